@@ -1,0 +1,79 @@
+# Every target sets itself up in .venv and can be called first on a bare machine; stamp files make the next call immediate.
+#   PYTHON=python3.13 make test      another interpreter          make test CONSTRAINTS=      the newest of everything
+#   make test PYTEST_ARGS="tests/identities -x"                   make test JOBS=8            more processes
+
+PYTHON      ?= python3
+CONSTRAINTS ?= .ci/constraints.txt
+JOBS        ?= 2
+PYTEST_ARGS ?=
+
+VENV := .venv
+PY   := $(VENV)/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core  ## install the core and show what the library does
+	@$(PY) -m whippletree.cli demo
+
+test: lint  ## lint, types, layers, then all tests (with Pinocchio and MuJoCo as peers)
+	$(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict src
+	$(VENV)/bin/lint-imports --no-logo
+
+bench: $(VENV)/.test  ## this library and its peers, measured side by side
+	@test -d benchmarks || { echo "make bench: there is no benchmarks/ folder yet"; exit 1; }
+	$(PY) -m benchmarks
+
+docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, warnings are errors
+	@test -f docs/conf.py || { echo "make docs: there is no docs/conf.py yet"; exit 1; }
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
+
+clean:  ## remove everything that make made, the virtual environment too
+	rm -rf $(VENV) build dist out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+
+# --- set-up: the environment, then one stamp per set of packages ---
+
+say  = printf 'make: %s\n'
+stop = { $(say) $(1) >&2; exit 1; }
+
+# the pinned versions have wheels for Python 3.11 to 3.14 only
+pins    = $$($(PY) -c 'import sys; print("-c $(CONSTRAINTS)" if "$(CONSTRAINTS)" and sys.version_info < (3, 15) else "")')
+install = $(say) "installing $(1) into $(VENV) (once) ..." && $(PY) -m pip install -qq --disable-pip-version-check $(pins) -e '.$(2)'
+
+# a Python asked for by name replaces an environment that was made with another
+ifneq ($(origin PYTHON),file)
+version = $(shell $(1) -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)
+ifneq ($(call version,$(PYTHON)),$(call version,$(PY)))
+RENEW := yes
+.PHONY: $(VENV)/.made
+endif
+endif
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null 2>&1 || $(call stop,"$(PYTHON) is missing: apt-get install python3 (3.11 or newer)")
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || $(call stop,"$(PYTHON) is too old: apt-get install python3.11 (or newer) and call PYTHON=python3.11 make")
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || $(call stop,"$(PYTHON) has no venv module: apt-get install python3-venv")
+	@test -z "$(RENEW)" && $(PY) -m pip --version >/dev/null 2>&1 || { $(say) "creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); }
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	@$(call install,the core,)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	@$(call install,the core with test tools and peers,[test])
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	@$(call install,the core with documentation tools,[docs])
+	@touch $@ $(VENV)/.core

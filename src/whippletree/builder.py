@@ -1,0 +1,298 @@
+"""The builder: reads well by hand, accepts any order, and reports everything that is wrong at once, by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from whippletree import joints as joint_types
+from whippletree.errors import ModelError, did_you_mean
+from whippletree.model import (
+    EARTH_GRAVITY,
+    WORLD,
+    Array,
+    Body,
+    Constraint,
+    Frame,
+    Geometry,
+    Joint,
+    Model,
+    State,
+    Vector,
+    frozen_array,
+    inertia_matrix,
+    pose_matrix,
+)
+
+INERTIA_TOLERANCE = 1e-9
+"""How far, relative to its trace, an inertia may violate the triangle inequality or definiteness before it is refused."""
+
+
+class Builder:
+    """Collects bodies, joints, frames, constraints and geometry; :meth:`build` checks them all and freezes a Model."""
+
+    def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
+        self.name = name
+        self.gravity = gravity
+        self.source = ""
+        self._bodies: list[Body] = []
+        self._joints: list[Joint] = []
+        self._frames: list[Frame] = []
+        self._constraints: list[Constraint] = []
+        self._geometries: list[Geometry] = []
+        self._start: dict[str, Any] = {}
+        self._faults: list[str] = []
+
+    def body(self, name: str, mass: Any = 0, center: Vector = (0, 0, 0), inertia: Any = (0, 0, 0)) -> Builder:
+        """Add a body; ``inertia`` is about the centre of mass, in body axes: (3, 3), 3 or 6 numbers."""
+        try:
+            self._bodies.append(Body(name, mass, frozen_array(center, (3,)), inertia_matrix(inertia)))
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"body {name!r}: {error}")
+            self._bodies.append(Body(name))  # keeps the name known, so that one fault does not cause others
+        return self
+
+    def joint(
+        self,
+        name: str,
+        kind: str,
+        parent: str,
+        child: str,
+        *,
+        position: Vector = (0, 0, 0),
+        rotation: Any = None,
+        axis: Vector = (0, 0, 1),
+        second_axis: Vector = (0, 1, 0),
+        start: Any = None,
+        **data: Any,
+    ) -> Builder:
+        """Add a joint at ``position`` and ``rotation`` (3, 3) in the parent. Axes need not be of unit length.
+
+        ``start`` is the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
+        """
+        try:
+            axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
+            self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"joint {name!r}: {error}")
+            self._joints.append(Joint(name, "weld", parent, child))
+        if start is not None:
+            self._start[name] = start
+        return self
+
+    def frame(self, name: str, body: str, *, position: Vector = (0, 0, 0), rotation: Any = None) -> Builder:
+        """Add a named frame fixed to a body."""
+        self._frames.append(Frame(name, body, pose_matrix(position, rotation)))
+        return self
+
+    def constraint(self, name: str, kind: str, *on: str, **parameters: Any) -> Builder:
+        """Add a constraint of a kind, on bodies, frames or joints."""
+        self._constraints.append(Constraint(name, kind, on, MappingProxyType(parameters)))
+        return self
+
+    def geometry(
+        self,
+        name: str,
+        body: str,
+        kind: str,
+        *,
+        position: Vector = (0, 0, 0),
+        rotation: Any = None,
+        collides: bool = True,
+        visible: bool = True,
+        **parameters: Any,
+    ) -> Builder:
+        """Add a shape fixed to a body."""
+        pose = pose_matrix(position, rotation)
+        shape = Geometry(name, body, kind, pose, MappingProxyType(parameters), collides, visible)
+        self._geometries.append(shape)
+        return self
+
+    def build(self) -> Model:
+        """Check everything and freeze.
+
+        Raises:
+            ModelError: with every fault found, by name.
+        """
+        faults = [*self._faults, *self._naming_faults(), *self._tree_faults()]
+        for body in self._bodies:
+            faults += body_faults(body)
+        for joint in self._joints:
+            faults += joint_faults(joint)
+        faults += _number_faults("gravity", self.gravity)
+        if faults:
+            raise ModelError(f"model {self.name!r}", faults)
+        order = self._depth_first()
+        carried = {joint.child: joint for joint in self._joints}
+        named = {body.name: body for body in self._bodies}
+        model = Model(
+            self.name,
+            tuple(named[name] for name in order),
+            tuple(carried[name] for name in order),
+            tuple(self._frames),
+            tuple(self._constraints),
+            tuple(self._geometries),
+            frozen_array(self.gravity, (3,)),
+            source=self.source,
+        )
+        return self._with_start(model)
+
+    def _with_start(self, model: Model) -> Model:
+        if not self._start:
+            return model
+        from dataclasses import replace
+
+        q = model.neutral.q.copy()
+        for name, value in self._start.items():
+            part = model.q_slice(name)
+            if np.shape(value) not in ((), (part.stop - part.start,)):
+                raise ModelError(
+                    f"model {self.name!r}",
+                    [f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)"],
+                )
+            q[part] = value
+        q.setflags(write=False)
+        return replace(model, start=State(q, np.zeros(model.nv)))
+
+    def _unit(self, axis: Vector, where: str) -> Array:
+        """The axis at unit length; an axis that already has unit length keeps its exact numbers."""
+        array = frozen_array(axis, (3,))
+        square = array @ array
+        if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
+            self._faults.append(f"{where} {tuple(array)} has no direction: give a finite vector that is not zero")
+            return frozen_array([0, 0, 1], (3,))
+        if square == 1:
+            return array
+        return frozen_array(array / np.sqrt(float(square)), (3,))
+
+    def _naming_faults(self) -> list[str]:
+        faults = []
+        frame_like = [WORLD, *(b.name for b in self._bodies), *(f.name for f in self._frames)]
+        for kind, names in (
+            ("body or frame", frame_like),
+            ("joint", [j.name for j in self._joints]),
+            ("constraint", [c.name for c in self._constraints]),
+            ("geometry", [g.name for g in self._geometries]),
+        ):
+            for name, count in Counter(names).items():
+                if count > 1:
+                    faults.append(f"{kind} {name!r} is declared {count} times: give each its own name")
+                if not isinstance(name, str) or not name:
+                    faults.append(f"{kind} {name!r}: a name must be a text that is not empty")
+        return faults
+
+    def _tree_faults(self) -> list[str]:
+        """Unknown bodies, bodies with several joints or none, and cycles."""
+        faults = []
+        known = {WORLD, *(b.name for b in self._bodies)}
+        for joint in self._joints:
+            for role, name in (("parent", joint.parent), ("child", joint.child)):
+                if name not in known:
+                    faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{did_you_mean(name, known)}")
+            if joint.child == WORLD:
+                faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
+        for owner, body in [
+            *((f"frame {f.name!r}", f.body) for f in self._frames),
+            *((f"geometry {g.name!r}", g.body) for g in self._geometries),
+        ]:
+            if body not in known:
+                faults.append(f"{owner}: unknown body {body!r}{did_you_mean(body, known)}")
+        carriers: dict[str, list[str]] = {body.name: [] for body in self._bodies}
+        for joint in self._joints:
+            carriers.setdefault(joint.child, []).append(joint.name)
+        for name, joints in carriers.items():
+            if len(joints) > 1:
+                faults.append(
+                    f"body {name!r} is carried by {len(joints)} joints ({', '.join(map(repr, joints))}): a tree has one "
+                    f"joint per body; close the loop with a constraint instead"
+                )
+        if not faults:
+            reached = set(self._depth_first())
+            for body in self._bodies:
+                if body.name not in reached:
+                    faults.append(
+                        f"body {body.name!r} is not connected to the world: add a joint that carries it "
+                        f"(kind 'free' lets it float)"
+                    )
+        return faults
+
+    def _depth_first(self) -> list[str]:
+        """Names of the bodies that hang from the world, parents first, children in order of declaration."""
+        children: dict[str, list[str]] = {}
+        for joint in self._joints:
+            children.setdefault(joint.parent, []).append(joint.child)
+        order: list[str] = []
+        stack = list(reversed(children.get(WORLD, [])))
+        while stack:
+            name = stack.pop()
+            order.append(name)
+            stack.extend(reversed(children.get(name, [])))
+        return order
+
+
+def body_faults(body: Body) -> list[str]:
+    """What is physically wrong with a body: negative mass, an inertia that no mass distribution has, NaN."""
+    where = f"body {body.name!r}"
+    faults = [
+        *_number_faults(f"{where}: mass", [body.mass]),
+        *_number_faults(f"{where}: center", body.center),
+        *_number_faults(f"{where}: inertia", body.inertia),
+    ]
+    if faults:
+        return faults
+    if body.mass < 0:
+        faults.append(f"{where}: mass {body.mass} is negative")
+    matrix = body.inertia.astype(float)
+    scale = float(np.trace(matrix))
+    if np.abs(matrix - matrix.T).max() > INERTIA_TOLERANCE * abs(scale):
+        faults.append(f"{where}: inertia is not symmetric")
+        return faults
+    # the second moments of mass ½ tr(I) 1 − I must not be negative: the triangle inequality along every axis at once
+    moments = np.linalg.eigvalsh(np.eye(3) * scale / 2 - matrix)
+    if moments[0] < -INERTIA_TOLERANCE * abs(scale):
+        faults.append(
+            f"{where}: principal inertias {np.array2string(np.linalg.eigvalsh(matrix), precision=6)} violate the triangle "
+            f"inequality (each must be at most the sum of the other two): no distribution of mass has them"
+        )
+    return faults
+
+
+def joint_faults(joint: Joint) -> list[str]:
+    """What is wrong with a joint's own data."""
+    where = f"joint {joint.name!r}"
+    faults: list[str] = []
+    if joint.kind not in joint_types.KINDS:
+        known = ", ".join(joint_types.KINDS)
+        faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{did_you_mean(joint.kind, joint_types.KINDS)}")
+    for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
+        faults += _number_faults(f"{where}: {word}", [getattr(joint, word)])
+    faults += _number_faults(f"{where}: pose", joint.pose)
+    if faults:
+        return faults
+    for word in ("rotor_inertia", "damping", "friction"):
+        if getattr(joint, word) < 0:
+            faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
+    rotation = joint.pose[:3, :3].astype(float)
+    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
+        faults.append(f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)")
+    if np.isnan(joint.lower) or np.isnan(joint.upper) or joint.lower > joint.upper:
+        faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
+    if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
+        faults.append(f"{where}: the two axes of a universal joint are parallel")
+    return faults
+
+
+def _number_faults(where: str, values: Sequence[Any] | Array) -> list[str]:
+    """NaN, infinity and things that are no numbers."""
+    for x in np.array(values, dtype=object).flat:
+        try:
+            finite = np.isfinite(complex(x))
+        except (TypeError, ValueError):
+            return [f"{where} holds {x!r}, which is not a number"]
+        if not finite:
+            return [f"{where} holds {x!r}: every number must be finite"]
+    return []

@@ -1,0 +1,200 @@
+"""LLVM IR as text: the lanes that a number stands for, and a writer of one function's instructions.
+
+Everything that this package emits goes through :class:`Writer`, so three promises can be kept in one place:
+
+* **no fast-math flag** is ever written, so LLVM may not change a rounding;
+* **only the intrinsics of** :data:`INTRINSICS` **exist**: LLVM ends the whole process when a target cannot select one;
+* a value is a *lane vector* ``<W x double>`` on a CPU and a plain ``double`` for one lane or one GPU thread: the code that
+  emits an operation does not know which.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+Operand: TypeAlias = str
+"""The text of a value: a name such as ``%v7`` or a constant."""
+
+Real: TypeAlias = Literal["double", "float"]
+
+INTRINSICS = {"fma": 3, "sqrt": 1, "fabs": 1}
+"""The only intrinsics that can be emitted, with their number of operands. Every target that is supported selects them."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What one number of a program is on the machine: ``width`` reals side by side."""
+
+    width: int
+    real: Real
+
+    @cached_property
+    def bytes(self) -> int:
+        """Size of one real."""
+        return 8 if self.real == "double" else 4
+
+    @cached_property
+    def bits(self) -> str:
+        """The integer type as wide as one real."""
+        return f"i{8 * self.bytes}"
+
+    @cached_property
+    def number(self) -> str:
+        """The type of a number."""
+        return self.of(self.real)
+
+    @cached_property
+    def integer(self) -> str:
+        """The type of a number's bit pattern."""
+        return self.of(self.bits)
+
+    @cached_property
+    def condition(self) -> str:
+        """The type of a truth value."""
+        return self.of("i1")
+
+    def of(self, scalar: str) -> str:
+        """The lane vector of a scalar type."""
+        return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
+
+    def constant(self, value: float) -> Operand:
+        """A number, the same in every lane."""
+        text = real_text(value, self.real)
+        return text if self.width == 1 else f"splat ({self.real} {text})"
+
+    def integer_constant(self, value: int) -> Operand:
+        """A bit pattern, the same in every lane."""
+        return str(value) if self.width == 1 else f"splat ({self.bits} {value})"
+
+
+def real_text(value: float, real: Real) -> str:
+    """A real constant as LLVM writes it: the bits of a double, also for a float."""
+    if real == "float":
+        value = round_to_float(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def round_to_float(value: float) -> float:
+    """The nearest single-precision number; what is too large becomes infinite, as IEEE rounding has it."""
+    try:
+        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        rounded = float("inf") if value > 0 else float("-inf")
+    return rounded
+
+
+class Writer:
+    """Writes the instructions of one function; every method that computes returns the operand of the result."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.entry: list[str] = []  # stack allocations, which belong in front of everything else
+        self.block = "entry"
+        self._names = 0
+
+    def fresh(self) -> str:
+        """A name not used before in this function."""
+        self._names += 1
+        return f"%v{self._names}"
+
+    def label(self, hint: str) -> str:
+        """A block label not used before in this function."""
+        self._names += 1
+        return f"{hint}{self._names}"
+
+    def start(self, label: str) -> None:
+        """Begin a basic block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def emit(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append("  " + text)
+
+    def value(self, text: str) -> Operand:
+        """An instruction with a result."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def stack(self, kind: str, alignment: int) -> Operand:
+        """Stack space, allocated once on entry."""
+        name = self.fresh()
+        self.entry.append(f"  {name} = alloca {kind}, align {alignment}")
+        return name
+
+    # ---- numbers -------------------------------------------------------------------------------------------------
+
+    def binary(self, instruction: str, a: Operand, b: Operand) -> Operand:
+        """fadd, fsub, fmul or fdiv."""
+        return self.value(f"{instruction} {self.lanes.number} {a}, {b}")
+
+    def intrinsic(self, name: str, *operands: Operand) -> Operand:
+        """A call of a whitelisted intrinsic; anything else is a KeyError here and never reaches LLVM."""
+        if INTRINSICS[name] != len(operands):
+            raise ValueError(f"{name} takes {INTRINSICS[name]} operands")
+        kind = self.lanes.number
+        arguments = ", ".join(f"{kind} {x}" for x in operands)
+        return self.value(f"call {kind} @llvm.{name}.{self.suffix}({arguments})")
+
+    @property
+    def suffix(self) -> str:
+        """How LLVM mangles the number type in an intrinsic's name."""
+        scalar = "f64" if self.lanes.real == "double" else "f32"
+        return scalar if self.lanes.width == 1 else f"v{self.lanes.width}{scalar}"
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> Operand:
+        """a·b + c, rounded once."""
+        return self.intrinsic("fma", a, b, c)
+
+    def negate(self, a: Operand) -> Operand:
+        """−a, by its sign bit."""
+        return self.value(f"fneg {self.lanes.number} {a}")
+
+    def constant(self, value: float) -> Operand:
+        """A number, the same in every lane."""
+        return self.lanes.constant(value)
+
+    def polynomial(self, x: Operand, coefficients: Sequence[float]) -> Operand:
+        """c₀ + x (c₁ + x (c₂ + …)), each step one fused multiply-add."""
+        total = self.constant(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = self.fma(total, x, self.constant(c))
+        return total
+
+    # ---- conditions and bits -------------------------------------------------------------------------------------
+
+    def compare(self, predicate: str, a: Operand, b: Operand) -> Operand:
+        """A comparison of numbers."""
+        return self.value(f"fcmp {predicate} {self.lanes.number} {a}, {b}")
+
+    def select(self, condition: Operand, a: Operand, b: Operand, kind: str | None = None) -> Operand:
+        """a where the condition holds, else b."""
+        kind = kind or self.lanes.number
+        return self.value(f"select {self.lanes.condition} {condition}, {kind} {a}, {kind} {b}")
+
+    def to_bits(self, a: Operand) -> Operand:
+        """The bit pattern of a number."""
+        return self.value(f"bitcast {self.lanes.number} {a} to {self.lanes.integer}")
+
+    def from_bits(self, a: Operand) -> Operand:
+        """The number with that bit pattern."""
+        return self.value(f"bitcast {self.lanes.integer} {a} to {self.lanes.number}")
+
+    def integer(self, instruction: str, a: Operand, b: Operand | int) -> Operand:
+        """An operation on bit patterns; a plain int is the same in every lane."""
+        if isinstance(b, int):
+            b = self.lanes.integer_constant(b)
+        return self.value(f"{instruction} {self.lanes.integer} {a}, {b}")
+
+    def any(self, condition: Operand) -> Operand:
+        """One i1: whether the condition holds in some lane."""
+        if self.lanes.width == 1:
+            return condition
+        mask = self.value(f"bitcast {self.lanes.condition} {condition} to i{self.lanes.width}")
+        return self.value(f"icmp ne i{self.lanes.width} {mask}, 0")

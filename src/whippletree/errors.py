@@ -1,0 +1,86 @@
+"""Every error this library raises on purpose, and the status codes of compiled functions.
+
+::
+
+    WhippletreeError
+    ├── GraphError            a graph is not what an operation needs (a cycle, two parents, an unknown node)
+    ├── ModelError            a model description is wrong; lists every fault at once
+    │   └── FileError         ... and it came from a file; each fault carries its line
+    ├── NameLookupError       a joint, body, frame or function that the model does not have
+    ├── ShapeError            an array whose shape does not fit the model
+    ├── ScalarError           a scalar type that cannot do what an algorithm needs
+    ├── SingularSystemError   the equations of motion do not determine an acceleration
+    ├── UnsupportedError      valid, but not something this function can do; nothing is ever ignored
+    └── MissingExtraError     an optional dependency is needed; says what to install
+
+Each message says where, what was found, what was expected, why, and what to do, with names instead of indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class WhippletreeError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+
+class GraphError(WhippletreeError, ValueError):
+    """A graph is not what an operation needs: a directed cycle, several parents, an unknown node."""
+
+
+class ModelError(WhippletreeError, ValueError):
+    """A model description is wrong. ``faults`` lists everything found, not only the first."""
+
+    def __init__(self, subject: str, faults: Sequence[str]) -> None:
+        self.subject = subject
+        self.faults = tuple(faults)
+        count = f"{len(self.faults)} fault{'s' if len(self.faults) != 1 else ''}"
+        super().__init__(f"{subject}: {count}\n" + "\n".join(f"  - {fault}" for fault in self.faults))
+
+
+class FileError(ModelError):
+    """A model file cannot be used. Each fault carries its line number where the format has lines."""
+
+
+class NameLookupError(WhippletreeError, LookupError):
+    """A name that is not there. The message lists the names that are."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        shown = ", ".join(repr(k) for k in self.known[:20]) or "none"
+        if len(self.known) > 20:
+            shown += f", … ({len(self.known)} in all)"
+        place = f"{where}: " if where else ""
+        super().__init__(f"{place}there is no {kind} {name!r}; known: {shown}{did_you_mean(str(name), self.known)}")
+
+
+class ShapeError(WhippletreeError, ValueError):
+    """An array does not have the shape that the model asks for."""
+
+
+class ScalarError(WhippletreeError, TypeError):
+    """A scalar type cannot do what was asked exactly (for example the sine of a Fraction)."""
+
+
+class SingularSystemError(WhippletreeError, ArithmeticError):
+    """The equations of motion do not determine an acceleration."""
+
+
+class UnsupportedError(WhippletreeError, NotImplementedError):
+    """A valid request that this function cannot serve; it says so instead of ignoring a part of it."""
+
+
+class MissingExtraError(WhippletreeError, ImportError):
+    """An optional dependency is missing."""
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the package {package!r}: pip install 'whippletree[{extra}]'")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A short suggestion to append to a message, or nothing when no known name is close."""
+    from difflib import get_close_matches  # only errors pay for this import
+
+    close = get_close_matches(name, list(known), n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""

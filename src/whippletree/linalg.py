@@ -1,0 +1,161 @@
+"""Small factorisations on any scalar: no pivoting on values, so that they can be traced and compiled.
+
+All matrices are dense arrays of scalars; loops run over indices known when the code is written, never over values.
+Pivots are returned so that a caller can test them; nothing is regularised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from whippletree import scalars
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class LDLT(NamedTuple):
+    """A = L D Lᵀ of a symmetric matrix: L unit lower triangular (n, n), and the pivots D with their reciprocals (n,)."""
+
+    L: Array
+    pivots: Array
+    reciprocals: Array
+
+    def solve(self, b: Array) -> Array:
+        """A⁻¹ b for a vector (n,) or the columns of a matrix (n, m)."""
+        return self.backward(self._scaled(self.forward(b)))
+
+    def forward(self, b: Array) -> Array:
+        """L⁻¹ b."""
+        x = np.array(b, dtype=object)
+        for i in range(len(x)):
+            for j in range(i):
+                x[i] = x[i] - self.L[i, j] * x[j]
+        return x
+
+    def backward(self, b: Array) -> Array:
+        """L⁻ᵀ b."""
+        x = np.array(b, dtype=object)
+        for i in reversed(range(len(x))):
+            for j in range(i + 1, len(x)):
+                x[i] = x[i] - self.L[j, i] * x[j]
+        return x
+
+    def _scaled(self, x: Array) -> Array:
+        return (x.T * self.reciprocals).T
+
+
+def ldlt(A: Array) -> LDLT:
+    """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite."""
+    n = len(A)
+    L = np.eye(n, dtype=int).astype(object)
+    D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    for j in range(n):
+        scaled = [L[j, k] * D[k] for k in range(j)]
+        pivot = A[j, j]
+        for k in range(j):
+            pivot = pivot - L[j, k] * scaled[k]
+        D[j], R[j] = pivot, 1 / pivot
+        for i in range(j + 1, n):
+            entry = A[i, j]
+            for k in range(j):
+                entry = entry - L[i, k] * scaled[k]
+            L[i, j] = entry * R[j]
+    return LDLT(L, D, R)
+
+
+def cholesky(A: Array) -> Array:
+    """The lower triangular L with A = L Lᵀ."""
+    factor = ldlt(A)
+    roots = np.array([scalars.sqrt(d) for d in factor.pivots], dtype=object)
+    return np.asarray(factor.L * roots)
+
+
+class TreeLTDL(NamedTuple):
+    """A = Lᵀ D L of a matrix whose entries vanish for unrelated indices of a tree: L has the same zeros, no fill-in."""
+
+    L: Array
+    pivots: Array
+    reciprocals: Array
+    parents: tuple[int, ...]
+
+    def solve(self, b: Array) -> Array:
+        """A⁻¹ b for a vector (n,) or the columns of a matrix (n, m), touching related pairs only."""
+        return self.forward((self.backward(b).T * self.reciprocals).T)
+
+    def backward(self, b: Array) -> Array:
+        """L⁻ᵀ b, tips first."""
+        x = np.array(b, dtype=object)
+        for i in reversed(range(len(x))):
+            for j in _ancestors(self.parents, i):
+                x[j] = x[j] - self.L[i, j] * x[i]
+        return x
+
+    def forward(self, b: Array) -> Array:
+        """L⁻¹ b, base first."""
+        x = np.array(b, dtype=object)
+        for i in range(len(x)):
+            for j in _ancestors(self.parents, i):
+                x[i] = x[i] - self.L[i, j] * x[j]
+        return x
+
+
+def tree_ltdl(A: Array, parents: Sequence[int]) -> TreeLTDL:
+    """Factor a mass matrix as Lᵀ D L along its tree of velocities (parents first; −1 for none).
+
+    Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5), so the cost is that of the tree.
+    """
+    n = len(A)
+    H = np.array(A, dtype=object)
+    L = np.eye(n, dtype=int).astype(object)
+    D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    for k in reversed(range(n)):
+        D[k], R[k] = H[k, k], 1 / H[k, k]
+        for i in _ancestors(parents, k):
+            L[k, i] = H[k, i] * R[k]
+            for j in [i, *_ancestors(parents, i)]:
+                H[i, j] = H[i, j] - L[k, i] * H[k, j]
+    return TreeLTDL(L, D, R, tuple(parents))
+
+
+def _ancestors(parents: Sequence[int], k: int) -> list[int]:
+    chain = []
+    while parents[k] >= 0:
+        k = parents[k]
+        chain.append(k)
+    return chain
+
+
+class PivotedQR(NamedTuple):
+    """A P = Q R with Householder reflections and column pivoting: reveals the rank. For numbers only, not for traces."""
+
+    Q: Array
+    R: Array
+    order: tuple[int, ...]
+
+    def rank(self, tolerance: float) -> int:
+        """How many diagonal entries of R exceed ``tolerance`` times the largest one."""
+        diagonal = [abs(x) for x in np.diag(self.R)]
+        return sum(bool(d > tolerance * diagonal[0]) for d in diagonal) if diagonal and diagonal[0] > 0 else 0
+
+
+def pivoted_qr(A: Array) -> PivotedQR:
+    """Factor a matrix (m, n) with column pivoting, on any ordered scalar that has a square root."""
+    m, n = A.shape
+    R, Q = np.array(A, dtype=object), np.eye(m, dtype=int).astype(object)
+    order = list(range(n))
+    for k in range(min(m, n)):
+        tails = [sum((x * x for x in R[k:, j]), start=0) for j in range(k, n)]
+        best = k + max(range(len(tails)), key=lambda j: tails[j])
+        if tails[best - k] == 0:
+            break
+        R[:, [k, best]], order[k], order[best] = R[:, [best, k]], order[best], order[k]
+        u = R[k:, k].copy()
+        norm = scalars.sqrt(tails[best - k])
+        u[0] = u[0] + (norm if u[0] >= 0 else -norm)
+        scale = 2 / sum(x * x for x in u)
+        R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
+        Q[:, k:] = Q[:, k:] - np.multiply.outer(Q[:, k:] @ u, u * scale)
+    return PivotedQR(Q, R, tuple(order))

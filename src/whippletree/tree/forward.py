@@ -1,0 +1,120 @@
+"""Forward dynamics: the accelerations of a tree under given joint forces, O(N), by articulated inertias.
+
+Three passes (the links of :mod:`whippletree.tree.links` are the first):
+
+    inwards    P = M + Σ φ P⁺ φ*      U = P H*    D = H U + J    K = U D⁻¹      P⁺ = P − K Uᵀ
+               z = b + Σ φ z⁺         ε = T − H z                              z⁺ = z + P⁺ a + K ε
+    outwards   α⁺ = φ* α(parent) + a        θ̈ = D⁻¹ ε − Kᵀ α⁺                  α = α⁺ + H* θ̈
+
+P is the articulated inertia, the solution of the Riccati equation of document 002; K is what the document calls the
+shifted Kalman gain. The document adds a after the joint's own step; here it enters before (Featherstone 2008, §7.3),
+where P⁺ has more zeros. A joint whose acceleration is prescribed is not eliminated: P⁺ = P, and its force is read off
+afterwards (hybrid dynamics).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree import linalg
+from whippletree.spatial import Array, RigidInertia, identity, zeros
+from whippletree.sweeps import Field, Sweeper
+from whippletree.tree.links import Link
+
+
+class Articulated(NamedTuple):
+    """What travels inwards: articulated inertia (m, m) and bias wrench (m,)."""
+
+    P: Any
+    z: Any
+
+
+class Freedom(NamedTuple):
+    """What a joint keeps for the way out; D = H P H* + J is kept in factored form."""
+
+    K: Array
+    """Gain, (m, n)."""
+    nu: Array
+    """D⁻¹ ε, (n,)."""
+    pivots: Array
+    """Pivots of D, all positive exactly when this joint's motion has inertia, (n,)."""
+
+
+NOTHING = Articulated(0, 0)
+
+
+def forward_dynamics(sweep: Sweeper, links: Field, tau: Field, base: Any) -> Field:
+    """θ̈ of every joint; ``base`` is the acceleration of the world, −g."""
+    return release(sweep, links, articulate(sweep, links, tau), base)
+
+
+def articulate(sweep: Sweeper, links: Field, tau: Field) -> Field:
+    """The pass inwards: a :class:`Freedom` for every joint."""
+
+    def eliminate(children: Articulated, link: Link, tau: Array) -> tuple[Articulated, Freedom]:
+        P, z = dense(link.M) + children.P, link.b + children.z
+        K, D, rest = split_inertia(P, link.H, link.J)
+        epsilon = tau - link.H.T @ z
+        outwards = z + K @ epsilon + (rest @ link.a if np.ndim(link.a) else 0)
+        message = Articulated(link.X.inertia(rest), link.X.force(outwards))
+        return message, Freedom(K, D.solve(epsilon), D.pivots)
+
+    return sweep.gather(eliminate, NOTHING, links, tau)
+
+
+def release(sweep: Sweeper, links: Field, freedoms: Field, base: Any) -> Field:
+    """The pass outwards: θ̈ of every joint."""
+
+    def move(parent: Array, link: Link, freedom: Freedom) -> tuple[Array, Array]:
+        alpha = link.X.motion(parent) + link.a
+        qdd = freedom.nu - freedom.K.T @ alpha
+        return alpha + link.H @ qdd, qdd
+
+    return sweep.scatter(move, base, links, freedoms)
+
+
+def split_inertia(P: Array, H: Array, J: Any) -> tuple[Array, linalg.LDLT, Array]:
+    """K, the factors of D, and P⁺ = P − K D Kᵀ: the inertia with and without the joint's freedom.
+
+    Where the subspace is made of unit vectors and the joint has no rotor, K is 1 and P⁺ is 0 along them, exactly: these
+    entries are written down, not computed.
+    """
+    U = P @ H
+    n = H.shape[1]
+    D = linalg.ldlt(H.T @ U + J * identity(n))
+    K = D.solve(U.T).T
+    along = _unit_rows(H) if _is_zero(J) else []
+    for column, row in enumerate(along):
+        K[row] = 0
+        K[row, column] = 1
+    size = len(P)
+    rest = zeros(size, size)
+    for i in range(size):
+        for j in range(i, size):
+            if i not in along and j not in along:
+                rest[i, j] = rest[j, i] = P[i, j] - K[i] @ U[j]
+    return K, D, rest
+
+
+def _unit_rows(H: Array) -> list[int]:
+    """The rows that the columns of H select, if each column is a unit vector of exact numbers; else nothing."""
+    rows = []
+    for column in H.T:
+        if not all(isinstance(x, (int, float)) for x in column):
+            return []
+        support = np.flatnonzero(column)
+        if len(support) != 1 or column[support[0]] != 1:
+            return []
+        rows.append(int(support[0]))
+    return rows
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, (int, float)) and x == 0
+
+
+def dense(M: Any) -> Array:
+    """An inertia as a matrix, whatever form it has."""
+    return M.dense() if isinstance(M, RigidInertia) else M

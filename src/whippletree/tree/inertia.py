@@ -1,0 +1,114 @@
+"""The mass matrix and its inverse, each by more than one road.
+
+    mass_matrix                composite inertias R (002: the Lyapunov equation), O(N · depth)
+    mass_matrix_columns        inverse dynamics of unit accelerations: the same matrix, for comparison
+    solve                      M⁻¹ b by the articulated recursion, O(N), no matrix formed
+    mass_matrix_inverse        M⁻¹ column by column; zeros of a unit force fold away along other branches
+    operational_inverse        J M⁻¹ Jᵀ of a frame without forming M: unit wrenches at the frame, accelerations of the frame
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree import linalg
+from whippletree.spatial import Array, RigidInertia, identity, zeros
+from whippletree.sweeps import Field, Sweeper
+from whippletree.tree.forward import forward_dynamics
+from whippletree.tree.inverse import inverse_dynamics
+from whippletree.tree.links import Link, pushed
+from whippletree.tree.skeleton import Place, Skeleton
+
+
+def composite_inertias(sweep: Sweeper, links: Field) -> Field:
+    """R = M + Σ φ R φ*: the inertia of each body with everything that it carries, if its joints were frozen."""
+
+    def lump(children: RigidInertia, link: Link) -> tuple[RigidInertia, RigidInertia]:
+        R = link.M + children
+        return R.carried(link.X), R
+
+    return sweep.gather(lump, RigidInertia.nothing(), links)
+
+
+def mass_matrix(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
+    """M (nv, nv) from composite inertias: M(j, k) = H(j) φ(j, k) R(k) H*(k) for k below j, 0 for unrelated pairs."""
+    M = zeros(tree.model.nv, tree.model.nv)
+    for k, R in enumerate(composite_inertias(sweep, links)):
+        own = tree.v_slices[k]
+        H = links[k].H
+        forces = [R @ H[:, i] for i in range(H.shape[1])]
+        for i, f in enumerate(forces):
+            for j in range(i, len(forces)):
+                M[own.start + i, own.start + j] = M[own.start + j, own.start + i] = H[:, j] @ f
+            M[own.start + i, own.start + i] = M[own.start + i, own.start + i] + links[k].J
+        below = k
+        for j in tree.path(tree.parents[k]):
+            forces = [links[below].X.force(f) for f in forces]
+            part = tree.v_slices[j]
+            for i, f in enumerate(forces):
+                M[part, own.start + i] = M[own.start + i, part] = links[j].H.T @ f
+            below = j
+    return M
+
+
+def mass_matrix_columns(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
+    """M (nv, nv), each column the joint forces of a unit acceleration at rest without gravity."""
+    still = sweep.map(_at_rest, links)
+    columns = [
+        np.concatenate(inverse_dynamics(sweep, still, [e[part] for part in tree.v_slices], zeros(6)))
+        for e in identity(tree.model.nv)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def solve(tree: Skeleton, sweep: Sweeper, links: Field, b: Array) -> Array:
+    """M⁻¹ b (nv,) by the articulated recursion."""
+    still = sweep.map(_at_rest, links)
+    return np.concatenate(forward_dynamics(sweep, still, [b[part] for part in tree.v_slices], zeros(6)))
+
+
+def mass_matrix_inverse(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
+    """M⁻¹ (nv, nv): one triangle from the tree-sparse factors of M, L⁻¹ D⁻¹ L⁻ᵀ."""
+    factor = linalg.tree_ltdl(mass_matrix(tree, sweep, links), tree.velocity_parents)
+    n = tree.model.nv
+    inverse = factor.forward(identity(n))  # L⁻¹, with the zeros of unrelated pairs
+    scaled = (inverse * factor.reciprocals).T
+    result = zeros(n, n)
+    for i in range(n):
+        for j in range(i, n):
+            result[i, j] = result[j, i] = inverse[i] @ scaled[:, j]
+    return result
+
+
+def operational_inverse(tree: Skeleton, sweep: Sweeper, links: Field, places: list[Place]) -> Array:
+    """J M⁻¹ Jᵀ (6 f, 6 f) of the stacked Jacobians of f frames: column by column, a unit wrench and what it moves."""
+    still = sweep.map(_at_rest, links)
+    nothing = [zeros(link.H.shape[1]) for link in links]
+    columns = []
+    for place in places:
+        for e in identity(6):
+            wrenches = [place.pose.force(e) if k == place.node else zeros(6) for k in range(len(links))]
+            qdd = forward_dynamics(sweep, pushed(sweep, still, wrenches), nothing, zeros(6))
+            moved = _accelerations(tree, still, qdd)
+            columns.append(np.concatenate([p.pose.motion(moved[p.node]) if p.node >= 0 else zeros(6) for p in places]))
+    return np.stack(columns, axis=1)
+
+
+def operational_inertia(tree: Skeleton, sweep: Sweeper, links: Field, place: Place) -> Array:
+    """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia that is felt at a frame."""
+    return linalg.ldlt(operational_inverse(tree, sweep, links, [place])).solve(identity(6))
+
+
+def _accelerations(tree: Skeleton, links: Field, qdd: Field) -> list[Any]:
+    moved: list[Any] = []
+    for parent, link, own in zip(tree.parents, links, qdd, strict=True):
+        below = link.X.motion(moved[parent]) if parent >= 0 else zeros(6)
+        moved.append(below + link.H @ own)
+    return moved
+
+
+def _at_rest(link: Link) -> Link:
+    """The link without its velocity terms."""
+    return link._replace(V=0, a=zeros(len(link.H)), b=zeros(len(link.H)))

@@ -1,0 +1,43 @@
+"""Inverse dynamics: the joint forces of a motion, by one scatter and one gather (002: α, f, T)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from whippletree.spatial import Array
+from whippletree.sweeps import Field, Sweeper
+from whippletree.tree.links import Link
+
+
+class Load(NamedTuple):
+    """What a body passes through its joint."""
+
+    force: Array
+    """Inter-body wrench f(k), from the parent on the body, in the body's frame, (m,)."""
+    effort: Array
+    """Joint force T = H f + J θ̈, (n,)."""
+
+
+def accelerations(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
+    """α = φ* (H* θ̈ + a): the acceleration of every body; ``base`` is the acceleration of the world, −g."""
+
+    def carry(parent: Array, link: Link, qdd: Array) -> tuple[Array, Array]:
+        alpha = link.X.motion(parent) + link.a + link.H @ qdd
+        return alpha, alpha
+
+    return sweep.scatter(carry, base, links, qdd)
+
+
+def loads(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
+    """f = φ (M α + b) and T = H f: the wrench through every joint and its component along the freedoms."""
+
+    def collect(children: Any, link: Link, alpha: Array, qdd: Array) -> tuple[Array, Load]:
+        f = link.M @ alpha + link.b + children
+        return link.X.force(f), Load(f, link.H.T @ f + link.J * qdd)
+
+    return sweep.gather(collect, 0, links, accelerations(sweep, links, qdd, base), qdd)
+
+
+def inverse_dynamics(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
+    """T = M θ̈ + C by the O(N) Newton–Euler recursion."""
+    return sweep.map(lambda load: load.effort, loads(sweep, links, qdd, base))

@@ -1,0 +1,80 @@
+"""Links: what the dynamics needs to know of each body at one state, and how a rigid model makes them.
+
+A link holds the block weight φ of its edge, its subspace H*, its inertia M, and the velocity-dependent terms a and b of
+document 002:
+
+    V = φ* V(parent) + H* θ̇        α = φ* α(parent) + H* θ̈ + a        f = Σ φ f(child) + M α + b
+
+Rigid bodies make links with poses as weights; a user-defined system may use any weights, subspaces and inertias, square
+or not, and goes through the same dynamics.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from whippletree.spatial import Array, Pose, cross_force, cross_motion, join, zeros
+from whippletree.sweeps import BlockWeight, Field, Sweeper
+from whippletree.tree.skeleton import Node
+
+
+class Link(NamedTuple):
+    """One body at one state; sizes m (of the body's vectors, 6 for rigid bodies) and n (of its joint)."""
+
+    X: BlockWeight
+    """φ(parent, body), a pose for rigid bodies."""
+    H: Array
+    """H*, the columns are motions, (m, n)."""
+    M: Any
+    """Inertia: a (m, m) matrix or a RigidInertia; M @ V is all that is asked of it, and ``dense``."""
+    J: Any = 0
+    """Rotor inertia on each of the joint's freedoms."""
+    V: Any = 0
+    """Twist, (m,)."""
+    a: Any = 0
+    """Acceleration at θ̈ = 0 beyond what the parent hands down, (m,)."""
+    b: Any = 0
+    """Wrench at α = 0: gyroscopic, less external forces, (m,)."""
+
+
+def still_links(sweep: Sweeper, nodes: Field, q: Field) -> Field:
+    """Links of a rigid model at rest: poses, subspaces and inertias."""
+
+    def place(node: Node, q: Array) -> Link:
+        return Link(node.placement @ node.joint.pose(q), node.joint.subspace(q), node.inertia, node.armature)
+
+    return sweep.map(place, nodes, q)
+
+
+def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
+    """Links of a rigid model in motion: with the twist V = φ* H* θ̇ and the terms a and b that it causes."""
+
+    def move(parent: Array, node: Node, q: Array, v: Array) -> tuple[Array, Link]:
+        X, H = node.placement @ node.joint.pose(q), node.joint.subspace(q)
+        relative = H @ v
+        V = X.motion(parent) + relative
+        a = cross_motion(V, relative) + node.joint.bias(q, v)
+        b = cross_force(V, node.inertia @ V)
+        return V, Link(X, H, node.inertia, node.armature, V, a, b)
+
+    return sweep.scatter(move, zeros(6), nodes, q, v)
+
+
+def pushed(sweep: Sweeper, links: Field, wrenches: Field) -> Field:
+    """The same links with external wrenches, each on its body and in its frame, (m,)."""
+    return sweep.map(lambda link, wrench: link._replace(b=link.b - wrench), links, wrenches)
+
+
+def falling(gravity: Array) -> Array:
+    """The acceleration of the world's frame that has the effect of gravity: −g."""
+    return join(zeros(3), -gravity)
+
+
+def world_poses(sweep: Sweeper, links: Field) -> Field:
+    """The pose of every body in the world."""
+
+    def place(parent: Pose, link: Link) -> tuple[Pose, Pose]:
+        pose = parent @ link.X  # type: ignore[operator]
+        return pose, pose
+
+    return sweep.scatter(place, Pose.identity(), links)

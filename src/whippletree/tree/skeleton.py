@@ -1,0 +1,140 @@
+"""The moving parts of a model: welded bodies lumped together, joint axes turned onto z.
+
+The algorithms see *nodes*, one per joint that moves. Two things happen on the way from a model, both exact in algebra:
+
+* bodies that are welded together become one node, with the sum of their inertias;
+* a node's frame is the body's frame turned so that a joint's axis is its z axis. Then the motion subspaces are unit
+  vectors, zeros fold away, and all revolute joints share one piece of code.
+
+``Skeleton.place`` finds any frame of the model again: on which node it is, and where.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from whippletree import joints
+from whippletree.errors import UnsupportedError
+from whippletree.joints import JointType, rotation_to
+from whippletree.model import WORLD, Joint, Model
+from whippletree.spatial import Array, Pose, RigidInertia, vector, zeros
+
+ALIGNED = ("revolute", "helical", "prismatic", "cylindrical", "universal", "planar")
+"""Joint kinds with an axis."""
+
+Z = vector(0, 0, 1)
+
+
+class Node(NamedTuple):
+    """One moving part and the joint that carries it: all constants of the model that an algorithm needs."""
+
+    joint: JointType
+    placement: Pose
+    """Pose of the joint frame in the parent node's frame."""
+    inertia: RigidInertia
+    """About the node frame's origin, in its axes."""
+    armature: Any
+    """What the rotor adds to each freedom's inertia."""
+
+
+class Place(NamedTuple):
+    """Where a frame is: its node (−1 for the world) and its pose there."""
+
+    node: int
+    pose: Pose
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """The tree of nodes of a model."""
+
+    model: Model
+    parents: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    joints: tuple[Joint, ...]
+    """The model's joint of each node."""
+    q_slices: tuple[slice, ...]
+    v_slices: tuple[slice, ...]
+    bodies: dict[str, Place]
+
+    def place(self, frame: str) -> Place:
+        """Where a frame or body of the model is."""
+        found = self.model.frame(frame)
+        node, pose = self.bodies[found.body]
+        return Place(node, pose @ Pose.from_matrix(found.pose))
+
+    def path(self, node: int) -> list[int]:
+        """The node and its ancestors, tip first."""
+        path = []
+        while node >= 0:
+            path.append(node)
+            node = self.parents[node]
+        return path
+
+    @property
+    def velocity_parents(self) -> tuple[int, ...]:
+        """For each velocity, the one before it on the way to the base: the tree of the mass matrix's entries."""
+        last: list[int] = []
+        parents: list[int] = []
+        for node, part in enumerate(self.v_slices):
+            before = next((last[k] for k in self.path(self.parents[node]) if last[k] >= 0), -1)
+            for i in range(part.start, part.stop):
+                parents.append(before)
+                before = i
+            last.append(before)
+        return tuple(parents)
+
+
+def skeleton(model: Model) -> Skeleton:
+    """The moving parts of a model. Its numbers may be of any scalar type, also traced (open parameters).
+
+    Raises:
+        UnsupportedError: if the model has constraints; they are never ignored. ``model.tree`` has none.
+    """
+    if model.constraints:
+        names = ", ".join(repr(c.name) for c in model.constraints[:5])
+        raise UnsupportedError(
+            f"model {model.name!r} has {len(model.constraints)} constraints ({names}), which this function cannot honour "
+            f"yet: use model.tree for the tree without them"
+        )
+    bodies: dict[str, Place] = {WORLD: Place(-1, Pose.identity())}
+    parents: list[int] = []
+    nodes: list[Node] = []
+    carriers: list[int] = []
+    for k, (body, joint) in enumerate(zip(model.bodies, model.joints, strict=True)):
+        node, at = bodies[joint.parent]
+        placement = at @ Pose.from_matrix(joint.pose)
+        own = RigidInertia.about_center(body.mass, body.center, body.inertia)
+        if joint.kind == "weld":
+            bodies[body.name] = Place(node, placement)
+            if node >= 0:
+                nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
+            continue
+        kind, align = _aligned(joint)
+        bodies[body.name] = Place(len(nodes), align.inverse())
+        parents.append(node)
+        nodes.append(Node(kind, placement @ align, own.carried(align.inverse()), joint.armature))
+        carriers.append(k)
+    return Skeleton(
+        model,
+        tuple(parents),
+        tuple(nodes),
+        tuple(model.joints[k] for k in carriers),
+        tuple(model.q_slices[k] for k in carriers),
+        tuple(model.v_slices[k] for k in carriers),
+        bodies,
+    )
+
+
+def _aligned(joint: Joint) -> tuple[JointType, Pose]:
+    """The joint's type with its axis along z, and the rotation that brings z onto the axis."""
+    if joint.kind not in ALIGNED:
+        return joint.type, Pose.identity()
+    R = rotation_to(joint.axis.astype(object))
+    return joints.make(joint.kind, Z, R.T @ _objects(joint.second_axis), joint.pitch), Pose(R, zeros(3))
+
+
+def _objects(array: Array) -> Array:
+    """Plain floats as Python floats, which fold with traced scalars."""
+    return array.astype(object)

@@ -1,0 +1,110 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import subprocess
+import sys
+
+import pytest
+
+from whippletree import cli
+
+ARM = """<robot name="arm">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.2 0 0"/><mass value="2"/>
+    <inertia ixx="0.01" iyy="0.03" izz="0.03" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="fore [left]"><inertial><origin xyz="0.15 0 0"/><mass value="1.5"/>
+    <inertia ixx="0.004" iyy="0.01" izz="0.012" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 0 1"/></joint>
+  <joint name="elbow" type="prismatic"><parent link="upper"/><child link="fore [left]"/><origin xyz="0.4 0 0"/>
+    <axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
+</robot>"""
+
+
+@pytest.fixture
+def arm(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(ARM, encoding="utf-8")
+    return path
+
+
+def test_info_draws_the_tree_and_counts(arm, capsys):
+    assert cli.main(["info", str(arm)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = [" ".join(line.strip("│├└─ ").split()) for line in out.splitlines()]
+    assert lines[0] == "arm in the world"
+    assert any(line.startswith("base massless") for line in lines)
+    assert "upper 2 kg shoulder: revolute, 1 DoF" in lines
+    assert "fore [left] 1.5 kg elbow: prismatic, 1 DoF" in lines  # a name is never read as markup
+    assert "coordinates nq = 2, nv = 2" in lines
+    assert any(line.endswith("total mass 3.5 kg") for line in lines)
+    assert "massless 1: base" in lines
+    assert "gravity (0, 0, -9.81) m/s²" in lines
+
+
+def test_info_with_a_free_base(arm, capsys):
+    assert cli.main(["info", str(arm), "--base", "free"]) == 0
+    assert "nq = 9, nv = 8" in capsys.readouterr().out
+
+
+def test_info_counts_what_lies_below_the_depth(arm, capsys):
+    assert cli.main(["info", str(arm), "--depth", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "… and 2 deeper (--depth)" in out
+    assert "elbow" not in out
+
+
+def test_missing_file_is_one_line(tmp_path, capsys):
+    path = tmp_path / "nowhere.urdf"
+    assert cli.main(["info", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("whippletree: ")
+    assert str(path) in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "<robot", "<robot name='x'><joint name='j' type='hinge'/></robot>", "\0\1\2"])
+def test_broken_file_is_a_message_and_no_traceback(text, tmp_path, capsys):
+    path = tmp_path / "broken.urdf"
+    path.write_text(text, encoding="utf-8")
+    assert cli.main(["info", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("whippletree: ")
+    assert "broken.urdf" in err
+    assert "Traceback" not in err
+
+
+def test_folder_instead_of_a_file(tmp_path, capsys):
+    assert cli.main(["info", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("whippletree: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["info"], ["info", "a", "--base", "loose"]])
+def test_wrong_arguments_exit_with_2(arguments, capsys):
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert "whippletree" in out + err
+
+
+def test_help_and_version(capsys):
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert "info" in out
+    assert "demo" in out
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("whippletree ")
+
+
+def test_demo_fits_on_one_screen(capsys):
+    assert cli.main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "mass matrix" in out
+    assert len(out.splitlines()) <= 24
+
+
+def test_module_runs_as_a_program(arm):
+    command = [sys.executable, "-m", "whippletree.cli", "info", str(arm)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "shoulder" in result.stdout
