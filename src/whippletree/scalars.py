@@ -197,7 +197,6 @@ class Dual:
     """
 
     __slots__ = ("slope", "value")
-    __array_ufunc__ = None  # arrays of duals have dtype object; NumPy must not try to convert a dual by itself
 
     def __init__(self, value: Scalar, slope: Scalar = 0) -> None:
         self.value = value

@@ -62,6 +62,9 @@ class Sweeper(Protocol):
     def gather(self, step: Callable[..., tuple[Any, Any]], zero: Any, *fields: Field) -> Field:
         """(message, kept) = step(zero + Σ children's messages, fields of k), tips to base; returns what was kept."""
 
+    def total(self, function: Callable[..., Any], zero: Any, *fields: Field) -> Any:
+        """zero + Σ function(fields of k) over all bodies: one value, not a field."""
+
 
 class Unrolled:
     """The recursions over concrete bodies, one Python step per body; no recursion limit, linear in their number."""
@@ -91,6 +94,12 @@ class Unrolled:
             if parent >= 0:
                 received[parent] = add(received[parent], message)
         return kept
+
+    def total(self, function: Callable[..., Any], zero: Any, *fields: Field) -> Any:
+        result = zero
+        for values in zip(*fields, strict=True):
+            result = add(result, function(*values))
+        return result
 
 
 def add(a: Any, b: Any) -> Any:

@@ -66,14 +66,15 @@ class BlockWeightedAdjacency(BlockOperator):
         """Eᵖ, with a block stored for each pair of nodes that a path of exactly p edges joins; E⁰ = 1."""
         if exponent < 0:
             raise GraphError(f"power: the exponent is {exponent}, expected 0 or more: a nilpotent E has no inverse.")
-        result, square = identity(self.rows, dtype=self.dtype), self.explicit()
+        result: BlockOperator | None = None
+        square: BlockOperator = self
         # binary powers: a chain of n nodes needs about 2 n log₂ p block products instead of n p
         while exponent:
             if exponent % 2:
-                result = square @ result
+                result = square if result is None else square @ result
             exponent //= 2
             square = square @ square if exponent else square
-        return result
+        return identity(self.rows, dtype=self.dtype) if result is None else result
 
     @property
     def nilpotency(self) -> int:

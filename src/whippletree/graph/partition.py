@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ class Partition:
     sizes: tuple[int, ...]
 
     def __init__(self, sizes: Mapping[Any, int]) -> None:
-        vars(self).update(names=tuple(sizes), sizes=tuple(int(m) for m in sizes.values()))
+        vars(self).update(names=tuple(sizes), sizes=tuple(map(index, sizes.values())))
         if negative := [name for name, m in zip(self.names, self.sizes) if m < 0]:
             raise ShapeError(f"Partition: blocks of negative size: {quoted(negative)}. A size counts entries.")
 

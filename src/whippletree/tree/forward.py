@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import linalg
-from whippletree.spatial import Array, RigidInertia, identity, zeros
+from whippletree.spatial import Array, identity, zeros
 from whippletree.sweeps import Field, Sweeper
-from whippletree.tree.links import Link
+from whippletree.tree.links import Link, dense
 
 
 class Articulated(NamedTuple):
@@ -114,7 +114,3 @@ def _unit_rows(H: Array) -> list[int]:
 def _is_zero(x: Any) -> bool:
     return isinstance(x, (int, float)) and x == 0
 
-
-def dense(M: Any) -> Array:
-    """An inertia as a matrix, whatever form it has."""
-    return M.dense() if isinstance(M, RigidInertia) else M

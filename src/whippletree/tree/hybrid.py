@@ -13,9 +13,9 @@ import numpy as np
 from whippletree import linalg
 from whippletree.spatial import Array, identity, zeros
 from whippletree.sweeps import Field, Sweeper
-from whippletree.tree.forward import NOTHING, Articulated, Freedom, dense, split_inertia
+from whippletree.tree.forward import NOTHING, Articulated, Freedom, split_inertia
 from whippletree.tree.inverse import inverse_dynamics
-from whippletree.tree.links import Link
+from whippletree.tree.links import Link, dense
 
 
 class Prescribed(NamedTuple):

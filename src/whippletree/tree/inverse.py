@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from whippletree.spatial import Array
 from whippletree.sweeps import Field, Sweeper
-from whippletree.tree.links import Link
+from whippletree.tree.links import Link, dense
 
 
 class Load(NamedTuple):
@@ -41,3 +41,28 @@ def loads(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
 def inverse_dynamics(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
     """T = M θ̈ + C by the O(N) Newton–Euler recursion."""
     return sweep.map(lambda load: load.effort, loads(sweep, links, qdd, base))
+
+
+class Composite(NamedTuple):
+    """What travels inwards in the composite-body form: composite inertia and the rest of the wrench."""
+
+    R: Any
+    y: Any
+
+
+def inverse_dynamics_by_composites(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
+    """The same joint forces from composite inertias R: f = R α + y, so that the wrench needs no recursion of its own.
+
+        y = b + Σ φ [R (H* θ̈ + a) + y](child)
+    """
+
+    def lump(children: Composite, link: Link, qdd: Array) -> tuple[Composite, Composite]:
+        R, y = dense(link.M) + children.R, link.b + children.y
+        message = Composite(link.X.inertia(R), link.X.force(R @ (link.H @ qdd + link.a) + y))
+        return message, Composite(R, y)
+
+    def effort(link: Link, own: Composite, alpha: Array, qdd: Array) -> Array:
+        return link.H.T @ (own.R @ alpha + own.y) + link.J * qdd  # type: ignore[no-any-return]
+
+    composites = sweep.gather(lump, Composite(0, 0), links, qdd)
+    return sweep.map(effort, links, composites, accelerations(sweep, links, qdd, base), qdd)

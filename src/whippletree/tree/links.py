@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from whippletree.spatial import Array, Pose, cross_force, cross_motion, join, zeros
+from whippletree.spatial import Array, Pose, RigidInertia, cross_force, cross_motion, join, zeros
 from whippletree.sweeps import BlockWeight, Field, Sweeper
 from whippletree.tree.skeleton import Node
 
@@ -78,3 +78,7 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
         return pose, pose
 
     return sweep.scatter(place, Pose.identity(), links)
+
+def dense(M: Any) -> Array:
+    """An inertia as a matrix, whatever form it has."""
+    return M.dense() if isinstance(M, RigidInertia) else M

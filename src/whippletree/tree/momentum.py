@@ -6,63 +6,64 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.model import Joint
 from whippletree.spatial import Array, Pose, RigidInertia, cross, skew, vector, zeros
 from whippletree.sweeps import Field, Sweeper
 from whippletree.tree.inertia import composite_inertias
-from whippletree.tree.links import world_poses
+from whippletree.tree.links import Link, world_poses
 from whippletree.tree.skeleton import Skeleton
 
 
-def kinetic_energy(links: Field, v: Field) -> Any:
+def kinetic_energy(sweep: Sweeper, links: Field, v: Field) -> Any:
     """½ vᵀ M v, body by body, rotors included, J."""
-    total: Any = 0
-    for link, own in zip(links, v, strict=True):
-        total = total + link.V @ (link.M @ link.V) + link.J * (own @ own)
-    return total / 2
+    return sweep.total(lambda link, v: link.V @ (link.M @ link.V) + link.J * (v @ v), 0, links, v) / 2
 
 
 def gravitational_energy(sweep: Sweeper, links: Field, gravity: Array) -> Any:
     """−Σ m g · c, zero for bodies at the world's origin, J."""
-    moment = world_inertia(sweep, links).moment
-    return -(gravity @ moment)
+    return -(gravity @ world_inertia(sweep, links).moment)
 
 
-def spring_energy(tree: Skeleton, q: Field) -> Any:
-    """½ k (q − rest)² summed over the joints that have springs, J."""
-    total: Any = 0
-    for joint, own in zip(tree.joints, q, strict=True):
-        if not (isinstance(joint.stiffness, (int, float)) and joint.stiffness == 0):
-            stretch = own - joint.rest
-            total = total + joint.stiffness * (stretch @ stretch)
-    return total / 2
+def spring_energy(sweep: Sweeper, joints: Field, q: Field) -> Any:
+    """½ k (q − rest)² summed over the joints, J."""
+
+    def energy(joint: Joint, q: Array) -> Any:
+        stretch = q - joint.rest
+        return joint.stiffness * (stretch @ stretch)
+
+    return sweep.total(energy, 0, joints, q) / 2
 
 
-def passive_forces(tree: Skeleton, q: Field, v: Field) -> Field:
+def passive_forces(sweep: Sweeper, joints: Field, q: Field, v: Field) -> Field:
     """−k (q − rest) − d v of every joint: what its spring and damper apply, (n,) each.
 
-    Coulomb friction is not a function of the state and is left to the contact solver.
+    Coulomb friction is not a function of the state and is left to the contact solver. Joints that store a quaternion
+    have no springs.
     """
-    return [
-        -(joint.stiffness * (own - joint.rest) if len(own) == len(speed) else zeros(len(speed)))
-        - joint.damping * speed
-        for joint, own, speed in zip(tree.joints, q, v, strict=True)
-    ]
+
+    def force(joint: Joint, q: Array, v: Array) -> Array:
+        stretch = q - joint.rest if len(q) == len(v) else zeros(len(v))
+        return -(joint.stiffness * stretch + joint.damping * v)
+
+    return sweep.map(force, joints, q, v)
 
 
 def world_inertia(sweep: Sweeper, links: Field) -> RigidInertia:
     """The inertia of the whole system about the world's origin, if its joints were frozen."""
-    total = RigidInertia.nothing()
-    for link, pose in zip(links, world_poses(sweep, links), strict=True):
-        total = total + link.M.carried(pose)
-    return total
+
+    def carried(link: Link, pose: Pose) -> RigidInertia:
+        return link.M.carried(pose)  # type: ignore[no-any-return]
+
+    return sweep.total(carried, RigidInertia.nothing(), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
 
 def momentum(sweep: Sweeper, links: Field) -> Array:
     """Angular and linear momentum (6,) about the world's origin, in world axes."""
-    total = zeros(6)
-    for link, pose in zip(links, world_poses(sweep, links), strict=True):
-        total = total + pose.force(link.M @ link.V)
-    return total
+
+    def carried(link: Link, pose: Pose) -> Array:
+        return pose.force(link.M @ link.V)
+
+    return sweep.total(carried, zeros(6), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
 
 class Centroidal(NamedTuple):
@@ -89,19 +90,21 @@ def centroidal(tree: Skeleton, sweep: Sweeper, links: Field) -> Centroidal:
 
 
 def regressor(tree: Skeleton, links: Field, accelerations: Field) -> Array:
-    """Y (nv, 10 · nodes) with T = Y π, linear in the nodes' inertial parameters (rotors excluded).
+    """Y (nv, 10 · bodies) with T = Y π, linear in the bodies' inertial parameters (rotors excluded).
 
-    π holds, per node and about the node's frame: mass, first moment (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
+    π holds per body, about and in the body's frame: mass, mass · centre (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
     """
-    Y = zeros(tree.model.nv, 10 * len(links))
-    for k, (link, alpha) in enumerate(zip(links, accelerations, strict=True)):
-        wrench = body_regressor(link.V, alpha)
-        below = k
-        for j in tree.path(k):
-            if j != k:
-                wrench = np.stack([links[below].X.force(c) for c in wrench.T], axis=1)
-            Y[tree.v_slices[j], 10 * k : 10 * k + 10] = links[j].H.T @ wrench
-            below = j
+    bodies = tree.model.bodies
+    Y = zeros(tree.model.nv, 10 * len(bodies))
+    for number, body in enumerate(bodies):
+        node, at = tree.bodies[body.name]
+        if node < 0:
+            continue  # welded to the world: no joint feels it
+        columns = body_regressor(at.motion(links[node].V), at.motion(accelerations[node]))
+        wrench = [at.force(column) for column in columns.T]
+        for k in tree.path(node):
+            Y[tree.v_slices[k], 10 * number : 10 * number + 10] = links[k].H.T @ np.stack(wrench, axis=1)
+            wrench = [links[k].X.force(f) for f in wrench]
     return Y
 
 

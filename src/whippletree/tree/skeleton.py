@@ -12,10 +12,13 @@ The algorithms see *nodes*, one per joint that moves. Two things happen on the w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from whippletree import joints
-from whippletree.errors import UnsupportedError
+from whippletree.errors import ScalarError, UnsupportedError
 from whippletree.joints import JointType, rotation_to
 from whippletree.model import WORLD, Joint, Model
 from whippletree.spatial import Array, Pose, RigidInertia, vector, zeros
@@ -71,6 +74,15 @@ class Skeleton:
             path.append(node)
             node = self.parents[node]
         return path
+
+    @cached_property
+    def doubtful(self) -> tuple[int, ...]:
+        """The nodes whose joint may lack inertia in some state: their own body does not give every motion some.
+
+        D = H (M + what the children add) H* + J, and what the children add is never negative; so a body with inertia of
+        its own along the joint settles the question for all states.
+        """
+        return tuple(k for k, node in enumerate(self.nodes) if not _has_inertia(node))
 
     @property
     def velocity_parents(self) -> tuple[int, ...]:
@@ -138,3 +150,20 @@ def _aligned(joint: Joint) -> tuple[JointType, Pose]:
 def _objects(array: Array) -> Array:
     """Plain floats as Python floats, which fold with traced scalars."""
     return array.astype(object)
+
+
+def _has_inertia(node: Node) -> bool:
+    """Whether the node's own inertia (and its rotor) resists every motion of its joint; False where that is unknown."""
+    try:
+        rotor = float(node.armature)
+        own = np.array(node.inertia.dense(), dtype=float)
+    except (TypeError, ScalarError):
+        return False  # an open parameter: only the values of a call can tell
+    if rotor > 0:
+        return True
+    if isinstance(node.joint, (joints.Universal, joints.Planar)):
+        H = np.eye(6)  # their subspace turns with q: ask for inertia in all directions
+    else:
+        H = np.array(node.joint.subspace(np.array(node.joint.neutral, dtype=object)), dtype=float)
+    smallest = np.linalg.eigvalsh(H.T @ own @ H)[0] if H.shape[1] else 1.0
+    return bool(smallest > 0)

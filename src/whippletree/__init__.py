@@ -1,0 +1,88 @@
+"""Whippletree: constrained multibody dynamics from Python.
+
+    import whippletree as wt
+
+    model = wt.load("panda.urdf")
+    ref = wt.reference(model)              # plain NumPy, any scalar
+    a = ref.forward_dynamics(q, v, tau)
+
+Heavy parts are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from whippletree.errors import (
+    FileError,
+    GraphError,
+    MissingExtraError,
+    ModelError,
+    NameLookupError,
+    ScalarError,
+    ShapeError,
+    SingularSystemError,
+    UnsupportedError,
+    WhippletreeError,
+)
+
+if TYPE_CHECKING:
+    from whippletree import mechanisms as mechanisms
+    from whippletree.builder import Builder as Builder
+    from whippletree.compiler.compiled import compile as compile
+    from whippletree.io import load as load
+    from whippletree.io import save as save
+    from whippletree.model import Model as Model
+    from whippletree.operators import spatial_operators as spatial_operators
+    from whippletree.plain import reference as reference
+    from whippletree.symbols import symbolic as symbolic
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Builder": "whippletree.builder",
+    "Model": "whippletree.model",
+    "compile": "whippletree.compiler.compiled",
+    "load": "whippletree.io",
+    "reference": "whippletree.plain",
+    "save": "whippletree.io",
+    "spatial_operators": "whippletree.operators",
+    "symbolic": "whippletree.symbols",
+}
+"""Public names and the modules that define them."""
+
+__all__ = [
+    "Builder",
+    "FileError",
+    "GraphError",
+    "MissingExtraError",
+    "Model",
+    "ModelError",
+    "NameLookupError",
+    "ScalarError",
+    "ShapeError",
+    "SingularSystemError",
+    "UnsupportedError",
+    "WhippletreeError",
+    "__version__",
+    "compile",
+    "load",
+    "mechanisms",
+    "reference",
+    "save",
+    "spatial_operators",
+    "symbolic",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "mechanisms":
+        return import_module("whippletree.mechanisms")
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'whippletree' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

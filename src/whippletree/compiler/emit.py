@@ -1,0 +1,132 @@
+"""From a kernel program to instructions, for any target: blocks, loops, switches and lookups.
+
+What differs between targets is where numbers live and how they are reached. That is the :class:`Memory` that a target
+supplies; a new target is one file with its own Memory and its own frame around the body.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from whippletree.compiler.ir import Operand, Writer
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Dimension,
+    Index,
+    Lookup,
+    Loop,
+    Program,
+    Register,
+    Statement,
+    Switch,
+)
+from whippletree.compiler.straight import emit_straight
+
+Registers = Mapping[Register, Operand]
+"""The integer registers that are known at a place of the program, as i64 operands."""
+
+
+class Memory(ABC):
+    """How a target reads and writes the buffers of a program."""
+
+    def __init__(self, program: Program, writer: Writer) -> None:
+        self.program = program
+        self.writer = writer
+        self.role = {buffer.name: buffer.role for buffer in program.buffers}
+
+    @abstractmethod
+    def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
+        """Make the numbers at these addresses readable; the function returned reads one of them."""
+
+    @abstractmethod
+    def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
+        """Write numbers; the addresses are distinct."""
+
+    @abstractmethod
+    def lookup(self, address: Address, registers: Registers) -> Operand:
+        """Read an integer of an index buffer, as i64."""
+
+    @abstractmethod
+    def count(self, dimension: str) -> Operand:
+        """The size of a named dimension in this call, as i64."""
+
+    def index(self, index: Index, registers: Registers) -> Operand:
+        """register + offset, as i64."""
+        if index.register is None:
+            return str(index.offset)
+        if index.offset == 0:
+            return registers[index.register]
+        return self.writer.value(f"add i64 {registers[index.register]}, {index.offset}")
+
+
+def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
+    """Emit the statements of the program at the writer's current place; control flow leaves at the writer's new place."""
+    _Body(writer, memory).statements(program.body, {})
+
+
+class _Body:
+    def __init__(self, writer: Writer, memory: Memory) -> None:
+        self.writer = writer
+        self.memory = memory
+
+    def statements(self, statements: Sequence[Statement], registers: Registers) -> None:
+        known = dict(registers)
+        for statement in statements:
+            match statement:
+                case Block():
+                    self.block(statement, known)
+                case Lookup():
+                    known[statement.register] = self.memory.lookup(statement.address, known)
+                case Loop():
+                    self.loop(statement, known)
+                case Switch():
+                    self.switch(statement, known)
+
+    def block(self, block: Block, registers: Registers) -> None:
+        used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
+        read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
+        place = {number: i for i, number in enumerate(used)}
+        results = emit_straight(self.writer, block.code, lambda number: read(place[number]))
+        self.memory.store(list(zip(block.stores, results, strict=True)), registers)
+
+    def loop(self, loop: Loop, registers: Registers) -> None:
+        w = self.writer
+        count = self.count(loop.count)
+        before, head, body, end = w.block, w.label("loop"), w.label("body"), w.label("end")
+        w.emit(f"br label %{head}")
+        w.start(head)
+        step, after = w.fresh(), w.fresh()
+        latch = w.label("latch")
+        w.emit(f"{step} = phi i64 [ 0, %{before} ], [ {after}, %{latch} ]")
+        more = w.value(f"icmp slt i64 {step}, {count}")
+        w.emit(f"br i1 {more}, label %{body}, label %{end}")
+        w.start(body)
+        counter = step
+        if loop.backwards:
+            counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
+        self.statements(loop.body, {**registers, loop.counter: counter})
+        w.emit(f"br label %{latch}")
+        w.start(latch)
+        w.emit(f"{after} = add i64 {step}, 1")
+        w.emit(f"br label %{head}")
+        w.start(end)
+
+    def count(self, dimension: Dimension) -> Operand:
+        return str(dimension) if isinstance(dimension, int) else self.memory.count(dimension)
+
+    def switch(self, switch: Switch, registers: Registers) -> None:
+        w = self.writer
+        labels = [w.label("case") for _ in switch.cases]
+        impossible, end = w.label("impossible"), w.label("join")
+        table = " ".join(f"i64 {number}, label %{label}" for number, label in enumerate(labels))
+        w.emit(f"switch i64 {registers[switch.register]}, label %{impossible} [ {table} ]")
+        for label, case in zip(labels, switch.cases, strict=True):
+            w.start(label)
+            self.statements(case, registers)
+            w.emit(f"br label %{end}")
+        # the bounds check has proved that the register holds the number of a case
+        w.start(impossible)
+        w.emit("unreachable")
+        w.start(end)

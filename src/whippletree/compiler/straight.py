@@ -1,0 +1,134 @@
+"""Straight-line code to instructions: one operation of the graph, one instruction, in an order that suits the machine.
+
+Sines and cosines come first, as early as their arguments allow and all of a stage together: then one test guards the
+rarely taken path of far arguments for all of them. Everything else keeps the order of the graph, which generic code wrote
+body by body and which therefore keeps live ranges short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from whippletree.compiler.angle import angle_of_point
+from whippletree.compiler.ir import Operand, Writer
+from whippletree.compiler.trigonometry import sines_and_cosines
+from whippletree.expression import Node, Straight
+
+_LEAVES = ("input", "const")
+_SINES = ("sin", "cos")
+
+
+def emit_straight(writer: Writer, code: Straight, load: Callable[[int], Operand]) -> list[Operand]:
+    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs."""
+    emission = _Emission(writer, code.nodes, load)
+    stages = _stages_of_sines(code.nodes)
+    for stage in stages:
+        emission.angles(stage)
+    emission.nodes_in_order(range(len(code.nodes)))
+    return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
+
+
+def _stages_of_sines(nodes: list[Node]) -> list[list[int]]:
+    """The sines and cosines of stage s need those of stage s − 1 for their arguments."""
+    if not any(node[0] in _SINES for node in nodes):
+        return []
+    depth = [0] * len(nodes)
+    stages: list[list[int]] = []
+    for index, node in enumerate(nodes):
+        if node[0] in _LEAVES:
+            continue
+        below = max(depth[i] for i in node[1:])
+        if node[0] in _SINES:
+            if below == len(stages):
+                stages.append([])
+            stages[below].append(index)
+            below += 1
+        depth[index] = below
+    return stages
+
+
+class _Emission:
+    """The values emitted so far."""
+
+    def __init__(self, writer: Writer, nodes: list[Node], load: Callable[[int], Operand]) -> None:
+        self.writer = writer
+        self.nodes = nodes
+        self.load = load
+        self.value: list[Operand] = [""] * len(nodes)
+        number, condition = writer.lanes.number, writer.lanes.condition
+        fma = f"call {number} @llvm.fma.{writer.suffix}({number} "
+        self.binary = {
+            **{name: f"f{name} {number} " for name in ("add", "sub", "mul", "div")},
+            "lt": f"fcmp olt {number} ",
+            "and": f"and {condition} ",
+            "or": f"or {condition} ",
+        }
+        self.fused = {"fma": (fma, "", ""), "fms": (fma, "", "-"), "fnma": (fma, "-", "")}
+
+    def angles(self, members: list[int]) -> None:
+        """Emit one stage of sines and cosines, sharing the work of those with the same argument."""
+        arguments = list(dict.fromkeys(self.nodes[i][1] for i in members))
+        self.nodes_in_order(self._missing(arguments))
+        results = sines_and_cosines(self.writer, [self.value[a] for a in arguments])
+        pair = dict(zip(arguments, results, strict=True))
+        for i in members:
+            operation, argument = self.nodes[i]
+            self.value[i] = pair[argument][_SINES.index(operation)]
+
+    def _missing(self, wanted: Iterable[int]) -> list[int]:
+        """The nodes that the wanted ones need and that are not emitted yet, in order."""
+        found: set[int] = set()
+        open_ = [i for i in wanted if not self.value[i]]
+        while open_:
+            i = open_.pop()
+            if i not in found:
+                found.add(i)
+                if self.nodes[i][0] not in _LEAVES:
+                    open_.extend(j for j in self.nodes[i][1:] if not self.value[j])
+        return sorted(found)
+
+    def nodes_in_order(self, indices: Iterable[int]) -> None:
+        """Emit those of the nodes that are not emitted yet."""
+        value, nodes = self.value, self.nodes
+        lines, fresh, binary = self.writer.lines, self.writer.fresh, self.binary
+        for index in indices:
+            if value[index]:
+                continue
+            node = nodes[index]
+            start = binary.get(node[0])
+            if start is not None:
+                # the common case, written out: a humanoid has ten thousand of them
+                name = value[index] = fresh()
+                lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
+            else:
+                value[index] = self._special(node)
+
+    def _special(self, node: Node) -> Operand:
+        """Everything but plain binary operations."""
+        w = self.writer
+        operation = node[0]
+        if operation == "const":
+            return w.constant(node[1])
+        if operation == "input":
+            return self.load(node[1])
+        x = [self.value[i] for i in node[1:]]
+        match operation:
+            case "fma":
+                return w.fma(x[0], x[1], x[2])
+            case "fms":
+                return w.fma(x[0], x[1], w.negate(x[2]))
+            case "fnma":
+                return w.fma(w.negate(x[0]), x[1], x[2])
+            case "neg":
+                return w.negate(x[0])
+            case "sqrt":
+                return w.intrinsic("sqrt", x[0])
+            case "abs":
+                return w.intrinsic("fabs", x[0])
+            case "select":
+                return w.select(x[0], x[1], x[2])
+            case "not":
+                return w.value(f"xor {w.lanes.condition} {x[0]}, {'true' if w.lanes.width == 1 else 'splat (i1 true)'}")
+            case "atan2":
+                return angle_of_point(w, x[0], x[1])
+        raise ValueError(f"no instruction for the operation {operation!r}")

@@ -1,0 +1,123 @@
+"""Derivatives of any function of the catalogue, as functions of the same kind.
+
+``jvp``: inputs x and directions ẋ, outputs (∂y/∂x) ẋ. ``vjp``: inputs x and seeds ȳ, outputs (∂y/∂x)ᵀ ȳ for every input.
+Coordinates are differentiated in the tangent space: the direction of q and its gradient have nv entries, and q ⊕ δ is
+what moves (for a quaternion joint, a rotation vector in the body's frame).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree.catalogue import Function, Shape
+from whippletree.expression import Traced, gradient
+from whippletree.scalars import Dual
+from whippletree.spatial import Array, identity
+from whippletree.tree.mechanism import Mechanism
+
+COORDINATES = ("q", "r")
+"""Inputs that live on the configuration manifold."""
+
+
+def derived_function(kind: str, function: Function) -> Function:
+    """The ``jvp`` or ``vjp`` of a function, as a new entry."""
+    tangents: dict[str, Shape] = {
+        name: ("nv",) if name in COORDINATES else shape for name, shape in function.inputs.items()
+    }
+    count = len(function.names)
+
+    def jvp(m: Mechanism, *arguments: Any) -> Any:
+        names, numbers = arguments[:count], arguments[count:]
+        half = len(numbers) // 2
+        return _pushed(m, function, names, numbers[:half], numbers[half:])
+
+    def vjp(m: Mechanism, *arguments: Any) -> Any:
+        names, numbers = arguments[:count], arguments[count:]
+        return _pulled(m, function, names, numbers[: len(tangents)], numbers[len(tangents) :])
+
+    if kind == "jvp":
+        inputs = function.inputs | {f"d{name}": shape for name, shape in tangents.items()}
+        outputs = {f"d{name}": shape for name, shape in function.outputs.items()}
+    else:
+        inputs = function.inputs | {f"{name}_bar": shape for name, shape in function.outputs.items()}
+        outputs = {f"{name}_bar": shape for name, shape in tangents.items()}
+    return Function(
+        f"{function.name}_{kind}",
+        function.names,
+        inputs,
+        outputs,
+        jvp if kind == "jvp" else vjp,
+        loops=False,
+        summary=f"The {kind} of {function.name}. {function.summary}",
+        may_fail=function.may_fail,
+    )
+
+
+def _evaluated(m: Mechanism, function: Function, names: Any, values: Any) -> tuple[Any, ...]:
+    result = function.implementation(m, *names, *values)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _pushed(m: Mechanism, function: Function, names: Any, values: Any, directions: Any) -> tuple[Any, ...]:
+    """One direction through the function, on dual numbers."""
+    duals = []
+    for name, value, direction in zip(function.inputs, values, directions, strict=True):
+        slope = m.manifold().rate(value, direction) if name in COORDINATES else direction
+        duals.append(_zipped(Dual, value, slope))
+    results = tuple(_mapped(lambda y: y.slope if isinstance(y, Dual) else 0, y) for y in _evaluated(m, function, names, duals))
+    m.doubts = [(node, pivot.value if isinstance(pivot, Dual) else pivot) for node, pivot in m.doubts]
+    return results
+
+
+def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: Any) -> tuple[Any, ...]:
+    """Seeds back through the function: by the graph for traced scalars, else direction by direction."""
+    flat = [x for value in values for x in np.ravel(np.asarray(value, dtype=object))]
+    if flat and all(isinstance(x, Traced) for x in flat):
+        outputs = [y for out in _evaluated(m, function, names, values) for y in np.ravel(np.asarray(out, dtype=object))]
+        bars = [s for seed in seeds for s in np.ravel(np.asarray(seed, dtype=object))]
+        slopes = iter(gradient(outputs, bars, flat))
+        ambient = [_mapped(lambda _: next(slopes), value) for value in values]
+        return tuple(
+            _to_tangent(m, value, bar) if name in COORDINATES else bar
+            for name, value, bar in zip(function.inputs, values, ambient, strict=True)
+        )
+    gradients = []
+    for number, name in enumerate(function.inputs):
+        size = m.tree.model.nv if name in COORDINATES else np.size(values[number])
+        entries = []
+        for e in identity(size):
+            directions = [_direction(m, n, x, e if n == name else None) for n, x in zip(function.inputs, values, strict=True)]
+            moved = _pushed(Mechanism(m.tree), function, names, values, directions)
+            entries.append(sum(np.sum(np.asarray(s) * np.asarray(d)) for s, d in zip(seeds, moved, strict=True)))
+        shape = (size,) if name in COORDINATES else np.shape(values[number])
+        gradients.append(np.array(entries, dtype=object).reshape(shape))
+    return tuple(gradients)
+
+
+def _direction(m: Mechanism, name: str, value: Any, e: Array | None) -> Any:
+    if e is not None:
+        return e.reshape(np.shape(value)) if name not in COORDINATES else e
+    return identity(m.tree.model.nv)[0] * 0 if name in COORDINATES else np.asarray(value, dtype=object) * 0
+
+
+def _to_tangent(m: Mechanism, q: Array, bar: Array) -> Array:
+    """N(q)ᵀ q̄: a gradient in coordinates as one in the tangent space."""
+    return np.array([m.manifold().rate(q, e) @ bar for e in identity(m.tree.model.nv)], dtype=object)
+
+
+def _mapped(function: Any, value: Any) -> Any:
+    array = np.asarray(value, dtype=object)
+    result = np.empty(array.shape, dtype=object)
+    for index in np.ndindex(*array.shape):
+        result[index] = function(array[index])
+    return result if array.ndim else result[()]
+
+
+def _zipped(function: Any, a: Any, b: Any) -> Any:
+    left, right = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
+    result = np.empty(left.shape, dtype=object)
+    for index in np.ndindex(*left.shape):
+        result[index] = function(left[index], right[index])
+    return result if left.ndim else result[()]

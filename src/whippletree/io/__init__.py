@@ -1,0 +1,102 @@
+"""Files to models and back.
+
+:func:`load` reads URDF, MJCF and this library's own files; :func:`save` writes the latter. Each format is a reader of
+its own, imported when it is first needed, that produces a :class:`~whippletree.model.Model` and nothing else.
+
+Constraints that files bring are kept as data of these kinds (names in ``on``, numbers in ``parameters``):
+
+===================  ======================  ===========================================================================
+kind                 on                      parameters
+===================  ======================  ===========================================================================
+coupling             follower, leader        multiplier, offset: q_follower = multiplier · q_leader + offset
+polynomial_coupling  follower, leader        coefficients c: q_follower = Σ c[k] q_leaderᵏ
+fixed_coordinate     joint                   value: q = value
+unresolved_coupling  follower                leader, multiplier, offset: a URDF mimic whose leader the file does not have
+coincident           body 1, body 2          point_1, point_2 (3,) in each body's frame: the points coincide
+weld                 body 1, body 2          pose_1, pose_2 (4, 4) in each body's frame: the frames coincide
+===================  ======================  ===========================================================================
+
+``active`` is False where the file switches a constraint off. A kind that begins with ``mjcf_`` is one that MuJoCo has
+and this library does not (yet): it is kept, so that evaluating the model can refuse it instead of ignoring it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.io.files import read_bytes
+from whippletree.model import Model
+
+__all__ = ["load", "save"]
+
+_XML = (".urdf", ".xml", ".mjcf", ".sdf")
+_NATIVE = (".toml", ".json")
+BASES = ("fixed", "free")
+
+
+def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
+    """A model from a file: URDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
+
+    XML is told apart by its root element, not by its suffix.
+
+    Args:
+        path: The file.
+        base: How the root of a URDF stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float. An MJCF file says
+            so itself; there ``"free"`` lets a welded root body float. A native file is complete: only ``"fixed"`` fits.
+
+    Raises:
+        FileError: the file cannot be used; lists every fault with its line.
+        FileNotFoundError: there is no such file.
+        MissingExtraError: an MJCF file without the extra ``mjcf`` installed.
+        UnsupportedError: a format or a request that this version does not serve.
+    """
+    if base not in BASES:
+        raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".xacro":
+        raise FileError(str(path), ["xacro is a macro language on top of URDF: expand it first (xacro FILE > robot.urdf)"])
+    data = read_bytes(path)
+    if suffix in _NATIVE:
+        from whippletree.io import native
+
+        return native.read(path, data, base=base)
+    if suffix not in _XML:
+        known = ", ".join((*_XML, *_NATIVE))
+        raise FileError(str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"])
+    return _load_xml(path, data, base)
+
+
+def _load_xml(path: Path, data: bytes, base: str) -> Model:
+    from whippletree.io import markup
+
+    root = markup.parse(path, data)
+    match root.tag:
+        case "robot":
+            from whippletree.io import urdf
+
+            return urdf.read(path, root, base=base)
+        case "mujoco":
+            from whippletree.io import mjcf
+
+            return mjcf.read(path, data, root, base=base)
+        case "sdf":
+            raise UnsupportedError(f"{path}: SDF files are not read yet; convert the model to URDF or MJCF")
+        case _:
+            fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot> (URDF) or <mujoco> (MJCF)"
+            raise FileError(str(path), [fault])
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model to a native file (``.toml`` or ``.json``) that :func:`load` reads back exactly.
+
+    The file is replaced as a whole or not at all.
+
+    Raises:
+        UnsupportedError: the suffix is another one, or the model holds numbers that a file cannot keep exactly.
+    """
+    from whippletree.io import native_writer
+
+    native_writer.write(model, Path(path))

@@ -1,0 +1,139 @@
+"""A model on its way from a file: its builder, the lines its parts came from, what is wrong, and what to tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from whippletree.builder import Builder, body_faults
+from whippletree.errors import FileError, ModelError
+from whippletree.io import rotations
+from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector, frozen_array, inertia_matrix
+
+# how the builder's messages begin: kind and name of the part that is wrong
+_SUBJECT = re.compile(r"""(body or frame|body|joint|frame|constraint|geometry) ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+
+
+class Draft:
+    """Collects a model and its faults; :meth:`finish` gives the model or raises one error that lists every fault."""
+
+    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
+        self.path = path
+        self.builder = Builder(name, gravity)
+        self.notes: list[str] = []
+        """For people: what was assumed, cleaned or not used. Ends up in ``model.source``."""
+        self.unused: Counter[str] = Counter()
+        """Parts of the file that say nothing to this library, by name."""
+        self._faults: list[tuple[int, str]] = []
+        self._lines: dict[tuple[str, str], list[int]] = {}
+        self._unphysical: dict[str, Body] = {}
+        self._cleaned = 0
+
+    def fault(self, text: str, line: int | None = None) -> None:
+        """Something is wrong; reading goes on, to find everything else that is."""
+        self._faults.append((line or 0, f"line {line}: {text}" if line else text))
+
+    @property
+    def faulty(self) -> bool:
+        """Whether any fault was found so far."""
+        return bool(self._faults)
+
+    def declare(self, kind: str, name: str, line: int | None) -> None:
+        """Remember where a part is declared, so that the builder's faults about it get a line."""
+        if line:
+            self._lines.setdefault((kind, name), []).append(line)
+
+    def body(self, name: str, mass: Any, center: Any, inertia: Any, line: int | None = None) -> None:
+        """Add a body. An inertia that no mass distribution has is kept and told: many published robots have one."""
+        self.declare("body", name, line)
+        try:
+            body = Body(name, mass, frozen_array(center, (3,)), inertia_matrix(inertia))
+            hollow = Body(name, mass, body.center)
+        except (TypeError, ValueError):  # the builder will say what is wrong with it
+            self.builder.body(name, mass, center, inertia)
+            return
+        unphysical = [] if body_faults(hollow) else body_faults(body)
+        if any("triangle" in fault for fault in unphysical):
+            self._unphysical[name] = body
+            self.builder.body(name, mass, center)
+        else:
+            self.builder.body(name, mass, center, inertia)
+
+    def rotation(self, matrix: Array) -> Array:
+        """A rotation freed of rounding noise; how many were is told."""
+        cleaned, changed = rotations.clean(matrix)
+        self._cleaned += changed
+        return cleaned
+
+    def stop_if_faulty(self) -> None:
+        """Raise what was found so far, in the order of the lines.
+
+        Raises:
+            FileError: with every fault.
+        """
+        if self._faults:
+            raise FileError(str(self.path), [text for _, text in sorted(self._faults, key=lambda fault: fault[0])])
+
+    def finish(self, kind: str, source: str = "") -> Model:
+        """The finished model; ``kind`` names the file format, ``source`` replaces the report.
+
+        Raises:
+            FileError: with every fault, those that the builder found included.
+        """
+        try:
+            self.builder.source = source or self._report(kind)
+            model = self.builder.build()
+        except ModelError as error:
+            for text in error.faults:
+                self._builder_fault(text)
+        self.stop_if_faulty()
+        bodies = (self._unphysical.get(body.name, body) for body in model.bodies)
+        return replace(model, bodies=tuple(bodies)) if self._unphysical else model
+
+    def _builder_fault(self, text: str) -> None:
+        """Add a fault of the builder with the line, or the lines, of the part that it names."""
+        match = _SUBJECT.match(text)
+        lines: list[int] = []
+        if match:
+            kind = "body" if match[1] == "body or frame" else match[1]
+            lines = self._lines.get((kind, ast.literal_eval(match[2])), [])
+        if len(lines) > 1:
+            self._faults.append((lines[0], f"lines {', '.join(map(str, lines))}: {text}"))
+        else:
+            self.fault(text, lines[0] if lines else None)
+
+    def _place(self, kind: str, name: str) -> str:
+        lines = self._lines.get((kind, name), [])
+        return f" (line {lines[0]})" if lines else ""
+
+    def _report(self, kind: str) -> str:
+        notes = list(self.notes)
+        if self._unphysical:
+            names = ", ".join(f"{name!r}" + self._place("body", name) for name in self._unphysical)
+            notes.append(f"kept, though no distribution of mass has such inertias (triangle inequality): {names}")
+        if self._cleaned:
+            notes.append(
+                f"freed {self._cleaned} rotation{'s' * (self._cleaned > 1)} of rounding noise: "
+                f"entries within {rotations.NOISE:g} of 0 or ±1 are exactly that"
+            )
+        if self.unused:
+            notes.append("not used: " + ", ".join(counted(self.unused)))
+        return "\n".join([f"{kind} file {str(self.path)!r}", *(f"- {note}" for note in notes)])
+
+
+def counted(names: Counter[str]) -> Iterable[str]:
+    """Names with how often each came, where that is more than once."""
+    return (name if count == 1 else f"{count} × {name}" for name, count in sorted(names.items()))
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """The name itself, or with the smallest number that makes it different from those taken."""
+    taken = set(taken)
+    if name not in taken:
+        return name
+    return next(candidate for k in range(2, len(taken) + 3) if (candidate := f"{name}_{k}") not in taken)

@@ -1,0 +1,64 @@
+"""Rotations as files write them, turned into matrices, and freed of rounding noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.model import Array
+
+NOISE = 4e-16
+"""A rotation's entry this close to 0 or ±1 is that number: cos(π/2) is 6e-17 in floats. 1.5708 is data, not π/2."""
+
+
+def from_rpy(roll: float, pitch: float, yaw: float) -> Array:
+    """Rotation (3, 3) of fixed-axis angles: first roll about x, then pitch about y, then yaw about z."""
+    cr, sr, cp, sp, cy, sy = (f(angle) for angle in (roll, pitch, yaw) for f in (math.cos, math.sin))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def from_quaternion(wxyz: Sequence[float] | Array) -> Array:
+    """Rotation (3, 3) of a quaternion (w, x, y, z) of any length but zero."""
+    w, x, y, z = (float(c) for c in wxyz)
+    s = 2 / (w * w + x * x + y * y + z * z)
+    return np.array(
+        [
+            [1 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)],
+            [s * (x * y + w * z), 1 - s * (x * x + z * z), s * (y * z - w * x)],
+            [s * (x * z - w * y), s * (y * z + w * x), 1 - s * (x * x + y * y)],
+        ]
+    )
+
+
+def about(axis: Sequence[float] | Array, angle: float) -> Array:
+    """Rotation (3, 3) by an angle about a unit axis."""
+    x, y, z = (float(c) for c in axis)
+    half = math.sin(angle / 2)
+    return from_quaternion((math.cos(angle / 2), half * x, half * y, half * z))
+
+
+def clean(rotation: Array) -> tuple[Array, bool]:
+    """The rotation with noise set to exactly 0 or ±1, and whether any entry moved."""
+    nearest = np.round(rotation)
+    noisy = np.abs(rotation - nearest) <= NOISE
+    cleaned = np.where(noisy, nearest, rotation) + 0.0  # + 0.0 turns −0.0 into 0.0
+    return cleaned, bool(np.any(cleaned != rotation))
+
+
+def rotate_inertia(rotation: Array, inertia: Any) -> Array:
+    """R I Rᵀ, exactly symmetric; I itself where R is the identity."""
+    inertia = np.asarray(inertia, dtype=float)
+    if np.array_equal(rotation, np.eye(3)):
+        return inertia
+    turned = rotation @ inertia @ rotation.T
+    symmetric: Array = (turned + turned.T) / 2
+    return symmetric

@@ -1,0 +1,140 @@
+"""``wt.reference(model)``: every function of the catalogue in plain NumPy, on any scalar. No compiler, no surprises.
+
+The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath numbers, complex numbers or symbols
+give arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import catalogue
+from whippletree.catalogue import Function
+from whippletree.derived import derived_function
+from whippletree.errors import ShapeError
+from whippletree.model import Array, Model
+from whippletree.parameters import find_parameter, with_parameters
+from whippletree.tree.mechanism import Mechanism, singular_motion
+from whippletree.tree.skeleton import skeleton
+
+
+def reference(model: Model, *, parameters: Sequence[str] = ()) -> Reference:
+    """The functions of a model in plain NumPy.
+
+    Args:
+        model: any model without constraints.
+        parameters: paths of numbers that become inputs of every function; see :mod:`whippletree.parameters`.
+    """
+    return Reference(model, parameters)
+
+
+class Reference:
+    """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
+
+    def __init__(self, model: Model, parameters: Sequence[str] = ()) -> None:
+        self.model = model
+        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.tree = skeleton(model)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *catalogue.CATALOGUE]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = catalogue.find(name)
+        if function.names:
+            return lambda *names: ReferenceFunction(self, function, names)
+        return ReferenceFunction(self, function)
+
+    def jvp(self, name: str, *names: Any) -> ReferenceFunction:
+        """The derivative of a function along a direction; see :mod:`whippletree.derived`."""
+        return ReferenceFunction(self, derived_function("jvp", catalogue.find(name)), names)
+
+    def vjp(self, name: str, *names: Any) -> ReferenceFunction:
+        """The gradient of a seeded function; see :mod:`whippletree.derived`."""
+        return ReferenceFunction(self, derived_function("vjp", catalogue.find(name)), names)
+
+
+class ReferenceFunction:
+    """One function of the catalogue for one model."""
+
+    def __init__(self, owner: Reference, function: Function, names: tuple[Any, ...] = ()) -> None:
+        self.owner = owner
+        self.function = function
+        self.names = names
+        self.__doc__ = function.summary
+        known = catalogue.sizes(owner.tree)
+        self.shapes = {name: catalogue.resolve(shape, known) for name, shape in function.inputs.items()}
+        self.shapes |= owner.parameters
+
+    def __repr__(self) -> str:
+        return f"<reference {self.function.name} of model {self.owner.model.name!r}>"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        arrays = self._bound(args, keywords)
+        batch = np.broadcast_shapes(*[a.shape[: a.ndim - len(self.shapes[n])] for n, a in arrays.items()])
+        full = {n: np.broadcast_to(a, (*batch, *self.shapes[n])) for n, a in arrays.items()}
+        exact = any(a.dtype == object or a.dtype.kind == "c" for a in arrays.values())
+        results = [self._one({n: a[index] for n, a in full.items()}) for index in np.ndindex(*batch)]
+        shapes = [catalogue.resolve(s, catalogue.sizes(self.owner.tree)) for s in self.function.outputs.values()]
+        outputs = []
+        for number, shape in enumerate(shapes):
+            flat = np.empty((len(results), *shape), dtype=object)
+            for row, result in enumerate(results):
+                flat[row] = result[number]
+            outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
+        """One state through the generic implementation."""
+        values = {name: array.astype(object) if array.ndim else array[()] for name, array in state.items()}
+        opened = {path: values.pop(path) for path in self.owner.parameters}
+        tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
+        mechanism = Mechanism(tree)
+        result = self.function.implementation(mechanism, *self.names, *values.values())
+        for node, pivot in mechanism.doubts:
+            if not pivot > 0 and pivot == pivot:  # a NaN state is a NaN answer, not a singular system
+                raise singular_motion(tree, node)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
+        """Inputs by name, as arrays, with their last dimensions checked."""
+        names = list(self.shapes)
+        if len(args) > len(names):
+            raise TypeError(f"{self.function.name} takes {len(names)} inputs ({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args, strict=False)) | dict(keywords)
+        if set(given) != set(names) or len(args) + len(keywords) != len(names):
+            raise TypeError(f"{self.function.name} takes the inputs {', '.join(names)}; got {', '.join(given) or 'none'}")
+        arrays = {name: np.asarray(given[name]) for name in names}
+        for name, array in arrays.items():
+            expected = self.shapes[name]
+            if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
+                raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
+        return arrays
+
+
+def shape_message(function: str, name: str, found: tuple[int, ...], expected: tuple[int, ...], model: Model) -> str:
+    """The text of a ShapeError: where, what was found and expected, and the usual reason."""
+    wanted = ", ".join(["...", *map(str, expected)])
+    text = f"{function}: {name} has shape {found}, expected ({wanted})."
+    longer = [j.name for j, t in zip(model.joints, model.joint_types, strict=True) if t.nq != t.nv]
+    if longer:
+        text += (
+            f" Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
+        )
+        if expected == (model.nv,):
+            text += " Velocities and forces live in velocity space: pass nv numbers."
+    return text
+
+
+def _finished(array: Array, exact: bool) -> Array | Any:
+    """float64 for plain numbers; a scalar result of one state as a scalar."""
+    if not exact:
+        array = array.astype(np.float64)
+    elif array.size and all(isinstance(x, (complex, float, int)) for x in array.flat):
+        array = array.astype(np.complex128)
+    return array[()] if array.ndim == 0 else array

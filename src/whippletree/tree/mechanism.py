@@ -1,0 +1,83 @@
+"""A tree ready to be evaluated: a skeleton, what runs its sweeps, and where flat vectors meet fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.errors import SingularSystemError
+from whippletree.model import Model
+from whippletree.spatial import Array
+from whippletree.sweeps import Field, Sweeper, Unrolled
+from whippletree.tree.links import falling, moving_links, still_links
+from whippletree.tree.skeleton import Place, Skeleton, skeleton
+from whippletree.tree.steps import Manifold
+
+
+class Mechanism:
+    """What the functions of the catalogue work on. One evaluation makes one mechanism; nothing in it can go stale."""
+
+    def __init__(self, tree: Skeleton, sweep: Sweeper | None = None) -> None:
+        self.tree = tree
+        self.sweep: Sweeper = sweep if sweep is not None else Unrolled(tree.parents)
+        self.nodes: Field = tree.nodes
+        self.joints: Field = tree.joints
+        self.gravity: Array = np.asarray(tree.model.gravity).astype(object)
+        self.base = falling(self.gravity)
+        self.doubts: list[tuple[int, Any]] = []
+        """(node, pivot): pivots that must be positive for an answer to exist and that only the state decides."""
+
+    @staticmethod
+    def of(model: Model) -> Mechanism:
+        """A mechanism of a model, unrolled."""
+        return Mechanism(skeleton(model))
+
+    def coordinates(self, q: Array) -> Field:
+        """q (nq,) joint by joint."""
+        return [q[part] for part in self.tree.q_slices]
+
+    def velocities(self, v: Array) -> Field:
+        """v, a or tau (nv,) joint by joint."""
+        return [v[part] for part in self.tree.v_slices]
+
+    def join(self, field: Field) -> Array:
+        """Vectors of the joints as one (nv,)."""
+        return np.concatenate(list(field)) if len(field) else np.zeros(0, dtype=object)
+
+    def still(self, q: Array) -> Field:
+        """Links at rest."""
+        return still_links(self.sweep, self.nodes, self.coordinates(q))
+
+    def moving(self, q: Array, v: Array) -> Field:
+        """Links in motion."""
+        return moving_links(self.sweep, self.nodes, self.coordinates(q), self.velocities(v))
+
+    def place(self, frame: str) -> Place:
+        """Where a frame is."""
+        return self.tree.place(frame)
+
+    def manifold(self) -> Manifold:
+        """How velocities move coordinates."""
+        return Manifold([node.joint for node in self.tree.nodes], self.tree.q_slices, self.tree.v_slices)
+
+    def require_inertia(self, freedoms: Field) -> None:
+        """Note the pivots that may fail to be positive: those of joints whose own body does not settle it."""
+        for k in self.tree.doubtful:
+            self.doubts += [(k, pivot) for pivot in freedoms[k].pivots]
+
+
+def singular_motion(tree: Skeleton, node: int) -> SingularSystemError:
+    """The error for a joint whose motion has no inertia."""
+    joint = tree.joints[node]
+    return SingularSystemError(
+        f"model {tree.model.name!r}: the motion of {joint.child!r} about joint {joint.name!r} has no inertia and no "
+        f"constraint stops it, so its acceleration is not determined. Give {joint.child!r} mass, hold the joint, or add "
+        f"the constraint that carries it."
+    )
+
+
+def stacked(rows: Sequence[Any]) -> Array:
+    """A matrix from rows of scalars, also when there are none."""
+    return np.stack(rows) if len(rows) else np.zeros((0, 0), dtype=object)

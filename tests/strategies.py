@@ -1,0 +1,329 @@
+"""Random mechanisms: the one source of them for all tests.
+
+Every number is drawn as a Fraction and converted last: ``number=Fraction`` gives exact systems, ``float`` the usual
+ones, ``digits`` mpmath numbers. Rotations are Cayley transforms and unit quaternions are squares of rational ones, so
+both are exact; inertias come from point masses, so they are physical.
+
+* ``make_...(parents, ..., seed)``: plain functions, the same result for the same arguments;
+* ``trees``, ``models``, ``motions``, ``rigid_systems``, ``block_systems``: hypothesis strategies on top of them.
+  Hypothesis chooses, and shrinks, the shape (tree, joints, which links are massless); a seed chooses the numbers, which
+  stay generic. What a strategy returns prints as the call that makes it again.
+
+    @given(models(kinds=("revolute", "free")), st.integers(0, 99))
+    def test_something(model, seed):
+        q, v, a, tau = make_motion(model, seed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from random import Random
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+from hypothesis import strategies as st
+
+from whippletree.builder import Builder
+from whippletree.joints import KINDS
+from whippletree.model import Model
+from whippletree.spatial import Pose, RigidInertia, join, quaternion_product, quaternion_rotation
+from whippletree.sweeps import DenseWeight, Unrolled
+from whippletree.tree.links import Link
+
+MOVING_KINDS = tuple(kind for kind in KINDS if kind != "weld")
+EXACT_KINDS = ("prismatic", "spherical", "free", "weld")
+"""Joints whose poses are rational functions of q: models of these are exact on Fractions."""
+
+Number = Callable[[Fraction], Any]
+"""Converts a Fraction to the scalar type of a case: float, Fraction or digits."""
+
+
+def digits(x: Fraction) -> Any:
+    """A Fraction as an mpmath number, at the working precision."""
+    return mpmath.mpf(x.numerator) / x.denominator
+
+
+def convert(values: Any, number: Number) -> np.ndarray:
+    """An array of Fractions as an array of another scalar: float64 for floats, objects for the rest."""
+    array = np.asarray(values, dtype=object)
+    flat = [number(Fraction(x)) for x in array.flat]
+    result = np.empty(array.size, dtype=float if number is float else object)
+    result[:] = flat
+    return result.reshape(array.shape)
+
+
+# --- numbers, vectors, rotations, inertias ----------------------------------------------------------------------------
+
+
+def rational(rng: Random, size: int = 2) -> Fraction:
+    """Between −size and size, in steps of 1/16."""
+    return Fraction(rng.randint(-16 * size, 16 * size), 16)
+
+
+def rationals(rng: Random, *shape: int) -> np.ndarray:
+    """An array of :func:`rational` numbers."""
+    array = np.empty(shape, dtype=object)
+    for index in np.ndindex(*shape):
+        array[index] = rational(rng)
+    return array
+
+
+def rotation(rng: Random) -> np.ndarray:
+    """A rational rotation (3, 3), never the identity: the Cayley transform of a rational vector."""
+    return quaternion_rotation(Fraction(1), Fraction(1, 3) + rational(rng), rational(rng), rational(rng))
+
+
+def unit_quaternion(rng: Random) -> np.ndarray:
+    """A rational quaternion (w, x, y, z) of length exactly 1: p ⊗ p / |p|²."""
+    p = join(np.array([Fraction(1)]), rationals(rng, 3))
+    return quaternion_product(p, p) / (p @ p)
+
+
+def axis(rng: Random) -> np.ndarray:
+    """A rational unit vector: a coordinate axis or its opposite (where code takes short cuts), or any other."""
+    if rng.random() < 0.5:
+        e = np.array([Fraction(0)] * 3)
+        e[rng.randrange(3)] = Fraction(rng.choice([1, 1, -1]))
+        return e
+    return rotation(rng)[:, 2]
+
+
+def pose(rng: Random) -> Pose:
+    """A rational pose; sometimes without a shift, as in wrists."""
+    shift = rationals(rng, 3) if rng.random() < 0.8 else np.array([Fraction(0)] * 3)
+    return Pose(rotation(rng), shift)
+
+
+def body_inertia(rng: Random, scale: Fraction = Fraction(1)) -> tuple[Fraction, np.ndarray, np.ndarray]:
+    """Mass, centre and inertia about the centre of five point masses that span space: positive definite, physical."""
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]) + rationals(rng, 3)
+    points = [*corners, rationals(rng, 3)]
+    masses = [scale * Fraction(rng.randint(1, 16), 8) for _ in points]
+    mass = sum(masses)
+    center = sum(m * p for m, p in zip(masses, points)) / mass
+    arms = [p - center for p in points]
+    eye = np.eye(3, dtype=int)
+    inertia = sum(m * (eye * (r @ r) - np.multiply.outer(r, r)) for m, r in zip(masses, arms))
+    return mass, center, inertia
+
+
+def positive_definite(rng: Random, n: int) -> np.ndarray:
+    """A rational symmetric positive definite matrix (n, n)."""
+    A = rationals(rng, n, n)
+    return A @ A.T + np.eye(n, dtype=int) * Fraction(1, 4)
+
+
+def full_rank(rng: Random, m: int, n: int) -> np.ndarray:
+    """A rational matrix (m, n) of full column rank: unit lower triangular on top, rows shuffled."""
+    A = rationals(rng, m, n)
+    for i in range(n):
+        A[i, i:] = [Fraction(1), *[Fraction(0)] * (n - i - 1)]
+    order = list(range(m))
+    rng.shuffle(order)
+    return A[order]
+
+
+# --- trees, and systems of links on them ------------------------------------------------------------------------------
+
+
+def make_parents(n: int, seed: int, *, chain: float = 0.5, forest: bool = True) -> tuple[int, ...]:
+    """Parents of n bodies, parents first: with probability ``chain`` the body before, else any (−1: the world)."""
+    rng = Random(seed)
+    lowest = -1 if forest else 0
+    return tuple(k - 1 if k == 0 or rng.random() < chain else rng.randint(lowest, k - 1) for k in range(n))
+
+
+class System(NamedTuple):
+    """A tree of links, what acts on it, and the acceleration of its world; joint vectors are fields, one per body."""
+
+    parents: tuple[int, ...]
+    links: list[Link]
+    qdd: list[np.ndarray]
+    tau: list[np.ndarray]
+    base: np.ndarray
+    origin: str
+
+    @property
+    def sweep(self) -> Unrolled:
+        return Unrolled(self.parents)
+
+    def __repr__(self) -> str:
+        return self.origin
+
+
+def make_rigid_system(
+    parents: Sequence[int], freedoms: Sequence[int], seed: int, *, rotors: bool = True, number: Number = Fraction
+) -> System:
+    """Rigid bodies with rational poses and any subspaces H* (6, n) of full rank; ``freedoms`` gives n of each joint."""
+    rng = Random(seed)
+    links = []
+    for n in freedoms:
+        X, H = pose(rng), full_rank(rng, 6, n)
+        M = RigidInertia.about_center(*body_inertia(rng))
+        J = abs(rational(rng)) if rotors and rng.random() < 0.3 else 0
+        links.append(Link(X, H, M, J, a=rationals(rng, 6), b=rationals(rng, 6)))
+    origin = f"make_rigid_system({tuple(parents)}, {tuple(freedoms)}, {seed}, rotors={rotors})"
+    return _system(rng, parents, links, 6, number, origin)
+
+
+def make_block_system(parents: Sequence[int], seed: int, *, number: Number = Fraction) -> System:
+    """A tree BWA system that is no mechanism: blocks of 1 to 4 numbers, rectangular weights, dense inertias."""
+    rng = Random(seed)
+    world = rng.randint(1, 4)
+    sizes = [rng.randint(1, 4) for _ in parents]
+    links = []
+    for parent, m in zip(parents, sizes):
+        w = rationals(rng, world if parent < 0 else sizes[parent], m)
+        H = full_rank(rng, m, rng.randint(0, m))
+        links.append(Link(DenseWeight(w), H, positive_definite(rng, m), a=rationals(rng, m), b=rationals(rng, m)))
+    return _system(rng, parents, links, world, number, f"make_block_system({tuple(parents)}, {seed})")
+
+
+def _system(rng: Random, parents: Sequence[int], links: list[Link], world: int, number: Number, origin: str) -> System:
+    def joint_vectors() -> list[np.ndarray]:
+        return [convert(rationals(rng, link.H.shape[1]), number) for link in links]
+
+    exact = System(tuple(parents), links, [], [], rationals(rng, world), origin)
+    links = [_converted(link, number) for link in links]
+    return exact._replace(links=links, qdd=joint_vectors(), tau=joint_vectors(), base=convert(exact.base, number))
+
+
+def _converted(value: Any, number: Number) -> Any:
+    """A link with all its numbers as another scalar; arrays keep dtype object, as the library's own links have."""
+    if isinstance(value, tuple):
+        return type(value)(*[_converted(x, number) for x in value])
+    return convert(value, number).astype(object) if isinstance(value, np.ndarray) else number(Fraction(value))
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def make_model(
+    parents: Sequence[int],
+    kinds: Sequence[str],
+    seed: int,
+    *,
+    massless: Sequence[bool] = (),
+    spread: int = 0,
+    number: Number = float,
+) -> Model:
+    """A model with bodies b0, b1, … and joints j0, j1, … about any axes, and a frame 'tool' on the last body.
+
+    Args:
+        parents: parent of each body, −1 for the world; the model orders the bodies by itself.
+        kinds: joint kind of each body.
+        seed: of all numbers.
+        massless: which bodies to make massless; granted only where the motion keeps inertia (:func:`may_be_massless`).
+        spread: masses and lengths vary over factors 10^±spread from body to body.
+        number: scalar type.
+    """
+    rng = Random(seed)
+    builder = Builder(f"random {seed}", gravity=convert(rationals(rng, 3), number))
+    for k, (parent, kind) in enumerate(zip(parents, kinds, strict=True)):
+        mass, center, inertia = body_inertia(rng, Fraction(10) ** rng.randint(-spread, spread))
+        if k < len(massless) and massless[k] and may_be_massless(k, parents, kinds, massless):
+            mass, inertia = 0 * mass, 0 * inertia
+        builder.body(f"b{k}", number(mass), convert(center, number), convert(inertia, number))
+        first = rotation(rng)
+        at = pose(rng)
+        builder.joint(
+            f"j{k}",
+            kind,
+            "world" if parent < 0 else f"b{parent}",
+            f"b{k}",
+            position=convert(at.p * Fraction(10) ** rng.randint(-spread, spread), number),
+            rotation=convert(at.R, number),
+            axis=convert(axis(rng), number),
+            second_axis=convert(first[:, 0], number),
+            pitch=number(rational(rng)),
+            rotor_inertia=number(abs(rational(rng)) if rng.random() < 0.3 else Fraction(0)),
+            gear_ratio=number(rational(rng)),
+        )
+    at = pose(rng)
+    builder.frame("tool", f"b{len(parents) - 1}", position=convert(at.p, number), rotation=convert(at.R, number))
+    return builder.build()
+
+
+def may_be_massless(k: int, parents: Sequence[int], kinds: Sequence[str], massless: Sequence[bool]) -> bool:
+    """Whether body k can lack mass without a motion that has no inertia, for generic numbers.
+
+    Its joint must have one freedom, and a body that keeps its mass must hang on it by a joint of at most three: then six
+    directions are enough for both. (A mass beyond a free joint is not felt at all.)
+    """
+    if kinds[k] not in ("revolute", "prismatic", "helical"):
+        return False
+    return any(
+        parent == k and kinds[child] != "free" and not (child < len(massless) and massless[child])
+        for child, parent in enumerate(parents)
+    )
+
+
+class Motion(NamedTuple):
+    """A state, accelerations and joint forces of a model."""
+
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    tau: np.ndarray
+
+
+def make_motion(model: Model, seed: int, *, number: Number = float) -> Motion:
+    """A random motion: quaternions of unit length, other numbers between −2 and 2."""
+    rng = Random(seed)
+    parts = []
+    for joint in model.joint_types:
+        quaternion = 4 if joint.nq > joint.nv else 0
+        parts += [*rationals(rng, joint.nq - quaternion), *(unit_quaternion(rng) if quaternion else ())]
+    return Motion(convert(parts, number), *[convert(rationals(rng, model.nv), number) for _ in range(3)])
+
+
+# --- hypothesis -------------------------------------------------------------------------------------------------------
+
+seeds = st.integers(0, 2**16)
+
+
+@st.composite
+def trees(draw: st.DrawFn, min_size: int = 1, max_size: int = 7) -> tuple[int, ...]:
+    """Parents of a random forest, parents first; −1 is the world."""
+    n = draw(st.integers(min_size, max_size))
+    return tuple(draw(st.integers(-1, k - 1)) for k in range(n))
+
+
+@st.composite
+def models(
+    draw: st.DrawFn,
+    *,
+    kinds: Sequence[str] = KINDS,
+    massless: bool = True,
+    spread: int = 0,
+    max_size: int = 7,
+    number: Number = float,
+) -> Model:
+    """A random model with joints of these kinds; interior links may be massless, welds may be anywhere."""
+    parents = draw(trees(max_size=max_size))
+    chosen = draw(st.tuples(*[st.sampled_from(kinds)] * len(parents)))
+    light = draw(st.tuples(*[st.booleans()] * len(parents))) if massless else ()
+    return make_model(parents, chosen, draw(seeds), massless=light, spread=spread, number=number)
+
+
+@st.composite
+def motions(draw: st.DrawFn, number: Number = float, **options: Any) -> tuple[Model, Motion]:
+    """A random model and a motion of it."""
+    model = draw(models(number=number, **options))
+    return model, make_motion(model, draw(seeds), number=number)
+
+
+@st.composite
+def rigid_systems(draw: st.DrawFn, max_size: int = 5, **options: Any) -> System:
+    """Rigid bodies on any subspaces of 0 to 6 freedoms, all rational."""
+    parents = draw(trees(max_size=max_size))
+    freedoms = draw(st.tuples(*[st.integers(0, 6)] * len(parents)))
+    return make_rigid_system(parents, freedoms, draw(seeds), **options)
+
+
+@st.composite
+def block_systems(draw: st.DrawFn, max_size: int = 6, **options: Any) -> System:
+    """Tree BWA systems with rectangular weights, all rational."""
+    return make_block_system(draw(trees(max_size=max_size)), draw(seeds), **options)
