@@ -1,4 +1,4 @@
-"""Hypothesis profiles for all tests. ``strategies.py`` beside this file is importable through pytest's ``pythonpath``."""
+"""Hypothesis profiles for all tests (``strategies.py`` beside this file is found through pytest's ``pythonpath``)."""
 
 from hypothesis import HealthCheck, settings
 

@@ -249,13 +249,14 @@ def make_model(
 def may_be_massless(k: int, parents: Sequence[int], kinds: Sequence[str], massless: Sequence[bool]) -> bool:
     """Whether body k can lack mass without a motion that has no inertia, for generic numbers.
 
-    Its joint must have one freedom, and a body that keeps its mass must hang on it by a joint of at most three: then six
-    directions are enough for both. (A mass beyond a free joint is not felt at all.)
+    Its joint must have one freedom, and a body that keeps its mass must hang on it by a joint of at most three: then
+    six directions are enough for both. A mass beyond a free joint is not felt at all, and one beyond a ball joint that
+    sits on the axis does not resist a turn about it.
     """
     if kinds[k] not in ("revolute", "prismatic", "helical"):
         return False
     return any(
-        parent == k and kinds[child] != "free" and not (child < len(massless) and massless[child])
+        parent == k and kinds[child] not in ("free", "spherical") and not (child < len(massless) and massless[child])
         for child, parent in enumerate(parents)
     )
 

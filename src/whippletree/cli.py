@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
-        from importlib.metadata import version
+        from whippletree import __version__
 
-        print(f"whippletree {version('whippletree')}")
+        print(f"whippletree {__version__}")
         return 0
     try:
         command: Info | Demo = tyro.cli(

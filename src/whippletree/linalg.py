@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree import scalars
+from whippletree.errors import SingularSystemError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -159,3 +160,24 @@ def pivoted_qr(A: Array) -> PivotedQR:
         R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
         Q[:, k:] = Q[:, k:] - np.multiply.outer(Q[:, k:] @ u, u * scale)
     return PivotedQR(Q, R, tuple(order))
+
+
+def solve_pivoted(A: Array, b: Array) -> Array:
+    """A⁻¹ b by Gaussian elimination with partial pivoting, for a vector or columns. Numbers only, exact on Fractions."""
+    n = len(A)
+    U = np.array(A, dtype=object)
+    x = np.array(b, dtype=object)
+    for k in range(n):
+        best = max(range(k, n), key=lambda i: abs(U[i, k]))
+        if U[best, k] == 0:
+            raise SingularSystemError(f"the matrix has no inverse: elimination stops at column {k} of {n}")
+        U[[k, best]], x[[k, best]] = U[[best, k]], x[[best, k]]
+        for i in range(k + 1, n):
+            factor = U[i, k] / U[k, k]
+            U[i, k:] = U[i, k:] - factor * U[k, k:]
+            x[i] = x[i] - factor * x[k]
+    for k in reversed(range(n)):
+        for j in range(k + 1, n):
+            x[k] = x[k] - U[k, j] * x[j]
+        x[k] = x[k] / U[k, k]
+    return x

@@ -105,7 +105,7 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
             f"spatial_operators: model {model.name!r} has constraints ({model.constraints[0].name!r}, …), and these "
             "equations are those of a tree: pass model.tree to leave the constraints out."
         )
-    q = _checked(model, "q", q, model.nq)
+    q = _checked(model, "q", q, model.nq).astype(object)
     still = [
         _Still(
             Pose.from_matrix(joint.pose) @ kind.pose(q[part]),
@@ -123,16 +123,15 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
 
 def _moving(model: Model, still: SpatialOperators, q: Array, v: Array) -> SpatialOperators:
     """The operators with the terms that velocities add: a = V × H* θ̇ + Ḣ* θ̇ and b = V ×* M V, body by body."""
-    twists = still.E_phi.rows.split(still.velocities(v))
-    relative = still.E_phi.rows.split(still.H.T @ v)
-    momenta = still.E_phi.rows.split(still.M @ still.velocities(v))
-    a, b = {}, {}
-    for body, kind, at, part in zip(model.bodies, model.joint_types, model.q_slices, model.v_slices):
-        V = twists[body.name]
-        a[body.name] = cross_motion(V, relative[body.name]) + kind.bias(q[at], v[part])
-        b[body.name] = cross_force(V, momenta[body.name])
     bodies = still.E_phi.rows
-    return replace(still, a=still.a + bodies.join(a), b=still.b + bodies.join(b))
+    vectors = still.velocities(v), still.H.T @ v, still.M @ still.velocities(v)
+    twists, relative, momenta = (bodies.split(x).values() for x in vectors)
+    biases = (kind.bias(q[i], v[j]) for kind, i, j in zip(model.joint_types, model.q_slices, model.v_slices))
+    a = [cross_motion(V, moved) + bias for V, moved, bias in zip(twists, relative, biases)]
+    b = [cross_force(V, momentum) for V, momentum in zip(twists, momenta)]
+    a, b = _same_numbers(a, b)
+    names = bodies.names
+    return replace(still, a=still.a + bodies.join(dict(zip(names, a))), b=still.b + bodies.join(dict(zip(names, b))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +360,7 @@ def _checked(model: Model, name: str, values: Any, size: int) -> Array:
             f"spatial_operators: {name} has shape {array.shape}, expected ({size},): model {model.name!r} has "
             f"nq = {model.nq} and nv = {model.nv}, and the operators belong to one state."
         )
-    return array.astype(object)
+    return array
 
 
 def _matrix_of(X: BlockWeight, m: int) -> Array:

@@ -17,11 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 IMPORT_SECONDS = 0.3
 SLOW_TO_IMPORT = ("h5netcdf", "llvmlite", "lxml", "mujoco", "pandas", "rich", "scipy", "tyro", "xarray")
 
-TIMED_IMPORT = """
+FIRST_STEPS = {
+    "import": "import whippletree",
+    "first model": "import whippletree as wt; wt.reference(wt.mechanisms.double_pendulum())",
+}
+TIMED = """
 import sys, time
 start = time.perf_counter()
-import whippletree
-print(time.perf_counter() - start, *sorted({name.partition(".")[0] for name in sys.modules}))
+{code}
+print(time.perf_counter() - start, *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
 
 
@@ -31,16 +35,17 @@ def run_python(code: str, **options) -> str:
     return result.stdout
 
 
-def test_import_is_quick_and_leaves_slow_modules_alone():
+@pytest.mark.parametrize("step", FIRST_STEPS)
+def test_start_is_quick_and_leaves_slow_modules_alone(step):
     # the best of several: the other processes of a busy machine only ever add time
     best = float("inf")
     for _ in range(10):
-        seconds, *modules = run_python(TIMED_IMPORT).split()
+        seconds, *modules = run_python(TIMED.format(code=FIRST_STEPS[step])).split()
         assert set(modules).isdisjoint(SLOW_TO_IMPORT)
         best = min(best, float(seconds))
         if best < IMPORT_SECONDS:
             return
-    pytest.fail(f"import whippletree takes {best:.2f} s, allowed are {IMPORT_SECONDS} s")
+    pytest.fail(f"{step} takes {best:.2f} s, allowed are {IMPORT_SECONDS} s")
 
 
 README_SNIPPETS = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)

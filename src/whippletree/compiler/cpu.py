@@ -1,193 +1,281 @@
-"""The CPU target: NumPy's inner loop around a program, with W states side by side."""
+"""The CPU target: NumPy's inner loop around a program, with W states side by side.
+
+The function has the signature that NumPy calls, ``(char **args, intp *dimensions, intp *steps, void *data)``:
+
+    args         one pointer for each input and output, in order
+    dimensions   the number of states, then the size of each distinct core dimension
+    steps        bytes from state to state for each array, then the strides of all core dimensions
+    data         the control block of :mod:`~whippletree.compiler.ufunc`; the tables begin at :data:`FIRST_TABLE`
+
+Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share nothing.
+Without memory every output becomes NaN (a status: −1), and the function returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from string import Template
 
-from whippletree.compiler.emit import Memory, Registers, emit_body
+from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
+from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
-from whippletree.compiler.program import Address, Buffer, Program
-from whippletree.compiler.transpose import lanes_to_rows, rows_to_lanes
+from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement
+from whippletree.expression import Straight
 
+FIRST_TABLE = 4
+"""Slot of the control block that holds the pointer to the first table or index buffer."""
 
-class ArrayMemory(Memory):
-    def __init__(self, program, writer):
-        super().__init__(program, writer)
-        self.lanes = writer.lanes
-        self.arrays = program.of_role("input", "output")
-        self.number = {b.name: i for i, b in enumerate(self.arrays)}
-        names = list(dict.fromkeys(str(d) for b in self.arrays for d in b.shape))
-        w = writer
-        self.n = w.value("load i64, ptr %dims")
-        self.dims = {}
-        for i, name in enumerate(names):
-            if not name.isdigit():
-                self.dims[name] = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %dims, i64 {i + 1}')}")
-        self.argument = {}
-        self.step = {}
-        self.core = {}
-        place = len(self.arrays)
-        for i, b in enumerate(self.arrays):
-            self.argument[b.name] = w.value(f"load ptr, ptr {w.value(f'getelementptr ptr, ptr %args, i64 {i}')}")
-            self.step[b.name] = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %steps, i64 {i}')}")
-            strides = []
-            for _ in b.shape:
-                strides.append(w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %steps, i64 {place}')}"))
-                place += 1
-            self.core[b.name] = strides
-        self.offsets = w.stack(f"[{len(self.arrays) * self.lanes.width} x i64]", 64)
-        self.base = {}
+STACK_LIMIT = 32 * 1024
+"""Work space up to this many bytes lies on the stack."""
 
-    def count(self, dimension): return self.dims[dimension]
-    def lookup(self, address, registers): raise NotImplementedError
-
-    def row(self, address, registers):
-        w = self.writer
-        p = self.base[address.buffer]
-        for idx, stride in zip(address.indices, self.core[address.buffer]):
-            if idx.register is None and idx.offset == 0: continue
-            o = w.value(f"mul i64 {self.index(idx, registers)}, {stride}")
-            p = w.value(f"getelementptr i8, ptr {p}, i64 {o}")
-        return p
-
-    def lane_pointers(self, name, p):
-        w = self.writer
-        out = []
-        b = self.number[name]
-        for l in range(self.lanes.width):
-            o = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr {self.offsets}, i64 {b*self.lanes.width+l}')}")
-            out.append(w.value(f"getelementptr i8, ptr {p}, i64 {o}"))
-        return out
-
-    def runs(self, addresses):
-        groups = {}
-        for i, a in enumerate(addresses):
-            if a.indices:
-                groups.setdefault((a.buffer, a.indices[:-1], a.indices[-1].register), []).append((a.indices[-1].offset, i))
-            else:
-                groups.setdefault((a.buffer, (), None), []).append((0, i))
-        for key, members in groups.items():
-            members.sort()
-            run = [members[0]]
-            for m in members[1:]:
-                if m[0] == run[-1][0] + 1: run.append(m)
-                else:
-                    yield run
-                    run = [m]
-            yield run
-
-    def blocks(self, count):
-        c = self.lanes.width
-        while c > count: c //= 2
-        starts = list(range(0, count - c + 1, c))
-        if starts[-1] + c < count: starts.append(count - c)
-        return c, starts
-
-    def prepare_loads(self, loads, registers):
-        w = self.writer
-        L = self.lanes
-        if L.width == 1:
-            def read1(i):
-                return w.value(f"load {L.real}, ptr {self.row(loads[i], registers)}")
-            return read1
-        space = w.stack(f"[{len(loads)} x {L.number}]", 64)
-        slot = {}
-        for run in self.runs(loads):
-            p = self.row(loads[run[0][1]], registers)
-            rows = self.lane_pointers(loads[run[0][1]].buffer, p)
-            c, starts = self.blocks(len(run))
-            for s in starts:
-                kind = f"<{c} x {L.real}>"
-                vectors = [w.value(f"load {kind}, ptr {w.value(f'getelementptr {L.real}, ptr {r}, i64 {s}')}, align {L.bytes}") for r in rows]
-                for j, v in enumerate(rows_to_lanes(w, vectors, c)):
-                    i = run[s + j][1]
-                    w.emit(f"store {L.number} {v}, ptr {w.value(f'getelementptr {L.number}, ptr {space}, i64 {i}')}")
-        def read(i):
-            return w.value(f"load {L.number}, ptr {w.value(f'getelementptr {L.number}, ptr {space}, i64 {i}')}")
-        return read
-
-    def store(self, stores, registers):
-        w = self.writer
-        L = self.lanes
-        if L.width == 1:
-            for a, v in stores:
-                w.emit(f"store {L.real} {v}, ptr {self.row(a, registers)}")
-            return
-        addresses = [a for a, _ in stores]
-        for run in self.runs(addresses):
-            a0 = addresses[run[0][1]]
-            rows = self.lane_pointers(a0.buffer, self.row(a0, registers))
-            c, starts = self.blocks(len(run))
-            for s in starts:
-                kind = f"<{c} x {L.real}>"
-                vs = lanes_to_rows(w, [stores[run[s + j][1]][1] for j in range(c)])
-                for r, v in zip(rows, vs):
-                    w.emit(f"store {kind} {v}, ptr {w.value(f'getelementptr {L.real}, ptr {r}, i64 {s}')}, align {L.bytes}")
+_ALIGNMENT = 64
 
 
 def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
-    w = Writer(lanes)
-    W = lanes.width
-    mem = ArrayMemory(program, w)
-    nargs = len(mem.arrays)
-    w.emit(f"call void @lane_offsets(ptr {mem.offsets}, ptr %steps, i64 {nargs}, i64 {W})")
-    before = w.block
-    w.emit("br label %head")
-    w.start("head")
-    g, nxt = w.fresh(), w.fresh()
-    w.emit(f"{g} = phi i64 [0, %{before}], [{nxt}, %latch]")
-    left = w.value(f"sub i64 {mem.n}, {g}")
-    more = w.value(f"icmp sgt i64 {left}, 0")
-    w.emit(f"br i1 {more}, label %test, label %finish")
-    w.start("test")
-    part = w.value(f"icmp slt i64 {left}, {W}")
-    w.emit(f"br i1 {part}, label %clamp, label %group")
-    w.start("clamp")
-    w.emit(f"call void @lane_offsets(ptr {mem.offsets}, ptr %steps, i64 {nargs}, i64 {left})")
-    w.emit("br label %group")
-    w.start("group")
-    for b in mem.arrays:
-        o = w.value(f"mul i64 {g}, {mem.step[b.name]}")
-        mem.base[b.name] = w.value(f"getelementptr i8, ptr {mem.argument[b.name]}, i64 {o}")
-    emit_body(program, w, mem)
-    w.emit("br label %latch")
-    w.start("latch")
-    w.emit(f"{nxt} = add i64 {g}, {W}")
-    w.emit("br label %head")
-    w.start("finish")
-    w.emit("ret void")
-    decl = "\n".join(f"declare {lanes.number} @llvm.{n}.{w.suffix}({', '.join([lanes.number]*k)})" for n, k in INTRINSICS.items())
-    if w.suffix != "f64": decl += "\ndeclare double @llvm.fma.f64(double,double,double)"
-    return "\n".join([decl, far_arguments_function(lanes), OFF.replace("$W", str(W)), f"define void @{symbol}(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{", "entry:", *w.entry, *w.lines, "}", '!0 = !{!"branch_weights", i32 1, i32 100000}'])
+    """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
+    heap = work_bytes(program, lanes) > STACK_LIMIT
+    functions = [_Loop(program, lanes, symbol).text()]
+    declarations = _declarations({lanes, Lanes(1, lanes.real), Lanes(1, "double")})
+    if heap:
+        functions.append(_Loop(_failure(program), Lanes(1, lanes.real), f"{symbol}_no_memory", internal=True).text())
+        declarations += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
+        if lanes.width > 1:
+            functions.append(_copies(Lanes(1, lanes.real)))
+    functions += [_copies(lanes), _LANE_OFFSETS.substitute(width=lanes.width), far_arguments_function(lanes)]
+    return "\n".join([declarations, *functions, _UNLIKELY])
 
-OFF = """
-define internal void @lane_offsets(ptr %out, ptr %steps, i64 %count, i64 %m) noinline nounwind {
+
+def work_bytes(program: Program, lanes: Lanes) -> int:
+    """Bytes of work space that one call needs."""
+    return sum(_rounded(_size(b) * lanes.width * lanes.bytes) for b in program.of_role("work"))
+
+
+def _size(buffer: Buffer) -> int:
+    size = 1
+    for d in buffer.shape:
+        size *= int(d)
+    return size
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class _Loop:
+    """Writes the function: read the arguments, get work space, then W states at a time."""
+
+    def __init__(self, program: Program, lanes: Lanes, symbol: str, internal: bool = False) -> None:
+        self.program = program
+        self.lanes = lanes
+        self.symbol = symbol
+        self.internal = internal
+        self.writer = Writer(lanes)
+        self.bases: dict[str, Operand] = {}
+        self.steps: dict[str, Operand] = {}
+
+    def text(self) -> str:
+        w = self.writer
+        frame = self.frame()
+        release = self.allocate(frame)
+        states = w.value("load i64, ptr %dimensions")
+        self.each_group(frame, states)
+        for line in release:
+            w.emit(line)
+        w.emit("ret void")
+        linkage = "internal " if self.internal else ""
+        head = f"define {linkage}void @{self.symbol}(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{"
+        return "\n".join([head, "entry:", *w.entry, *w.lines, "}", ""])
+
+    def frame(self) -> Frame:
+        """Read what NumPy passes."""
+        w, program = self.writer, self.program
+        buffers = program.of_role("input", "output")
+        names = list(dict.fromkeys(str(d) for b in buffers for d in b.shape))
+        dimensions = {n: self.load("i64", "%dimensions", names.index(n) + 1) for n in names if not n.isdigit()}
+        width = self.lanes.width
+        offsets = w.stack(f"[{max(1, len(buffers)) * width} x i64]", 8)
+        arrays, place = {}, len(buffers)
+        for number, b in enumerate(buffers):
+            self.bases[b.name] = self.load("ptr", "%args", number)
+            self.steps[b.name] = self.load("i64", "%steps", number)
+            strides = [self.load("i64", "%steps", place + i) for i in range(len(b.shape))]
+            place += len(b.shape)
+            own = w.value(f"getelementptr i64, ptr {offsets}, i64 {number * width}")
+            arrays[b.name] = Array(b, "", strides, own)
+        self.offsets = offsets
+        return Frame(arrays, self.tables(), dimensions, self.plain(arrays))
+
+    def load(self, kind: str, pointer: Operand, number: int) -> Operand:
+        w = self.writer
+        return w.value(f"load {kind}, ptr {w.value(f'getelementptr {kind}, ptr {pointer}, i64 {number}')}")
+
+    def tables(self) -> dict[str, Operand]:
+        return {
+            b.name: self.load("ptr", "%data", FIRST_TABLE + number)
+            for number, b in enumerate(self.program.of_role("table", "index"))
+        }
+
+    def plain(self, arrays: dict[str, Array]) -> Operand:
+        """Whether every innermost stride is that of a plain array."""
+        w = self.writer
+        verdict = "true"
+        for array in arrays.values():
+            if array.strides and not array.integer and array.buffer.shape[-1] != 1:
+                fits = w.value(f"icmp eq i64 {array.strides[-1]}, {self.lanes.bytes}")
+                verdict = w.value(f"and i1 {verdict}, {fits}")
+        return verdict
+
+    def allocate(self, frame: Frame) -> list[str]:
+        """Give every work buffer its place; returns the instructions that release it."""
+        w = self.writer
+        total = work_bytes(self.program, self.lanes)
+        if total == 0:
+            return []
+        release = []
+        if total <= STACK_LIMIT:
+            start = w.stack(f"[{total} x i8]", _ALIGNMENT)
+        else:
+            raw = w.value(f"call ptr @malloc(i64 {total + _ALIGNMENT})")
+            missing = w.value(f"icmp eq ptr {raw}, null")
+            w.emit(f"br i1 {missing}, label %no_memory, label %memory, !prof !0")
+            w.start("no_memory")
+            w.emit(f"call void @{self.symbol}_no_memory(ptr %args, ptr %dimensions, ptr %steps, ptr %data)")
+            w.emit("ret void")
+            w.start("memory")
+            number = w.value(f"ptrtoint ptr {raw} to i64")
+            beyond = w.value(f"add i64 {number}, {_ALIGNMENT - 1}")
+            start = w.value(f"inttoptr i64 {w.value(f'and i64 {beyond}, {-_ALIGNMENT}')} to ptr")
+            release = [f"call void @free(ptr {raw})"]
+        offset = 0
+        for b in self.program.of_role("work"):
+            frame.pointers[b.name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+            offset += _rounded(_size(b) * self.lanes.width * self.lanes.bytes)
+        return release
+
+    def each_group(self, frame: Frame, states: Operand) -> None:
+        """Run the body for W states after the other; the last group may alias lanes to its last state."""
+        w, width = self.writer, self.lanes.width
+        self.set_offsets(str(width))
+        before = w.block
+        w.emit("br label %next_group")
+        w.start("next_group")
+        first, following = w.fresh(), w.fresh()
+        w.emit(f"{first} = phi i64 [ 0, %{before} ], [ {following}, %group_end ]")
+        left = w.value(f"sub i64 {states}, {first}")
+        w.emit(f"br i1 {w.value(f'icmp sgt i64 {left}, 0')}, label %lanes, label %finish")
+        w.start("lanes")
+        w.emit(f"br i1 {w.value(f'icmp slt i64 {left}, {width}')}, label %tail, label %group")
+        w.start("tail")
+        self.set_offsets(left)
+        w.emit("br label %group")
+        w.start("group")
+        for name, array in frame.arrays.items():
+            moved = w.value(f"mul i64 {first}, {self.steps[name]}")
+            array.base = w.value(f"getelementptr i8, ptr {self.bases[name]}, i64 {moved}")
+        emit_body(self.program, w, CpuMemory(self.program, w, frame))
+        w.emit("br label %group_end")
+        w.start("group_end")
+        w.emit(f"{following} = add i64 {first}, {width}")
+        w.emit("br label %next_group")
+        w.start("finish")
+
+    def set_offsets(self, valid: Operand) -> None:
+        count = len(self.bases)
+        self.writer.emit(f"call void @lane_offsets{self.lanes.width}(ptr {self.offsets}, ptr %steps, i64 {count}, i64 {valid})")
+
+
+def _failure(program: Program) -> Program:
+    """The program that marks every output as failed."""
+    outputs = program.of_role("output")
+    body: list[Statement] = []
+    for b in outputs:
+        counters = tuple(f"{b.name}.{i}" for i in range(len(b.shape)))
+        place = Address(b.name, tuple(Index(c) for c in counters))
+        statement: Statement = Block(Straight([], [-1.0 if b.integer else float("nan")]), (), (place,))
+        for counter, size in reversed(list(zip(counters, b.shape, strict=True))):
+            statement = Loop(counter, size, (statement,))
+        body.append(statement)
+    return Program(program.name, tuple(program.of_role("input", "output")), tuple(body))
+
+
+def _declarations(kinds: set[Lanes]) -> str:
+    lines = []
+    for lanes in sorted(kinds, key=lambda k: (k.real, k.width)):
+        suffix = Writer(lanes).suffix
+        for name, count in INTRINSICS.items():
+            arguments = ", ".join([lanes.number] * count)
+            lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({arguments})")
+    return "\n".join(lines) + "\n"
+
+
+def _copies(lanes: Lanes) -> str:
+    """``gather`` and ``scatter``: a run of any stride to or from lane vectors, number by number."""
+    both = []
+    for name, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
+        both.append(_COPY.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width))
+    return "\n".join(both)
+
+
+_COPY = Template("""
+define internal void @$name$width(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count) noinline nounwind {
 entry:
-  %last = sub i64 %m, 1
-  br label %array
-array:
-  %b = phi i64 [0,%entry],[%b1,%next]
-  %sp = getelementptr i64, ptr %steps, i64 %b
-  %s = load i64, ptr %sp
+  br label %column
+column:
+  %number = phi i64 [ 0, %entry ], [ %next, %end ]
+  %moved = mul i64 %number, %stride
+  %there = getelementptr i8, ptr %place, i64 %moved
+  %before = mul i64 %number, $width
   br label %lane
 lane:
-  %l = phi i64 [0,%array],[%l1,%lane]
-  %over = icmp sgt i64 %l, %last
-  %c = select i1 %over, i64 %last, i64 %l
-  %o = mul i64 %c, %s
-  %i0 = mul i64 %b, $W
-  %i = add i64 %i0, %l
-  %p = getelementptr i64, ptr %out, i64 %i
-  store i64 %o, ptr %p
-  %l1 = add i64 %l, 1
-  %more = icmp slt i64 %l1, $W
-  br i1 %more, label %lane, label %next
-next:
-  %b1 = add i64 %b, 1
-  %more2 = icmp slt i64 %b1, %count
-  br i1 %more2, label %array, label %end
+  %l = phi i64 [ 0, %column ], [ %l.next, %lane ]
+  %op = getelementptr i64, ptr %offsets, i64 %l
+  %offset = load i64, ptr %op
+  %outside = getelementptr i8, ptr %there, i64 %offset
+  %slot = add i64 %before, %l
+  %inside = getelementptr $real, ptr %vectors, i64 %slot
+  %value = load $real, ptr $source
+  store $real %value, ptr $target
+  %l.next = add i64 %l, 1
+  %more = icmp slt i64 %l.next, $width
+  br i1 %more, label %lane, label %end
 end:
+  %next = add i64 %number, 1
+  %again = icmp slt i64 %next, %count
+  br i1 %again, label %column, label %done
+done:
   ret void
 }
-"""
+""")
+
+_LANE_OFFSETS = Template("""
+define internal void @lane_offsets$width(ptr %offsets, ptr %steps, i64 %arrays, i64 %valid) noinline nounwind {
+entry:
+  %last = sub i64 %valid, 1
+  br label %array
+array:
+  %number = phi i64 [ 0, %entry ], [ %next, %end ]
+  %sp = getelementptr i64, ptr %steps, i64 %number
+  %step = load i64, ptr %sp
+  %before = mul i64 %number, $width
+  br label %lane
+lane:
+  %l = phi i64 [ 0, %array ], [ %l.next, %lane ]
+  %beyond = icmp sgt i64 %l, %last
+  %state = select i1 %beyond, i64 %last, i64 %l
+  %offset = mul i64 %state, %step
+  %slot = add i64 %before, %l
+  %op = getelementptr i64, ptr %offsets, i64 %slot
+  store i64 %offset, ptr %op
+  %l.next = add i64 %l, 1
+  %more = icmp slt i64 %l.next, $width
+  br i1 %more, label %lane, label %end
+end:
+  %next = add i64 %number, 1
+  %again = icmp slt i64 %next, %arrays
+  br i1 %again, label %array, label %done
+done:
+  ret void
+}
+""")
+
+_UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'

@@ -89,7 +89,14 @@ class _Body:
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
         results = emit_straight(self.writer, block.code, lambda number: read(place[number]))
-        self.memory.store(list(zip(block.stores, results, strict=True)), registers)
+        # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
+        self.memory.store(
+            [
+                (address, self.writer.canonical(value) if self.memory.role[address.buffer] == "output" else value)
+                for address, value in zip(block.stores, results, strict=True)
+            ],
+            registers,
+        )
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer

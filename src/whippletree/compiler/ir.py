@@ -192,6 +192,31 @@ class Writer:
             b = self.lanes.integer_constant(b)
         return self.value(f"{instruction} {self.lanes.integer} {a}, {b}")
 
+    def splat(self, scalar: Operand, kind: str | None = None) -> Operand:
+        """A scalar in every lane."""
+        width, kind = self.lanes.width, kind or self.lanes.real
+        if width == 1:
+            return scalar
+        one = self.value(f"insertelement <{width} x {kind}> poison, {kind} {scalar}, i32 0")
+        return self.value(
+            f"shufflevector <{width} x {kind}> {one}, <{width} x {kind}> poison, <{width} x i32> zeroinitializer"
+        )
+
+    def to_integer(self, a: Operand) -> Operand:
+        """i64 of a whole number; −1 for what no i64 can hold, since LLVM leaves that conversion undefined."""
+        fits = self.compare("olt", self.intrinsic("fabs", a), self.constant(2.0**62))
+        safe = self.select(fits, a, self.constant(-1.0))
+        return self.value(f"fptosi {self.lanes.number} {safe} to {self.lanes.of('i64')}")
+
+    def canonical(self, a: Operand) -> Operand:
+        """The same number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine."""
+        lanes = self.lanes
+        quiet = 0x7FF8000000000000 if lanes.real == "double" else 0x7FC00000
+        bits = self.select(
+            self.compare("uno", a, a), lanes.integer_constant(quiet), self.to_bits(a), lanes.integer
+        )
+        return self.from_bits(bits)
+
     def any(self, condition: Operand) -> Operand:
         """One i1: whether the condition holds in some lane."""
         if self.lanes.width == 1:

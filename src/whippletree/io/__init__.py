@@ -11,7 +11,7 @@ kind                 on                      parameters
 coupling             follower, leader        multiplier, offset: q_follower = multiplier · q_leader + offset
 polynomial_coupling  follower, leader        coefficients c: q_follower = Σ c[k] q_leaderᵏ
 fixed_coordinate     joint                   value: q = value
-unresolved_coupling  follower                leader, multiplier, offset: a URDF mimic whose leader the file does not have
+unresolved_coupling  follower                leader, multiplier, offset: a URDF mimic whose leader the file lacks
 coincident           body 1, body 2          point_1, point_2 (3,) in each body's frame: the points coincide
 weld                 body 1, body 2          pose_1, pose_2 (4, 4) in each body's frame: the frames coincide
 ===================  ======================  ===========================================================================
@@ -43,8 +43,8 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
 
     Args:
         path: The file.
-        base: How the root of a URDF stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float. An MJCF file says
-            so itself; there ``"free"`` lets a welded root body float. A native file is complete: only ``"fixed"`` fits.
+        base: How the root of a URDF stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float. An MJCF file
+            says so itself; there ``"free"`` lets a welded root body float. A native file is complete and takes no base.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -57,7 +57,9 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".xacro":
-        raise FileError(str(path), ["xacro is a macro language on top of URDF: expand it first (xacro FILE > robot.urdf)"])
+        raise FileError(
+            str(path), ["xacro is a macro language on top of URDF: expand it first (xacro FILE > robot.urdf)"]
+        )
     data = read_bytes(path)
     if suffix in _NATIVE:
         from whippletree.io import native
@@ -65,7 +67,9 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
         return native.read(path, data, base=base)
     if suffix not in _XML:
         known = ", ".join((*_XML, *_NATIVE))
-        raise FileError(str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"])
+        raise FileError(
+            str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"]
+        )
     return _load_xml(path, data, base)
 
 
@@ -85,7 +89,9 @@ def _load_xml(path: Path, data: bytes, base: str) -> Model:
         case "sdf":
             raise UnsupportedError(f"{path}: SDF files are not read yet; convert the model to URDF or MJCF")
         case _:
-            fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot> (URDF) or <mujoco> (MJCF)"
+            fault = (
+                f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot> (URDF) or <mujoco> (MJCF)"
+            )
             raise FileError(str(path), [fault])
 
 

@@ -1,4 +1,4 @@
-"""Opening and replacing files: what a path names is checked before a byte of it is read, and nothing is half written."""
+"""Opening and replacing files: what a path names is checked before it is read, and nothing is half written."""
 
 from __future__ import annotations
 

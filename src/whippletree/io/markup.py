@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from whippletree.errors import FileError
 from whippletree.io.draft import Draft
@@ -47,13 +47,18 @@ def parse(path: Path, data: bytes) -> Element:
         found = dict.fromkeys(f"line {e.line}: not well-formed XML: {e.message}" for e in parser.error_log)
         raise FileError(str(path), _xacro_hint(list(found) or [str(error)])) from None
     document_type = root.getroottree().docinfo.internalDTD
-    if document_type is not None and list(document_type.iterentities()):
+    if document_type is not None and list(document_type.entities()):
         raise FileError(str(path), ["the file declares XML entities, which are never expanded: write the values out"])
     for element in root.iter():
         if element.prefix is None and isinstance(element.tag, str):
             element.tag = etree.QName(element).localname
     _refuse_xacro(path, root)
     return root
+
+
+def line_of(element: Element) -> int | None:
+    """The line of the file where an element begins."""
+    return cast("int | None", element.sourceline)  # the stubs of lxml do not know its type
 
 
 def _xacro_hint(faults: list[str]) -> list[str]:
@@ -64,12 +69,12 @@ def _xacro_hint(faults: list[str]) -> list[str]:
 
 def _refuse_xacro(path: Path, root: Element) -> None:
     for element in root.iter():
-        found = f"<{element.prefix}:{str(element.tag).rpartition('}')[2]}>" if element.prefix == "xacro" else ""
+        found = f"<xacro:{str(element.tag).rpartition('}')[2]}>" if element.prefix == "xacro" else ""
         for key, value in element.attrib.items():
             if not found and root.tag == "robot" and _XACRO.search(str(value)):
                 found = f"{key}={str(value)!r}"
         if found:
-            fault = f"line {element.sourceline}: {found} is xacro, a macro language on top of URDF: "
+            fault = f"line {line_of(element)}: {found} is xacro, a macro language on top of URDF: "
             raise FileError(str(path), [fault + "expand it first (xacro FILE > robot.urdf) and load the result"])
 
 
@@ -83,7 +88,9 @@ def parse_number(text: str, *, infinite: bool = False) -> float:
     if infinite and _INFINITE.fullmatch(text):
         return float(text)
     if not _NUMBER.fullmatch(text):
-        raise ValueError("is not a finite number" if text.lower().strip("+-")[:3] in ("nan", "inf") else "is not a number")
+        raise ValueError(
+            "is not a finite number" if text.lower().strip("+-")[:3] in ("nan", "inf") else "is not a number"
+        )
     value = float(text)
     if math.isinf(value):
         raise ValueError("is too large for a float")
@@ -109,7 +116,7 @@ class Reader:
 
     def fault(self, element: Element, text: str) -> None:
         """Note a fault at an element."""
-        self.draft.fault(f"{self.where(element)} {text}", element.sourceline)
+        self.draft.fault(f"{self.where(element)} {text}", line_of(element))
 
     def child(self, element: Element, tag: str, *, required: bool = False) -> Element | None:
         """The only child with a tag."""

@@ -56,9 +56,9 @@ def clean(rotation: Array) -> tuple[Array, bool]:
 
 def rotate_inertia(rotation: Array, inertia: Any) -> Array:
     """R I Rᵀ, exactly symmetric; I itself where R is the identity."""
-    inertia = np.asarray(inertia, dtype=float)
+    inertia = np.array(inertia, dtype=float)
     if np.array_equal(rotation, np.eye(3)):
-        return inertia
+        return np.array(inertia)
     turned = rotation @ inertia @ rotation.T
     symmetric: Array = (turned + turned.T) / 2
     return symmetric

@@ -1,12 +1,12 @@
 """URDF: the robots of ROS.
 
-What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of kind
-``coupling``). What says nothing to this library (gazebo, transmission, …) is listed in ``model.source``, never dropped
-without a word. A link without ``<inertial>`` is a massless body.
+What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
+kind ``coupling``). What says nothing to this library (gazebo, transmission, …) is listed in ``model.source``, never
+dropped without a word. A link without ``<inertial>`` is a massless body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
-called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it has
-inertia, it is not the root, or it should float) the link is renamed, and the report says so.
+called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
+has inertia, it is not the root, or it should float) the link is renamed, and the report says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.errors import did_you_mean
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.markup import Reader
+from whippletree.io.markup import Reader, line_of
 from whippletree.io.urdf_shapes import origin, read_shapes
 from whippletree.model import WORLD, Array, Model
 
@@ -75,7 +75,7 @@ class _Joint:
     position: tuple[float, ...]
     rotation: Array
     axis: tuple[float, ...]
-    data: dict[str, float] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     mimic: tuple[str, float, float] | None = None
     """Leader, multiplier, offset."""
 
@@ -92,7 +92,7 @@ def read(path: Path, root: Element, *, base: str) -> Model:
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
     if not links:
-        draft.fault("the robot has no links, so there is nothing to model", root.sourceline)
+        draft.fault("the robot has no links, so there is nothing to model", line_of(root))
     joints = _cut_cycles(draft, [_joint(reader, element) for element in root.findall("joint")])
     names = _attach(draft, {str(link.get("name")): link for link in links}, joints, base)
     for link in links:
@@ -127,10 +127,10 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base:
     """Join the root to the world; returns the body name of each link."""
     roots = [name for name in links if name not in {joint.child for joint in joints}]
     if len(roots) > 1:
-        found = ", ".join(f"{name!r} (line {links[name].sourceline})" for name in roots)
+        found = ", ".join(f"{name!r} (line {line_of(links[name])})" for name in roots)
         draft.fault(
             f"{len(roots)} links have no parent: {found}; a URDF is one tree, so every link but one needs a joint",
-            links[roots[1]].sourceline,
+            line_of(links[roots[1]]),
         )
     names = {name: name for name in links}
     if WORLD in links:
@@ -167,7 +167,7 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
             name = carrier[name].parent
         closing = next((k for k, joint in enumerate(path) if joint.child == name), None)
         if closing is not None:
-            cycle = path[:closing:-1] + [path[closing]] if closing < len(path) - 1 else [path[closing]]
+            cycle = path[closing:][::-1]
             route = " → ".join(repr(joint.child) for joint in [cycle[-1], *cycle])
             named = ", ".join(repr(joint.name) for joint in cycle)
             draft.fault(f"joints {named} form a cycle: {route}; none of these links hangs from the root", cycle[0].line)
@@ -181,7 +181,7 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
 def _body(reader: Reader, link: Element, name: str) -> None:
     inertial = reader.child(link, "inertial")
     if inertial is None:
-        reader.draft.body(name, 0.0, (0, 0, 0), (0, 0, 0), link.sourceline)
+        reader.draft.body(name, 0.0, (0, 0, 0), (0, 0, 0), line_of(link))
         return
     position, rotation = origin(reader, inertial)
     mass = reader.child(inertial, "mass", required=True)
@@ -192,7 +192,7 @@ def _body(reader: Reader, link: Element, name: str) -> None:
     xx, yy, zz, xy, xz, yz = moments
     about_center = rotations.rotate_inertia(rotation, [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     value = 0.0 if mass is None else reader.number(mass, "value")
-    reader.draft.body(name, value, position, about_center, link.sourceline)
+    reader.draft.body(name, value, position, about_center, line_of(link))
 
 
 # --- joints ---
@@ -203,7 +203,7 @@ def _joint(reader: Reader, element: Element) -> _Joint:
     axis = reader.child(element, "axis")
     joint = _Joint(
         name=reader.text(element, "name"),
-        line=element.sourceline,
+        line=line_of(element),
         type=reader.text(element, "type"),
         parent=_end(reader, element, "parent"),
         child=_end(reader, element, "child"),
@@ -227,7 +227,7 @@ def _end(reader: Reader, element: Element, tag: str) -> str:
     return "" if found is None else reader.text(found, "link")
 
 
-def _dynamics(reader: Reader, element: Element) -> dict[str, float]:
+def _dynamics(reader: Reader, element: Element) -> dict[str, Any]:
     found = reader.child(element, "dynamics")
     if found is None:
         return {}

@@ -1,0 +1,179 @@
+"""Factorisations: exact on Fractions, to 45 of 50 digits on mpmath, and backward stable on floats."""
+
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import convert, digits, full_rank, positive_definite, rationals, seeds, trees
+from whippletree import linalg
+from whippletree.expression import Trace, evaluate, finish
+
+sizes = st.integers(0, 6)
+
+
+def eye(n):
+    return np.eye(n, dtype=int).astype(object)
+
+
+def is_lower(L):
+    return not np.any(np.triu(L, 1) != 0)
+
+
+def tree_matrix(parents, seed):
+    """A positive definite matrix with zeros for unrelated pairs: W Wᵀ; column k of W is on k and its ancestors."""
+    rng, n = Random(seed), len(parents)
+    W = np.zeros((n, n), dtype=object)
+    for k in range(n):
+        W[k, k] = 1 + abs(rationals(rng, 1)[0])
+        for j in linalg._ancestors(parents, k):
+            W[j, k] = rationals(rng, 1)[0]
+    return W @ W.T
+
+
+# --- L D Lᵀ and Cholesky ----------------------------------------------------------------------------------------------
+
+
+@given(sizes, seeds)
+def test_ldlt_is_exact(n, seed):
+    A = positive_definite(Random(seed), n)
+    L, D, reciprocals = linalg.ldlt(A)
+    assert is_lower(L)
+    assert (np.diag(L) == 1).all()
+    assert (L @ np.diag(D).reshape(n, n) @ L.T == A).all()
+    assert all(d > 0 and d * r == 1 for d, r in zip(D, reciprocals))
+
+
+@given(sizes, st.integers(1, 3), seeds)
+def test_ldlt_solves_vectors_and_columns_exactly(n, m, seed):
+    rng = Random(seed)
+    A, B = positive_definite(rng, n), rationals(rng, n, m)
+    factor = linalg.ldlt(A)
+    X = factor.solve(B)
+    assert (A @ X == B).all()
+    assert (factor.solve(B[:, 0]) == X[:, 0]).all()
+    assert (factor.L @ factor.forward(B) == B).all()
+    assert (factor.L.T @ factor.backward(B) == B).all()
+
+
+@given(st.integers(2, 5), seeds)
+def test_ldlt_counts_the_signs_of_an_indefinite_matrix(n, seed):
+    """Sylvester's law: as many negative pivots as the diagonal matrix in the middle has."""
+    rng = Random(seed)
+    W = eye(n) + np.tril(rationals(rng, n, n), -1)
+    signs = [rng.choice([-1, 1]) for _ in range(n)]
+    pivots = linalg.ldlt(W @ np.diag(signs) @ W.T).pivots
+    assert [int(np.sign(float(d))) for d in pivots] == signs
+
+
+def test_a_zero_pivot_is_an_error_and_not_a_number():
+    with pytest.raises(ZeroDivisionError):
+        linalg.ldlt(np.array([[Fraction(1), Fraction(1)], [Fraction(1), Fraction(1)]]))
+
+
+@given(st.integers(1, 6), seeds)
+def test_cholesky_has_the_digits_of_its_scalars(n, seed):
+    A = positive_definite(Random(seed), n)
+    with mpmath.workdps(50):
+        exact = convert(A, digits)
+        L = linalg.cholesky(exact)
+        assert is_lower(L)
+        assert all(x > 0 for x in np.diag(L))
+        assert max(abs(x) for x in (L @ L.T - exact).flat) < mpmath.mpf(10) ** -45 * max(abs(x) for x in exact.flat)
+    floats = linalg.cholesky(convert(A, float)).astype(float)
+    assert abs(floats @ floats.T - A.astype(float)).max() <= 8 * n * np.finfo(float).eps * float(abs(A).max())
+
+
+@given(st.integers(1, 6), seeds)
+def test_a_float_solution_has_a_small_residual(n, seed):
+    rng = Random(seed)
+    A, b = convert(positive_definite(rng, n), float), convert(rationals(rng, n), float)
+    x = linalg.ldlt(A).solve(b).astype(float)
+    assert abs(A @ x - b).max() <= 8 * n * n * np.finfo(float).eps * (abs(A).max() * abs(x).max() + abs(b).max())
+
+
+def test_factorisations_can_be_traced():
+    trace = Trace()
+    a, b, c = trace.inputs(3)
+    x = linalg.ldlt(np.array([[a, b], [b, c]], dtype=object)).solve(np.array([1, 0]))
+    values = evaluate(finish(trace, list(x)), [4.0, 1.0, 2.0])
+    assert values == pytest.approx([2 / 7, -1 / 7], rel=1e-15)
+
+
+# --- Lᵀ D L along a tree ----------------------------------------------------------------------------------------------
+
+
+@given(trees(max_size=8), seeds)
+def test_the_tree_factor_is_exact_and_has_no_fill_in(parents, seed):
+    A = tree_matrix(parents, seed)
+    factor = linalg.tree_ltdl(A, parents)
+    L, D = factor.L, np.diag(factor.pivots)
+    assert (L.T @ D @ L == A).all()
+    assert is_lower(L)
+    for i in range(len(parents)):
+        related = {i, *linalg._ancestors(parents, i)}
+        assert all(L[i, j] == 0 for j in range(len(parents)) if j not in related)
+
+
+@given(trees(max_size=8), st.integers(1, 3), seeds)
+def test_the_tree_factor_solves_exactly(parents, m, seed):
+    A, B = tree_matrix(parents, seed), rationals(Random(seed + 1), len(parents), m)
+    factor = linalg.tree_ltdl(A, parents)
+    assert (A @ factor.solve(B) == B).all()
+    assert (factor.solve(B[:, 0]) == factor.solve(B)[:, 0]).all()
+    assert (factor.L @ factor.forward(B) == B).all()
+    assert (factor.L.T @ factor.backward(B) == B).all()
+
+
+@given(trees(max_size=8), seeds)
+def test_both_factorisations_have_the_same_determinant(parents, seed):
+    A = tree_matrix(parents, seed)
+    assert np.prod(linalg.tree_ltdl(A, parents).pivots) == np.prod(linalg.ldlt(A).pivots)
+
+
+def test_the_input_is_left_alone():
+    A = positive_definite(Random(0), 3)
+    before = A.copy()
+    linalg.tree_ltdl(A, (-1, 0, 1))
+    linalg.ldlt(A)
+    linalg.pivoted_qr(convert(A, float))
+    assert (before == A).all()
+
+
+# --- Q R with column pivoting -----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5), st.integers(1, 5), seeds)
+def test_pivoted_qr_has_the_digits_of_its_scalars(m, n, seed):
+    with mpmath.workdps(50):
+        A = convert(rationals(Random(seed), m, n), digits)
+        Q, R, order = linalg.pivoted_qr(A)
+        tiny = mpmath.mpf(10) ** -45
+        assert max(abs(x) for x in (Q.T @ Q - eye(m)).flat) < tiny
+        assert max(abs(x) for x in (Q @ R - A[:, list(order)]).flat) < tiny * 10
+        assert max([0, *(abs(R[i, j]) for i in range(m) for j in range(min(i, n)))]) < tiny * 10
+        diagonal = [abs(R[k, k]) for k in range(min(m, n))]
+        assert all(a >= b - tiny for a, b in pairwise(diagonal))
+        assert sorted(order) == list(range(n))
+
+
+@given(st.integers(1, 5), st.integers(1, 5), seeds)
+def test_pivoted_qr_reveals_the_rank(m, n, seed):
+    rng = Random(seed)
+    r = rng.randint(0, min(m, n))
+    A = convert(full_rank(rng, m, r) @ full_rank(rng, n, r).T, float)
+    factor = linalg.pivoted_qr(A)
+    assert factor.rank(1e-10) == r
+    Q, R = factor.Q.astype(float), factor.R.astype(float)
+    assert abs(Q @ R - A[:, list(factor.order)]).max() < 1e-13 * (1 + abs(A).max())
+
+
+def test_pivoted_qr_of_nothing():
+    assert linalg.pivoted_qr(np.zeros((3, 2))).rank(1e-12) == 0
+    assert linalg.pivoted_qr(np.zeros((3, 0))).rank(1e-12) == 0
+    assert linalg.pivoted_qr(np.zeros((0, 2))).rank(1e-12) == 0
