@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.errors import NameLookupError
+from whippletree.model import Model
 from whippletree.spatial import Array, zeros
 from whippletree.tree import forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Skeleton
 
 Size: TypeAlias = int | str
 Shape: TypeAlias = tuple[Size, ...]
@@ -68,9 +68,8 @@ class Function:
 CATALOGUE: dict[str, Function] = {}
 
 
-def sizes(tree: Skeleton) -> dict[str, int]:
+def sizes(model: Model) -> dict[str, int]:
     """What the named sizes are for a model."""
-    model = tree.model
     return {"nq": model.nq, "nv": model.nv, "bodies": len(model.bodies), "parameters": 10 * len(model.bodies)}
 
 

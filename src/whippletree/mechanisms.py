@@ -1,8 +1,8 @@
 """Ready-made models, to learn with, to test with and to measure with.
 
-The planar ones live in the x–y plane with y up: joint axes along z, gravity (0, −9.81, 0). Their links lie along x when
-all coordinates are zero, so a pendulum hangs down at q = −π/2 (a cart-pole's pole stands up along y instead). Lengths are
-in m, masses in kg; a mass may be 0, and numbers may be exact (``Fraction``).
+The planar ones live in the x–y plane with y up: joint axes along z, gravity (0, −9.81, 0). Their links lie along x
+when all coordinates are zero, so a pendulum hangs down at q = −π/2 (a cart-pole's pole stands up along y instead).
+Lengths are in m, masses in kg; a mass may be 0, and numbers may be exact (``Fraction``).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from whippletree.builder import Builder
 from whippletree.errors import ModelError
-from whippletree.io.rotations import from_quaternion
 from whippletree.joints import KINDS
 from whippletree.model import WORLD, Array, Model
+from whippletree.spatial import quaternion_rotation
 
 PLANAR_GRAVITY = (0, -9.81, 0)
 """m/s²: y is up."""
@@ -94,9 +94,9 @@ def tree(n: int, seed: int = 0, kinds: Sequence[str] = KINDS) -> Model:
             f"body_{parent}" if parent else WORLD,
             f"body_{k}",
             position=random.normal(scale=0.4, size=3),
-            rotation=from_quaternion(random.normal(size=4)),
-            axis=random.normal(size=3),
-            second_axis=random.normal(size=3),
+            rotation=quaternion_rotation(*_random_unit(random, 4)),
+            axis=_random_unit(random, 3),
+            second_axis=_random_unit(random, 3),
             pitch=random.uniform(0.05, 0.3),
         )
     return builder.build()
@@ -106,6 +106,11 @@ def rod_inertia(mass: Any, length: Any) -> tuple[Any, Any, Any]:
     """Rotational inertia of a uniform slender rod along x about its centre, (xx, yy, zz) in kg m²."""
     across = mass * length * length / 12
     return (0, across, across)
+
+
+def _random_unit(random: np.random.Generator, size: int) -> Array:
+    direction = random.normal(size=size)
+    return np.asarray(direction / np.linalg.norm(direction))
 
 
 def _random_inertia(random: np.random.Generator, mass: float) -> Array:

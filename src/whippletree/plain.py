@@ -67,7 +67,7 @@ class ReferenceFunction:
         self.function = function
         self.names = names
         self.__doc__ = function.summary
-        known = catalogue.sizes(owner.tree)
+        known = catalogue.sizes(owner.model)
         self.shapes = {name: catalogue.resolve(shape, known) for name, shape in function.inputs.items()}
         self.shapes |= owner.parameters
 
@@ -80,7 +80,7 @@ class ReferenceFunction:
         full = {n: np.broadcast_to(a, (*batch, *self.shapes[n])) for n, a in arrays.items()}
         exact = any(a.dtype == object or a.dtype.kind == "c" for a in arrays.values())
         results = [self._one({n: a[index] for n, a in full.items()}) for index in np.ndindex(*batch)]
-        shapes = [catalogue.resolve(s, catalogue.sizes(self.owner.tree)) for s in self.function.outputs.values()]
+        shapes = [catalogue.resolve(s, catalogue.sizes(self.owner.model)) for s in self.function.outputs.values()]
         outputs = []
         for number, shape in enumerate(shapes):
             flat = np.empty((len(results), *shape), dtype=object)

@@ -153,6 +153,65 @@ class Pose(NamedTuple):
         return np.block([[self.R, skew(self.p) @ self.R], [zeros(3, 3), self.R]])
 
 
+class Hinge(NamedTuple):
+    """The pose of a revolute joint: a placement, then a turn about z. It acts as the whole pose does.
+
+    Only an inertia is carried in two stages: turning a symmetric matrix about a coordinate axis costs half of what a
+    general rotation costs, and keeps the zeros that the joint has left in it.
+    """
+
+    whole: Pose
+    placement: Pose
+    sine: Any
+    cosine: Any
+
+    @staticmethod
+    def at(placement: Pose, sine: Any, cosine: Any) -> Hinge:
+        """A hinge at a placement, turned by the angle of that sine and cosine."""
+        turn = Pose(rotation_about(vector(0, 0, 1), sine, cosine), zeros(3))
+        return Hinge(placement @ turn, placement, sine, cosine)
+
+    @property
+    def R(self) -> Array:
+        return self.whole.R
+
+    @property
+    def p(self) -> Array:
+        return self.whole.p
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return self.whole @ other
+
+    def motion(self, V: Array) -> Array:
+        return self.whole.motion(V)
+
+    def force(self, f: Array) -> Array:
+        return self.whole.force(f)
+
+    def weight(self) -> Array:
+        return self.whole.weight()
+
+    def inertia(self, P: Array) -> Array:
+        turned = inertia_blocks(self._turned(P[:3, :3]), self._turned(P[:3, 3:]), self._turned(P[3:, 3:]))
+        return self.placement.inertia(turned)
+
+    def _turned(self, A: Array) -> Array:
+        """Rz A Rzᵀ. The turn changes the upper left (2, 2) block only by its deviation from a multiple of the identity.
+
+        With u = s (A₀₀ − A₁₁) + c (A₀₁ + A₁₀), its entries are A₀₀ − s u, c u − A₁₀, c u − A₀₁ and A₁₁ + s u.
+        """
+        s, c = self.sine, self.cosine
+        u = s * (A[0, 0] - A[1, 1]) + c * (A[0, 1] + A[1, 0])
+        return np.array(
+            [
+                [A[0, 0] - s * u, c * u - A[1, 0], c * A[0, 2] - s * A[1, 2]],
+                [c * u - A[0, 1], A[1, 1] + s * u, s * A[0, 2] + c * A[1, 2]],
+                [c * A[2, 0] - s * A[2, 1], s * A[2, 0] + c * A[2, 1], A[2, 2]],
+            ],
+            dtype=object,
+        )
+
+
 def inertia_blocks(A: Array, B: Array, C: Array) -> Array:
     """The (6, 6) inertia [[A, B], [Bᵀ, C]]."""
     P = np.empty((6, 6), dtype=object)

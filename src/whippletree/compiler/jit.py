@@ -10,14 +10,30 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-LLVM_LOCK = threading.RLock()
-"""LLVM is used by one thread at a time."""
+
+_lock = threading.RLock()
+
+
+def compiling() -> threading.RLock:
+    """The lock to hold while using LLVM: one thread at a time."""
+    return _lock
+
+
+def _forget_lock() -> None:
+    # a thread that held the lock does not exist in a forked child
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,7 @@ def object_code(text: str, machine: Machine, *, level: int = 2, passes: int = 0)
     default is none: traced code is folded and free of common subexpressions already, and the pipeline was measured to cost
     40 % more time for 1 to 3 % more speed.
     """
-    with LLVM_LOCK:
+    with compiling():
         binding = _binding()
         module = binding.parse_assembly(text)
         module.triple = machine.triple
@@ -103,7 +119,7 @@ class Loaded:
     """Object code in memory; its addresses are valid for as long as this object lives."""
 
     def __init__(self, code: bytes, symbols: Sequence[str]) -> None:
-        with LLVM_LOCK:
+        with compiling():
             library = _binding().JITLibraryBuilder().add_object_img(code)
             for name, address in _imports().items():
                 library.import_symbol(name, address)

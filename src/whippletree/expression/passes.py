@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from whippletree import scalars
 from whippletree.expression.traced import Node, Trace, Traced
 
 
@@ -123,19 +122,19 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 _MEANING: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a,
     "abs": abs,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
+    "sqrt": scalars.sqrt,
+    "sin": scalars.sin,
+    "cos": scalars.cos,
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
-    "atan2": np.arctan2,
-    "lt": lambda a, b: a < b,
+    "atan2": scalars.atan2,
+    "lt": scalars.less,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
     "not": lambda a: not a,
-    "select": lambda c, a, b: a if c else b,
+    "select": scalars.select,
     "fma": _fma,
     "fms": lambda a, b, c: _fma(a, b, -c),
     "fnma": lambda a, b, c: _fma(-a, b, c),

@@ -3,21 +3,11 @@
 :func:`load` reads URDF, MJCF and this library's own files; :func:`save` writes the latter. Each format is a reader of
 its own, imported when it is first needed, that produces a :class:`~whippletree.model.Model` and nothing else.
 
-Constraints that files bring are kept as data of these kinds (names in ``on``, numbers in ``parameters``):
-
-===================  ======================  ===========================================================================
-kind                 on                      parameters
-===================  ======================  ===========================================================================
-coupling             follower, leader        multiplier, offset: q_follower = multiplier · q_leader + offset
-polynomial_coupling  follower, leader        coefficients c: q_follower = Σ c[k] q_leaderᵏ
-fixed_coordinate     joint                   value: q = value
-unresolved_coupling  follower                leader, multiplier, offset: a URDF mimic whose leader the file lacks
-coincident           body 1, body 2          point_1, point_2 (3,) in each body's frame: the points coincide
-weld                 body 1, body 2          pose_1, pose_2 (4, 4) in each body's frame: the frames coincide
-===================  ======================  ===========================================================================
-
-``active`` is False where the file switches a constraint off. A kind that begins with ``mjcf_`` is one that MuJoCo has
-and this library does not (yet): it is kept, so that evaluating the model can refuse it instead of ignoring it.
+Constraints that files bring are those of :mod:`whippletree.constraints`: a URDF mimic and an MJCF joint equality are a
+``coupling``, MJCF connect and weld a ``point`` and a ``weld`` between two frames. ``active`` is False where the file
+switches one off. A kind that no other layer knows (``unresolved_coupling``: a mimic whose leader the file lacks;
+``mjcf_…``: one that only MuJoCo has) is kept all the same, so that evaluating the model refuses it instead of ignoring
+it.
 """
 
 from __future__ import annotations

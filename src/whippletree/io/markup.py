@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from whippletree.errors import FileError
 from whippletree.io.draft import Draft
@@ -47,11 +47,11 @@ def parse(path: Path, data: bytes) -> Element:
         found = dict.fromkeys(f"line {e.line}: not well-formed XML: {e.message}" for e in parser.error_log)
         raise FileError(str(path), _xacro_hint(list(found) or [str(error)])) from None
     document_type = root.getroottree().docinfo.internalDTD
-    if document_type is not None and list(document_type.entities()):
+    if document_type is not None and list(cast(Any, document_type).iterentities()):
         raise FileError(str(path), ["the file declares XML entities, which are never expanded: write the values out"])
     for element in root.iter():
         if element.prefix is None and isinstance(element.tag, str):
-            element.tag = etree.QName(element).localname
+            element.tag = tag_of(element)
     _refuse_xacro(path, root)
     return root
 
@@ -59,6 +59,11 @@ def parse(path: Path, data: bytes) -> Element:
 def line_of(element: Element) -> int | None:
     """The line of the file where an element begins."""
     return cast("int | None", element.sourceline)  # the stubs of lxml do not know its type
+
+
+def tag_of(element: Element) -> str:
+    """An element's tag without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def _xacro_hint(faults: list[str]) -> list[str]:
@@ -69,10 +74,10 @@ def _xacro_hint(faults: list[str]) -> list[str]:
 
 def _refuse_xacro(path: Path, root: Element) -> None:
     for element in root.iter():
-        found = f"<xacro:{str(element.tag).rpartition('}')[2]}>" if element.prefix == "xacro" else ""
+        found = f"<xacro:{tag_of(element)}>" if element.prefix == "xacro" else ""
         for key, value in element.attrib.items():
             if not found and root.tag == "robot" and _XACRO.search(str(value)):
-                found = f"{key}={str(value)!r}"
+                found = f"{key!s}={str(value)!r}"
         if found:
             fault = f"line {line_of(element)}: {found} is xacro, a macro language on top of URDF: "
             raise FileError(str(path), [fault + "expand it first (xacro FILE > robot.urdf) and load the result"])

@@ -1,13 +1,14 @@
 """MJCF: MuJoCo's files, through MuJoCo's own parser (extra ``mjcf``).
 
-MuJoCo resolves defaults, angle units, frames, orientations and inertias from geoms; nothing of that is written again here.
-Its compiler refuses massless bodies, though. So a copy of the parsed model is compiled with a lower bound on mass that only
-massless bodies meet, and wherever a compiled number *is* that bound, the model gets the 0 that the file meant.
+MuJoCo resolves defaults, angle units, frames, orientations and inertias from geoms; nothing of that is written again
+here. Its compiler refuses massless bodies, though. So a copy of the parsed model is compiled with a lower bound on
+mass that only massless bodies meet, and wherever a compiled number *is* that bound, the model gets the 0 that the file
+meant.
 
-What becomes of it (:mod:`whippletree.io.mjcf_model`): each joint of a body is a joint, through massless bodies in between
-where a body has several; q is MuJoCo's qpos, joint by joint (``ref`` included). Equalities are constraints, sites are frames,
-the key frame ``home`` is the start state. Tendons, actuators, sensors and the softness of contacts and equalities (solref,
-solimp) are not used; their names are in ``model.source``.
+What becomes of it (:mod:`whippletree.io.mjcf_model`): each joint of a body is a joint, through massless bodies in
+between where a body has several; q is MuJoCo's qpos, joint by joint (``ref`` included). Equalities are constraints,
+sites are frames, the key frame ``home`` is the start state. Tendons, actuators, sensors and the softness of contacts
+and equalities (solref, solimp) are not used; their names are in ``model.source``.
 
 Files are opened only near the model: included ones in its own folder, and meshes, where a body takes its inertia from
 one, in that folder or the one above it.
@@ -107,4 +108,6 @@ def _refuse_parts(draft: Draft, part: Element, line: int | None, in_file: str) -
         draft.fault(f"<{part.tag}>{in_file}: deformable bodies are not supported", line)
     for key, value in part.attrib.items():
         if key not in ("name", "class", "childclass") and _NAN.search(str(value)):
-            draft.fault(f"<{part.tag}>{in_file} {key}={str(value)!r} holds something that is not a finite number", line)
+            draft.fault(
+                f"<{part.tag}>{in_file} {key!s}={str(value)!r} holds something that is not a finite number", line
+            )

@@ -45,9 +45,16 @@ def convert(draft: Draft, parts: Parts, base: str) -> None:
         name = compiled.body(number).name
         draft.body(name, *_inertia(draft, parts, number, scale), lines.get(name))
         _carry(draft, compiled, number, qpos, floats=number == floating)
-    _frames(draft, compiled)
+    _frames(draft, parts)
     _shapes(draft, parts)
     _constraints(draft, parts)
+    for word, curved in (
+        ("non-linear stiffness", "jnt_stiffnesspoly"),
+        ("non-linear damping", "dof_dampingpoly"),
+        ("yielding springs", "jnt_springyield"),
+    ):
+        if np.any(getattr(compiled, curved, 0)):  # MuJoCo 4 has these
+            draft.unused[f"{word} of joints"] += 1
     draft.notes.append("MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used")
 
 
@@ -102,8 +109,8 @@ def _carry(draft: Draft, compiled: Any, number: int, qpos: Array, *, floats: boo
     """The joints between a body and its parent.
 
     MuJoCo turns and shifts the body's frame by one joint after the other, each about its own anchor p in that frame:
-    X = X₀ Π T(p) J(q − ref) T(−p). So joint k sits at p_k − p_{k−1} in the massless body that joint k − 1 carries, and a
-    last anchor that is not the body's origin needs a weld back to it.
+    X = X₀ Π T(p) J(q − ref) T(−p). So joint k sits at p_k − p_{k−1} in the massless body that joint k − 1 carries, and
+    a last anchor that is not the body's origin needs a weld back to it.
     """
     name = compiled.body(number).name
     pose = _Pose(
@@ -163,6 +170,7 @@ def _joint_data(compiled: Any, joint: int) -> dict[str, Any]:
     }
     if kind in (_HINGE, _SLIDE):
         data["axis"] = np.array(compiled.jnt_axis[joint])
+    if kind in (_HINGE, _SLIDE) and data["stiffness"]:
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint]:
         lower, upper = map(float, compiled.jnt_range[joint])
@@ -195,7 +203,8 @@ def _start(compiled: Any, joint: int, qpos: Array) -> dict[str, Any]:
 # --- what is fixed to bodies ---
 
 
-def _frames(draft: Draft, compiled: Any) -> None:
+def _frames(draft: Draft, parts: Parts) -> None:
+    compiled = parts.poses
     taken = {compiled.body(k).name for k in range(compiled.nbody)}
     for k in range(compiled.nsite):
         name = compiled.site(k).name
@@ -203,6 +212,7 @@ def _frames(draft: Draft, compiled: Any) -> None:
         if unique != name:
             draft.notes.append(f"the site {name!r} is the frame {unique!r}: a body has that name")
         taken.add(unique)
+        parts.site_frames[name] = unique
         rotation = draft.rotation(rotations.from_quaternion(compiled.site_quat[k]))
         body = compiled.body(int(compiled.site_bodyid[k])).name
         draft.builder.frame(unique, body, position=np.array(compiled.site_pos[k]), rotation=rotation)
@@ -251,58 +261,54 @@ def _primitive(kind: int, size: Array) -> dict[str, Any]:
 
 
 def _constraints(draft: Draft, parts: Parts) -> None:
-    from mujoco import mjtEq, mjtObj
+    from mujoco import mjtEq
 
     for part in parts.spec.equalities:
-        between = (part.name1, part.name2 or WORLD)
         draft.declare("constraint", part.name, line_of(part))
+        numbers: dict[str, Any] = {} if part.active else {"active": False}
+        on = tuple(name for name in (part.name1, part.name2) if name)
         if part.type == mjtEq.mjEQ_JOINT:
-            kind, on, numbers = _coupling(parts, part)
+            kind, numbers["coefficients"] = "coupling", _coupling(parts, part)
         elif part.type in (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD):
-            at_sites = part.objtype == mjtObj.mjOBJ_SITE
-            data = np.zeros(10) if at_sites else parts.poses.eq_data[parts.poses.eq(part.name).id]
-            connect = part.type == mjtEq.mjEQ_CONNECT
-            kind, on = "coincident" if connect else "weld", between
-            numbers = _points(data) if connect else _weld(draft, data, float(part.data[10]))
+            kind = "point" if part.type == mjtEq.mjEQ_CONNECT else "weld"
+            on = _tied_frames(draft, parts, part, kind)
         else:
             kind = f"mjcf_{part.type.name.removeprefix('mjEQ_').lower()}"
-            on, numbers = tuple(n for n in (part.name1, part.name2) if n), {"data": _plain(part.data)}
-            draft.notes.append(f"equality {part.name!r} is of MuJoCo's kind {kind!r}, kept but not understood")
-        if not part.active:
-            numbers["active"] = False
+            numbers["data"] = tuple(float(x) for x in part.data)
+            draft.notes.append(f"equality {part.name!r} is kept as {kind!r}, which only MuJoCo knows")
         draft.builder.constraint(part.name, kind, *on, **numbers)
 
 
-def _coupling(parts: Parts, part: Any) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+def _coupling(parts: Parts, part: Any) -> tuple[float, ...]:
     """y − y₀ = Σ aₖ (x − x₀)ᵏ as a polynomial in x, where x₀ and y₀ are the joints' reference coordinates."""
     compiled = parts.poses
     a = [float(x) for x in part.data[:5]]
-    origin = {name: float(compiled.qpos0[compiled.jnt(name).qposadr[0]]) for name in (part.name1, part.name2) if name}
+    y0, x0 = (compiled.qpos0[compiled.jnt(name).qposadr[0]] if name else 0 for name in (part.name1, part.name2))
     if not part.name2:
-        return "fixed_coordinate", (part.name1,), {"value": origin[part.name1] + a[0]}
-    x0 = origin[part.name2]
-    c = [sum(a[k] * comb(k, j) * (-x0) ** (k - j) for k in range(j, 5)) for j in range(5)]
-    c[0] += origin[part.name1]
-    on = (part.name1, part.name2)
-    if not any(c[2:]):
-        return "coupling", on, {"multiplier": c[1], "offset": c[0]}
-    return "polynomial_coupling", on, {"coefficients": tuple(c)}
+        return (float(y0 + a[0]),)
+    c = [float(sum(a[k] * comb(k, j) * (-x0) ** (k - j) for k in range(j, 5))) for j in range(5)]
+    c[0] += float(y0)
+    while len(c) > 2 and c[-1] == 0:
+        c.pop()
+    return tuple(c)
 
 
-def _points(data: Array) -> dict[str, Any]:
-    return {"point_1": _plain(data[:3]), "point_2": _plain(data[3:6])}
+def _tied_frames(draft: Draft, parts: Parts, part: Any, kind: str) -> tuple[str, str]:
+    """The two frames that an equality holds together: sites, bodies, or new frames at its points in two bodies."""
+    from mujoco import mjtObj
 
-
-def _weld(draft: Draft, data: Array, torque_scale: float) -> dict[str, Any]:
-    """The weld's frame in both bodies: MuJoCo keeps its point in each and its orientation in the first."""
-    first, second = np.eye(4), np.eye(4)
-    first[:3, 3], second[:3, 3] = data[3:6], data[:3]
-    if np.any(data[6:10]):
-        first[:3, :3] = draft.rotation(rotations.from_quaternion(data[6:10]))
-    return {"pose_1": _plain(first), "pose_2": _plain(second), "torque_scale": torque_scale}
-
-
-def _plain(array: Any) -> Any:
-    """Nested tuples of floats."""
-    array = np.asarray(array, dtype=float)
-    return tuple(_plain(row) for row in array) if array.ndim > 1 else tuple(float(x) for x in array)
+    if part.objtype == mjtObj.mjOBJ_SITE:
+        return parts.site_frames[part.name1], parts.site_frames[part.name2]
+    data = np.array(parts.poses.eq_data[parts.poses.eq(part.name).id])
+    # compiled numbers: a weld keeps its point in the second body first, and its orientation in the first body
+    points = (data[:3], data[3:6]) if kind == "point" else (data[3:6], data[:3])
+    turned = kind == "weld" and np.any(data[6:10])
+    rotation = draft.rotation(rotations.from_quaternion(data[6:10])) if turned else np.eye(3)
+    tied: list[str] = []
+    for body, position, turn in zip((part.name1, part.name2 or WORLD), points, (rotation, np.eye(3)), strict=True):
+        if np.any(position) or np.any(turn != np.eye(3)):
+            name = f"{part.name}/{len(tied) + 1}"
+            draft.builder.frame(name, body, position=position, rotation=turn)
+            body = name
+        tied.append(body)
+    return tied[0], tied[1]

@@ -16,7 +16,10 @@ from whippletree.io.files import LARGEST_FILE, inside
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
-_UNUSED = "tendons actuators sensors pairs excludes cameras lights skins textures materials hfields numerics texts tuples plugins"
+_UNUSED = (
+    *("tendons", "actuators", "sensors", "pairs", "excludes", "cameras", "lights", "skins", "textures", "materials"),
+    *("hfields", "numerics", "texts", "tuples", "plugins"),
+)
 """What the model does not use: told, and taken out before compiling."""
 
 _MESH_SUFFIXES = (".stl", ".obj", ".msh")
@@ -37,6 +40,8 @@ class Parts:
     colors: dict[str, tuple[float, ...]] = field(default_factory=dict)
     keys: dict[str, list[float]] = field(default_factory=dict)
     """Key frames: qpos by name."""
+    site_frames: dict[str, str] = field(default_factory=dict)
+    """The frame that each site became."""
     total_mass: float = 0
     """kg that the masses are scaled to; 0 for none."""
     poses: Any = None
@@ -87,7 +92,7 @@ def _name_all(group: Iterable[Any], word: str) -> None:
 
 
 def _report_unused(draft: Draft, spec: Any) -> None:
-    for word in _UNUSED.split():
+    for word in _UNUSED:
         group = list(getattr(spec, word))
         names = [part.name for part in group if getattr(part, "name", "")]
         if group:
@@ -129,9 +134,9 @@ def _strip(spec: Any) -> None:
     """Take out what is not used, and let massless bodies pass the compiler."""
     from mujoco import mjtAlignFree, mjtEq
 
-    for part in [*spec.keys, *(e for e in spec.equalities if e.type in (mjtEq.mjEQ_TENDON,))]:
+    for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
-    for word in _UNUSED.split():
+    for word in _UNUSED:
         for part in list(getattr(spec, word)):
             spec.delete(part)
     for part in [*spec.geoms, *spec.sites]:

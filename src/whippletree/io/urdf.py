@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.errors import did_you_mean
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.markup import Reader, line_of
+from whippletree.io.markup import Reader, line_of, tag_of
 from whippletree.io.urdf_shapes import origin, read_shapes
 from whippletree.model import WORLD, Array, Model
 
@@ -110,14 +110,14 @@ def _count_unused(draft: Draft, element: Element) -> None:
     tag = str(element.tag)
     for key in element.attrib:
         if tag in _ATTRIBUTES and str(key) not in _ATTRIBUTES[tag].split():
-            draft.unused[f"<{tag} {key}>"] += 1
+            draft.unused[f"<{tag} {key!s}>"] += 1
     for child in element:
         if tag not in _CHILDREN:
             continue
         if child.tag in _CHILDREN[tag].split():
             _count_unused(draft, child)
         else:
-            draft.unused[f"<{tag}/{str(child.tag).rpartition('}')[2]}>"] += 1
+            draft.unused[f"<{tag}/{tag_of(child)}>"] += 1
 
 
 # --- the tree: who hangs from whom, and what the root hangs from ---
@@ -261,13 +261,13 @@ def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
 
 
 def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
-    """A mimic joint follows another, q = multiplier · q_leader + offset: a constraint of kind ``coupling``."""
+    """A mimic joint follows another, q = offset + multiplier · q_leader: a constraint of kind ``coupling``."""
     kinds = {joint.name: KINDS.get(joint.type, "weld") for joint in joints}
     for joint in joints:
         if joint.mimic is None or not joint.mimic[0]:
             continue
         leader, multiplier, offset = joint.mimic
-        where, numbers = f"joint {joint.name!r}: <mimic>", {"multiplier": multiplier, "offset": offset}
+        where = f"joint {joint.name!r}: <mimic>"
         add = partial(draft.builder.constraint, f"mimic {joint.name}")
         draft.declare("constraint", f"mimic {joint.name}", joint.line)
         if leader == joint.name:
@@ -279,9 +279,9 @@ def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
         elif leader not in kinds:
             # published robots have this: keep it as something that cannot be evaluated, rather than lose it
             draft.notes.append(f"{where} names the unknown joint {leader!r}{did_you_mean(leader, kinds)}")
-            add("unresolved_coupling", joint.name, leader=leader, **numbers)
+            add("unresolved_coupling", joint.name, leader=leader, coefficients=(offset, multiplier))
         elif kinds[leader] == "weld":
             draft.notes.append(f"{where} names a fixed joint: the coordinate is fixed too")
-            add("fixed_coordinate", joint.name, value=offset)
+            add("coupling", joint.name, coefficients=(offset,))
         else:
-            add("coupling", joint.name, leader, **numbers)
+            add("coupling", joint.name, leader, coefficients=(offset, multiplier))

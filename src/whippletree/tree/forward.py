@@ -54,10 +54,10 @@ def articulate(sweep: Sweeper, links: Field, tau: Field) -> Field:
     """The pass inwards: a :class:`Freedom` for every joint."""
 
     def eliminate(children: Articulated, link: Link, tau: Array) -> tuple[Articulated, Freedom]:
-        P, z = dense(link.M) + children.P, link.b + children.z
+        P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = tau - link.H.T @ z
-        outwards = z + K @ epsilon + (rest @ link.a if np.ndim(link.a) else 0)
+        outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
         message = Articulated(link.X.inertia(rest), link.X.force(outwards))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 

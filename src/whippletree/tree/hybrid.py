@@ -43,13 +43,13 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
     """
 
     def inwards(children: Articulated, link: Link, fixed: bool, given: Array) -> tuple[Articulated, Any]:
-        P, z = dense(link.M) + children.P, link.b + children.z
+        P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
         if fixed:
             moved = z + P @ (link.a + link.H @ given)
             return Articulated(link.X.inertia(P), link.X.force(moved)), Prescribed(P, z)
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = given - link.H.T @ z
-        message = Articulated(link.X.inertia(rest), link.X.force(z + rest @ link.a + K @ epsilon))
+        message = Articulated(link.X.inertia(rest), link.X.force(z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, Outcome]:
@@ -76,5 +76,6 @@ def forward_dynamics_squared(sweep: Sweeper, links: Field, tau: Field, base: Any
         return np.concatenate(inverse_dynamics(sweep, links, [qdd[p] for p in parts], base))
 
     bias = forces(zeros(ends[-1]))
-    M = np.stack([forces(e) - bias for e in identity(ends[-1])], axis=1)
+    # symmetric, so its columns may be stacked as rows; reshaped because there may be none
+    M = np.array([forces(e) - bias for e in identity(ends[-1])], dtype=object).reshape(ends[-1], ends[-1])
     return linalg.ldlt(M).solve(np.concatenate(tau) - bias)

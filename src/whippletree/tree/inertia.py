@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree import linalg
+from whippletree.errors import UnsupportedError
 from whippletree.spatial import Array, RigidInertia, identity, zeros
 from whippletree.sweeps import Field, Sweeper
 from whippletree.tree.forward import forward_dynamics
@@ -60,7 +61,7 @@ def mass_matrix_columns(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
         np.concatenate(inverse_dynamics(sweep, still, [e[part] for part in tree.v_slices], zeros(6)))
         for e in identity(tree.model.nv)
     ]
-    return np.stack(columns, axis=1)
+    return np.array(columns, dtype=object).reshape(tree.model.nv, tree.model.nv).T  # there may be no column
 
 
 def solve(tree: Skeleton, sweep: Sweeper, links: Field, b: Array) -> Array:
@@ -97,7 +98,17 @@ def operational_inverse(tree: Skeleton, sweep: Sweeper, links: Field, places: li
 
 
 def operational_inertia(tree: Skeleton, sweep: Sweeper, links: Field, place: Place) -> Array:
-    """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia that is felt at a frame."""
+    """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia that is felt at a frame.
+
+    Raises:
+        UnsupportedError: if fewer than six freedoms move the frame, so that its inertia is infinite in some direction.
+    """
+    freedoms = sum(links[k].H.shape[1] for k in tree.path(place.node))
+    if freedoms < 6:
+        raise UnsupportedError(
+            f"operational_inertia: only {freedoms} of 6 freedoms move this frame of model {tree.model.name!r}, so its "
+            f"inertia is infinite in some direction. Use operational_inertia_inverse, which always exists."
+        )
     return linalg.ldlt(operational_inverse(tree, sweep, links, [place])).solve(identity(6))
 
 

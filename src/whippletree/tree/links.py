@@ -13,9 +13,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from whippletree.spatial import Array, Pose, RigidInertia, cross_force, cross_motion, join, zeros
+from whippletree import scalars
+from whippletree.joints import Screw
+from whippletree.spatial import Array, Hinge, Pose, RigidInertia, cross_force, cross_motion, join, zeros
 from whippletree.sweeps import BlockWeight, Field, Sweeper
 from whippletree.tree.skeleton import Node
+
+
+SPARSE_PLACEMENT = 6
+"""Exact zeros in a hinge's placement from which two stages are cheaper than one (counted on the test robots)."""
 
 
 class Link(NamedTuple):
@@ -37,11 +43,25 @@ class Link(NamedTuple):
     """Wrench at α = 0: gyroscopic, less external forces, (m,)."""
 
 
+def edge(node: Node, q: Array) -> Pose | Hinge:
+    """φ(parent, body) of a rigid model. Hinges whose placement is mostly zeros and ones are kept in two stages."""
+    joint = node.joint
+    if isinstance(joint, Screw) and _exactly(joint.pitch, 0) and _exactly(joint.axis[2], 1):
+        zeros_there = sum(_exactly(x, 0) for x in node.placement.R.flat)
+        if zeros_there >= SPARSE_PLACEMENT:
+            return Hinge.at(node.placement, scalars.sin(q[0]), scalars.cos(q[0]))
+    return node.placement @ joint.pose(q)
+
+
+def _exactly(x: Any, number: int) -> bool:
+    return isinstance(x, (int, float)) and x == number
+
+
 def still_links(sweep: Sweeper, nodes: Field, q: Field) -> Field:
     """Links of a rigid model at rest: poses, subspaces and inertias."""
 
     def place(node: Node, q: Array) -> Link:
-        return Link(node.placement @ node.joint.pose(q), node.joint.subspace(q), node.inertia, node.armature)
+        return Link(edge(node, q), node.joint.subspace(q), node.inertia, node.armature)
 
     return sweep.map(place, nodes, q)
 
@@ -50,7 +70,7 @@ def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
     """Links of a rigid model in motion: with the twist V = φ* H* θ̇ and the terms a and b that it causes."""
 
     def move(parent: Array, node: Node, q: Array, v: Array) -> tuple[Array, Link]:
-        X, H = node.placement @ node.joint.pose(q), node.joint.subspace(q)
+        X, H = edge(node, q), node.joint.subspace(q)
         relative = H @ v
         V = X.motion(parent) + relative
         a = cross_motion(V, relative) + node.joint.bias(q, v)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -55,22 +55,46 @@ def semi_implicit_euler(manifold: Manifold, a: Acceleration, q: Array, v: Array,
     return manifold.integrate(q, h * v), v
 
 
-def runge_kutta_4(manifold: Manifold, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
-    """The classical fourth-order method on (q, v) with q̇ = rate(q, v), quaternions brought back to unit length.
+class Stage(NamedTuple):
+    """Where a Runge–Kutta step stands: a state (q, v) at which to evaluate, and the weighted sum of the slopes so far."""
+
+    q: Array
+    v: Array
+    q_sum: Array
+    v_sum: Array
+
+
+RK4_REACH = (1 / 2, 1 / 2, 1, 0)
+"""How far along its slope each stage sends the next one, as a part of the step."""
+RK4_WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
+"""The share of each stage's slope in the step."""
+
+
+def rk4_stage(
+    manifold: Manifold, a: Acceleration, q: Array, v: Array, now: Stage, h: Any, reach: Any, weight: Any
+) -> Stage:
+    """One stage of the classical fourth-order method that started from (q, v).
 
     The stages use the quaternion's own coordinates (a pose does not care for its length), so the order is kept.
     """
-    k1, l1 = manifold.rate(q, v), a(q, v)
-    q2, v2 = q + h / 2 * k1, v + h / 2 * l1
-    k2, l2 = manifold.rate(q2, v2), a(q2, v2)
-    q3, v3 = q + h / 2 * k2, v + h / 2 * l2
-    k3, l3 = manifold.rate(q3, v3), a(q3, v3)
-    q4, v4 = q + h * k3, v + h * l3
-    k4, l4 = manifold.rate(q4, v4), a(q4, v4)
-    q = q + h / 6 * (k1 + 2 * (k2 + k3) + k4)
-    v = v + h / 6 * (l1 + 2 * (l2 + l3) + l4)
-    return manifold.normalised(q), v
+    slope, acceleration = manifold.rate(now.q, now.v), a(now.q, now.v)
+    ahead = h * reach
+    return Stage(
+        q + ahead * slope,
+        v + ahead * acceleration,
+        now.q_sum + weight * slope,
+        now.v_sum + weight * acceleration,
+    )
 
 
-STEPS = {"semi_implicit_euler": semi_implicit_euler, "rk4": runge_kutta_4}
-"""Fixed-step integrators by name."""
+def rk4_end(manifold: Manifold, q: Array, v: Array, last: Stage, h: Any) -> tuple[Array, Array]:
+    """The state after the last stage, quaternions at unit length."""
+    return manifold.normalised(q + h * last.q_sum), v + h * last.v_sum
+
+
+def runge_kutta_4(manifold: Manifold, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+    """One step of the classical fourth-order method on (q, v), with q̇ = rate(q, v)."""
+    now = Stage(q, v, q * 0, v * 0)
+    for reach, weight in zip(RK4_REACH, RK4_WEIGHTS, strict=True):
+        now = rk4_stage(manifold, a, q, v, now, h, reach, weight)
+    return rk4_end(manifold, q, v, now, h)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,13 @@ import numpy as np
 
 from whippletree.compiler.loops.bodytypes import Integers
 from whippletree.compiler.loops.crossing import entries
-from whippletree.compiler.loops.recorder import Arriving, Gathered, Graph, Looped, Running, Source
+from whippletree.compiler.loops.recorder import Arriving, Final, Gathered, Graph, Looped, Result, Running, Source, Sum
 from whippletree.compiler.loops.slots import inward_slots, outward_slots, record_places
 from whippletree.compiler.loops.storage import Share, shares
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 from whippletree.expression import Straight, Trace, Traced, finish
 
-PASSING, RECORD, TABLE, INDEX = "passing", "record", "table", "index"
+PASSING, RECORD, INDEX = "passing", "record", "index"
 COUNTER, TYPE = "body", "type"
 PARENT, OWN, RECEIVED, BEFORE, SENT = "parent", "own", "received", "before", "sent"
 """Registers: where a body's numbers are in ``passing``."""
@@ -45,7 +46,7 @@ class _Assembly:
         self.looped = looped
         self.live = live_entries(looped)
         used = {s.stage for s, live in zip(looped.sweeps, self.live, strict=True) if live}
-        used |= {s.stage for s in looped.sums} | {r.stage for r in looped.results if r.stage >= 0}
+        used |= {record.stage for record in (*looped.sums, *looped.results) if record.stage >= 0}
         # a stage that nothing happens in has no loop; what needs no sweep at all goes into the first loop there is
         self.stages = sorted(used) or [0]
         self.place = {(i, leaf): p for stage in self.stages for i, leaf, p in self._crossing(stage)}
@@ -78,15 +79,15 @@ class _Assembly:
 
     def _divide(self) -> None:
         """Share the work of each type among the loops, and lay out what its bodies keep."""
-        order = {stage: number for number, stage in enumerate(self.stages)}
         self.stores = [[self._stores(stage, t) for stage in self.stages] for t in range(len(self.looped.graphs))]
         self.shares: list[list[Share]] = []
         self.kept: list[dict[int, int]] = []
         lengths = []
         for graph, stores in zip(self.looped.graphs, self.stores, strict=True):
-            known = [order.get(s, -1) for s in graph.known_after(self.looped.stage_of)]
+            known = [bisect_left(self.stages, s) if s >= 0 else -1 for s in graph.known_after(self.looped.stage_of)]
             required = [{x.index for _, x in pairs if isinstance(x, Traced)} for pairs in stores]
-            self.shares.append(shares(graph.trace.nodes, known, required))
+            lasting = {n for n, node in enumerate(graph.trace.nodes) if node[0] == "input" and graph.lasts(node[1])}
+            self.shares.append(shares(graph.trace.nodes, known, required, lasting))
             places, length = record_places(self.shares[-1])
             self.kept.append(places)
             lengths.append(length)
@@ -101,12 +102,15 @@ class _Assembly:
             sweep = self.looped.sweeps[i]
             pairs.append((Address(PASSING, (Index(OWN if sweep.outwards else SENT, place),)), sweep.sent[t][leaf]))
         for number, total in enumerate(self.looped.sums):
-            if total.stage == stage and total.updates[t] is not self.looped.graphs[t].input(Running(number)):
+            if self._is_in(total, stage) and total.updates[t] is not self.looped.graphs[t].input(Running(number)):
                 pairs.append((Address(PASSING, (Index(None, number),)), total.updates[t]))
         for result in self.looped.results:
-            if result.stage == stage or (result.stage < 0 and stage == self.stages[0]):
+            if self._is_in(result, stage):
                 pairs += result.stores[t]
         return pairs
+
+    def _is_in(self, record: Sum | Result, stage: int) -> bool:
+        return record.stage == stage or (record.stage < 0 and stage == self.stages[0])
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -127,10 +131,9 @@ class _Assembly:
         return Program(name, (*arguments, *self._buffers()), tuple(body))
 
     def _buffers(self) -> list[Buffer]:
-        table = self.looped.bodies.table
+        tables = [Buffer(name, "table", data.shape, data) for name, data in self.looped.tables.items()]
         index = np.concatenate([np.frombuffer(run, dtype=np.int64) for run in self.runs]) if self.runs else None
-        buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,))]
-        buffers.append(Buffer(TABLE, "table", table.shape, table))
+        buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,)), *tables]
         if index is not None:
             buffers.append(Buffer(INDEX, "index", index.shape, index, integer=True))
         return [b for b in buffers if b.shape != (0,)]
@@ -204,7 +207,7 @@ class _Assembly:
                 return Address(PASSING, (Index(register, self.place[sweep, leaf]),))
             case Gathered(sweep, leaf):
                 return Address(PASSING, (Index(BEFORE, self.place[sweep, leaf]),))
-            case Running(number):
+            case Running(number) | Final(number):
                 return Address(PASSING, (Index(None, number),))
         return source
 
@@ -212,12 +215,8 @@ class _Assembly:
 def live_entries(looped: Looped) -> list[list[int]]:
     """For each sweep, the crossing numbers that some result depends on, directly or further along the tree."""
     live: list[set[int]] = [set() for _ in looped.sweeps]
-    todo = [
-        (t, x)
-        for record in (*looped.sums, *looped.results)
-        for t in range(len(looped.graphs))
-        for x in ([record.updates[t]] if hasattr(record, "updates") else [x for _, x in record.stores[t]])
-    ]
+    todo = [(t, x) for total in looped.sums for t, x in enumerate(total.updates)]
+    todo += [(t, x) for result in looped.results for t, pairs in enumerate(result.stores) for _, x in pairs]
     seen: set[tuple[int, int]] = set()
     while todo:
         t, x = todo.pop()

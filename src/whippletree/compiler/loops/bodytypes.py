@@ -182,7 +182,7 @@ def _fold(structure: Structure, numbers: Floats) -> tuple[BodyType, Floats]:
     kept: list[int] = []
     for j in range(numbers.shape[1]):
         if same[j]:
-            leaves.append(_number(numbers[0, j]))
+            leaves.append(exact(numbers[0, j]))
             continue
         column = numbers[:, j].tobytes()
         if column not in place:
@@ -192,6 +192,6 @@ def _fold(structure: Structure, numbers: Floats) -> tuple[BodyType, Floats]:
     return BodyType(structure, tuple(leaves), len(kept)), np.ascontiguousarray(numbers[:, kept])
 
 
-def _number(x: Any) -> int | float:
+def exact(x: Any) -> int | float:
     """Exact zeros and ones as integers, so that generic code sees what the model said."""
     return int(x) if x in (0, 1, -1) else float(x)

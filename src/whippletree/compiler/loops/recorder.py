@@ -13,43 +13,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from whippletree import scalars
-from whippletree.compiler.loops.bodytypes import MOST_TYPES, Column, Integers, classify
+from whippletree.compiler.loops.bodytypes import MOST_TYPES, Column, Floats, Integers, classify, exact
 from whippletree.compiler.loops.crossing import Entry, Pattern, entries, refined
 from whippletree.compiler.loops.values import Structure, conformed, flatten, rebuild
 from whippletree.compiler.program import Address, Index
 from whippletree.expression import Trace, Traced
 from whippletree.sweeps import Field
 
-ROW = "row"
-"""The register that holds where a body's row of the table begins."""
+TABLE, ROW = "table", "row"
+"""The buffer of the model's numbers, and the register that holds where a body's row of it begins."""
 
 
-class Arriving(NamedTuple):
+@dataclass(frozen=True)
+class Arriving:
     """An input: a number that arrives through the edge, from the parent or as the sum over the children."""
 
     sweep: int
     leaf: int
 
 
-class Gathered(NamedTuple):
+@dataclass(frozen=True)
+class Gathered:
     """An input: what the siblings before this body have already sent to their parent."""
 
     sweep: int
     leaf: int
 
 
-class Running(NamedTuple):
+@dataclass(frozen=True)
+class Running:
     """An input: the running value of a sum over all bodies."""
 
     sum: int
 
 
-Source: TypeAlias = Address | Arriving | Gathered | Running
+@dataclass(frozen=True)
+class Final:
+    """An input: the last value of a sum over all bodies, for loops after it."""
+
+    sum: int
+
+
+Source: TypeAlias = Address | Arriving | Gathered | Running | Final
 """Where an input of a graph comes from; the registers of an address are named after arrays of offsets."""
 
 
@@ -67,6 +76,10 @@ class Graph:
             self._inputs[source] = self.trace.input()
             self.sources.append(source)
         return self._inputs[source]
+
+    def lasts(self, number: int) -> bool:
+        """Whether an input can be read in every loop from the one on that it is known in."""
+        return isinstance(self.sources[number], (Address, Final))
 
     def known_after(self, stage_of: Callable[[Source], int]) -> list[int]:
         """For each node, the stage that it has to wait for; −1 if it needs no sweep."""
@@ -138,6 +151,7 @@ class Looped:
         """What is computed once, after all loops, from sums over bodies."""
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
+        self.tables: dict[str, Floats] = {TABLE: self.bodies.table}
         self._find_ends()
 
     def _find_ends(self) -> None:
@@ -157,10 +171,25 @@ class Looped:
         values = []
         for graph, kind in zip(self.graphs, self.bodies.types, strict=True):
             leaves = [
-                graph.input(Address("table", (Index(ROW, x.place),))) if isinstance(x, Column) else x for x in kind.leaves
+                graph.input(Address(TABLE, (Index(ROW, x.place),))) if isinstance(x, Column) else x for x in kind.leaves
             ]
             values.append(rebuild(kind.structure, leaves))
         return tuple(zip(*values, strict=True))
+
+    def number_field(self, name: str, numbers: Floats) -> Field:
+        """A field of vectors from a matrix (N, w) of numbers that are no reason to tell types apart, such as springs."""
+        same = (numbers == numbers[:1]).all(axis=0)
+        kept = np.flatnonzero(~same)
+        self.tables[name], self.offsets[name] = numbers[:, kept].ravel(), len(kept) * np.arange(len(numbers))
+        place = {int(j): i for i, j in enumerate(kept)}
+        fields = []
+        for graph in self.graphs:
+            vector = np.empty(numbers.shape[1], dtype=object)
+            for j in range(len(vector)):
+                loaded = j in place
+                vector[j] = graph.input(Address(name, (Index(name, place[j]),))) if loaded else exact(numbers[0, j])
+            fields.append(vector)
+        return fields
 
     def argument(self, buffer: str, register: str, sizes: Sequence[int]) -> Field:
         """A field of vectors: numbers ``buffer[register + i]``, for each type i = 0 … size − 1."""
@@ -206,11 +235,12 @@ class Looped:
         record = Sum(start, updates)
         self.sums.append(record)
         record.stage = max(self._latest([[x] for x in updates]), 0)
-        return self.whole.input(source)
+        return self.whole.input(Final(source.sum))
 
-    def latest(self, conditions: Field, numbers: Field) -> Traced:
-        """The number of the last body (in the order of the loop) whose condition holds; 0 if there is none."""
-        return self.running(0, lambda now, t: scalars.select(conditions[t], numbers[t], now))
+    def final(self, number: Traced) -> Field:
+        """The last value of a running number as a field, for what comes after it."""
+        source = self.whole.sources[self.whole.trace.nodes[number.index][1]]
+        return [graph.input(source) for graph in self.graphs]
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
@@ -277,6 +307,8 @@ class Looped:
                 return self.sweeps[sweep].stage
             case Running(number):
                 return self.sums[number].stage
+            case Final(number):
+                return self.sums[number].stage + 1
         return -1
 
     def _latest(self, scalars_of_types: Sequence[Sequence[Any]]) -> int:

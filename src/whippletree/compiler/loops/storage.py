@@ -43,13 +43,16 @@ class Share:
     stored: list[int] = field(default_factory=list)
 
 
-def shares(nodes: Sequence[Node], known: Sequence[int], required: Sequence[Collection[int]]) -> list[Share]:
+def shares(
+    nodes: Sequence[Node], known: Sequence[int], required: Sequence[Collection[int]], lasting: Collection[int]
+) -> list[Share]:
     """Divide a graph among loops.
 
     Args:
         nodes: the graph.
-        known: for each node, the number of the loop that it has to wait for (inputs that are always there: −1).
+        known: for each node, the number of the loop that it has to wait for; −1 if it waits for none.
         required: for each loop, the nodes that it must have in the end.
+        lasting: inputs that can be read again in later loops.
 
     Returns:
         For each loop, the nodes that it computes (inputs included), loads, and stores for later ones, in order.
@@ -58,7 +61,7 @@ def shares(nodes: Sequence[Node], known: Sequence[int], required: Sequence[Colle
     asked: set[int] = set()
     for loop in reversed(range(len(required))):
         due = {n for n in asked if known[n] >= loop or loop == 0}
-        computed, loaded = _cut(nodes, known, loop, {*required[loop], *due}, asked)
+        computed, loaded = _cut(nodes, known, loop, {*required[loop], *due}, asked, lasting)
         stored = asked & computed
         asked = (asked - stored) | loaded
         result[loop] = Share(sorted(computed), sorted(loaded), sorted(stored))
@@ -66,19 +69,25 @@ def shares(nodes: Sequence[Node], known: Sequence[int], required: Sequence[Colle
 
 
 def _cut(
-    nodes: Sequence[Node], known: Sequence[int], loop: int, required: Collection[int], asked: Collection[int]
+    nodes: Sequence[Node],
+    known: Sequence[int],
+    loop: int,
+    required: Collection[int],
+    asked: Collection[int],
+    lasting: Collection[int],
 ) -> tuple[set[int], set[int]]:
     """The nodes that a loop computes and those that it loads, at the least cost."""
+    if not required:
+        return set(), set()
     network = _Network()
     obtained: dict[int, int] = {}
     computes: dict[int, int] = {}
     for n in sorted(_needed(nodes, required), reverse=True):
         o = obtained[n] = network.vertex()
-        earlier = known[n] < loop
+        earlier = max(known[n], 0) < loop
         load = (LOAD_COST if n in asked else LOAD_COST + STORE_COST) if earlier else NEVER
         if nodes[n][0] == "input":
-            always = known[n] < 0
-            network.edge(o, _SINK, ARGUMENT_COST if always else load if earlier else 0)
+            network.edge(o, _SINK, ARGUMENT_COST if n in lasting else load if earlier else 0)
             continue
         r = computes[n] = network.vertex() if earlier else o
         if earlier:
@@ -93,7 +102,7 @@ def _cut(
     computed, loaded = set(), set()
     for n, o in obtained.items():
         if o in chosen:
-            own = computes[n] in chosen if n in computes else known[n] in (-1, loop)
+            own = computes[n] in chosen if n in computes else n in lasting or max(known[n], 0) >= loop
             (computed if own else loaded).add(n)
     return computed, loaded
 

@@ -1,0 +1,202 @@
+"""Reading native model files: TOML or JSON in the format of :mod:`whippletree.io.native_schema`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.io import native_schema as schema
+from whippletree.io.draft import Draft
+from whippletree.model import EARTH_GRAVITY, Joint, Model, State, frozen_array
+
+_WORDS = {"bodies": "body", "joints": "joint", "frames": "frame", "constraints": "constraint", "geometries": "geometry"}
+_UNIT_NOISE = 1e-15
+"""An axis whose squared length is this close to 1 has unit length; its numbers are kept to the last bit."""
+
+
+def read(path: Path, data: bytes, *, base: str) -> Model:
+    """A model from a native file.
+
+    Raises:
+        FileError: listing every fault, with its line where the file is TOML.
+    """
+    if base != "fixed":
+        raise UnsupportedError(f"{path}: a native file says itself how its root stands; load it without base={base!r}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
+    document = _parse(path, text)
+    draft = Draft(path, str(document.get("name", path.stem)))
+    lines = _Lines(text if path.suffix.lower() == ".toml" else "")
+    whole = _table(draft, document, schema.File, "the file", lambda key: lines.find("", 0, key))
+    if whole.get("whippletree", schema.VERSION) != schema.VERSION:
+        version = whole["whippletree"]
+        raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
+    draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
+    tables = {word: _tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
+    _build(draft, tables)
+    model = draft.finish("native", str(whole.get("source", "")))
+    model = replace(model, joints=tuple(_exact_axes(joint, tables["joints"]) for joint in model.joints))
+    return _with_start(draft, model, whole.get("start"), lines)
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        if path.suffix.lower() == ".toml":
+            return tomllib.loads(text)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(str(path), [f"not TOML: {error}"]) from None
+    except json.JSONDecodeError as error:
+        raise FileError(str(path), [f"line {error.lineno}: not JSON: {error.msg}"]) from None
+    except RecursionError:
+        raise FileError(str(path), ["the file is nested too deeply for a model"]) from None
+    except ValueError as error:  # an integer with thousands of digits, or one of the hooks below
+        raise FileError(str(path), [f"not a model: {error}"]) from None
+    if not isinstance(document, dict):
+        raise FileError(str(path), [f"the file holds a {type(document).__name__}, expected a table"])
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise ValueError(f"the key {twice!r} comes twice in one table")
+    return table
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON; write it as a text where an infinite number is meant")
+
+
+class _Lines:
+    """Where tables and keys of a TOML file are; finds nothing in an empty text."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        self._heads: dict[str, list[int]] = {"": [0]}
+        for number, line in enumerate(self._lines, start=1):
+            head = re.match(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?", line)
+            if head:
+                self._heads.setdefault(head[1], []).append(number)
+
+    def find(self, table: str, index: int, key: str = "") -> int | None:
+        """The line of a key in the index-th table of a name, or of the table's head."""
+        heads = self._heads.get(table, [])
+        if not self._lines or index >= len(heads):
+            return None
+        start = heads[index]
+        for number in range(start + 1, len(self._lines) + 1):
+            line = self._lines[number - 1]
+            if line.lstrip().startswith("["):
+                break
+            if key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
+                return number
+        return start or None
+
+
+def _tables(draft: Draft, items: list[Any], word: str, lines: _Lines) -> list[dict[str, Any]]:
+    """Every table of an array, checked; each remembers its line under the key ``line``."""
+    found = []
+    for index, item in enumerate(items):
+        name = item.get("name")
+        where = f"{_WORDS[word]} {name!r}" if isinstance(name, str) else f"{word}[{index}]"
+        table = _table(draft, item, schema.TABLES[word], where, lambda key, i=index: lines.find(word, i, key))
+        if "name" in table:
+            line = lines.find(word, index)
+            draft.declare(_WORDS[word], table["name"], line)
+            found.append(table | {"line": line})
+    return found
+
+
+def _table(
+    draft: Draft, item: dict[str, Any], kind: type[Struct], where: str, line: Callable[[str], int | None]
+) -> dict[str, Any]:
+    """The valid entries of a table; every key that is unknown, missing or of the wrong type becomes a fault."""
+    known = schema.fields(kind)
+    values: dict[str, Any] = {}
+    for key, value in item.items():
+        if key not in known:
+            draft.fault(f"{where}: unknown key {key!r}{did_you_mean(key, known)}", line(key))
+            continue
+        try:
+            checked = msgspec.convert(value, known[key].type)
+            values[key] = (
+                checked if key in ("parameters", *_WORDS) or isinstance(checked, dict) else _exact(key, checked)
+            )
+        except (msgspec.ValidationError, ValueError) as error:
+            draft.fault(f"{where}: {key}: {str(error).replace('`', '').replace(' - at $', ' at ')}", line(key))
+    for key, info in known.items():
+        if key not in item and info.required:
+            draft.fault(f"{where}: the key {key!r} is missing", line(""))
+    return values
+
+
+_TEXTS = ("name", "kind", "parent", "child", "body", "source", "on")
+
+
+def _exact(key: str, value: Any) -> Any:
+    return value if key in _TEXTS else schema.exact(value)
+
+
+def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
+    for table in tables["bodies"]:
+        numbers = (table.get("mass", 0), table.get("center", (0, 0, 0)), table.get("inertia", (0, 0, 0)))
+        if table.get("unphysical", False):
+            draft.body(table["name"], *numbers)
+        else:
+            draft.builder.body(table["name"], *numbers)
+    for table in tables["joints"]:
+        if {"kind", "parent", "child"} <= set(table):
+            draft.builder.joint(**_without_line(table))
+    for table in tables["frames"]:
+        if "body" in table:
+            draft.builder.frame(**_without_line(table))
+    for table in tables["constraints"]:
+        if {"kind", "on"} <= set(table):
+            parameters = {key: schema.free(value) for key, value in table.get("parameters", {}).items()}
+            draft.builder.constraint(table["name"], table["kind"], *table["on"], **parameters)
+    for table in tables["geometries"]:
+        if {"body", "kind"} <= set(table):
+            parameters = {key: schema.free(value) for key, value in table.pop("parameters", {}).items()}
+            draft.builder.geometry(**_without_line(table), **parameters)
+
+
+def _without_line(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != "line"}
+
+
+def _exact_axes(joint: Joint, tables: list[dict[str, Any]]) -> Joint:
+    """The joint with the file's own axes where the builder only divided them by a length of 1."""
+    table = next(table for table in tables if table["name"] == joint.name)
+    for key in ("axis", "second_axis"):
+        given = frozen_array(table.get(key) or getattr(joint, key), (3,))
+        if abs(float(given @ given) - 1) <= _UNIT_NOISE:
+            joint = replace(joint, **{key: given})
+    return joint
+
+
+def _with_start(draft: Draft, model: Model, table: dict[str, Any] | None, lines: _Lines) -> Model:
+    if table is None:
+        return model
+    start = _table(draft, table, schema.Start, "start", lambda key: lines.find("start", 0, key))
+    for key, size in (("q", model.nq), ("v", model.nv)):
+        if key in start and len(start[key]) != size:
+            text = f"start: {key} has {len(start[key])} numbers, expected {size}"
+            draft.fault(text, lines.find("start", 0, key))
+        elif key in start and not all(np.isfinite(float(x)) for x in start[key]):
+            draft.fault(f"start: {key} holds a number that is not finite", lines.find("start", 0, key))
+    draft.stop_if_faulty()
+    return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))
