@@ -1,5 +1,5 @@
 # Every target sets itself up in .venv and can be called first on a bare machine; stamp files make the next call immediate.
-#   PYTHON=python3.13 make test      another interpreter          make test CONSTRAINTS=      the newest of everything
+#   PYTHON=python3.13 make test      another interpreter          make clean test CONSTRAINTS=    the newest of everything
 #   make test PYTEST_ARGS="tests/identities -x"                   make test JOBS=8            more processes
 
 PYTHON      ?= python3

@@ -159,10 +159,12 @@ def mass_matrix(m: Mechanism, q: Array) -> Array:
     return inertia.mass_matrix(m.tree, m.sweep, m.still(q))
 
 
-@function(inverse=("nv", "nv"))
+@function(inverse=("nv", "nv"), may_fail=True)
 def mass_matrix_inverse(m: Mechanism, q: Array) -> Array:
     """M⁻¹ (nv, nv)."""
-    return inertia.mass_matrix_inverse(m.tree, m.sweep, m.still(q))
+    links = m.still(q)
+    m.require_invertible(links)
+    return inertia.mass_matrix_inverse(m.tree, m.sweep, links)
 
 
 @function(x=("nv",), loops=True, may_fail=True)
@@ -174,16 +176,20 @@ def mass_matrix_solve(m: Mechanism, q: Array, b: Array) -> Array:
     return m.join(forward.release(m.sweep, links, freedoms, zeros(6)))
 
 
-@function(inertia=(6, 6))
+@function(inertia=(6, 6), may_fail=True)
 def operational_inertia(m: Mechanism, frame: str, q: Array) -> Array:
     """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes."""
-    return inertia.operational_inertia(m.tree, m.sweep, m.still(q), m.place(frame))
+    links = m.still(q)
+    m.require_invertible(links)
+    return inertia.operational_inertia(m.tree, m.sweep, links, m.place(frame))
 
 
-@function(inverse=(6, 6))
+@function(inverse=(6, 6), may_fail=True)
 def operational_inertia_inverse(m: Mechanism, frame: str, q: Array) -> Array:
     """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M."""
-    return inertia.operational_inverse(m.tree, m.sweep, m.still(q), [m.place(frame)])
+    links = m.still(q)
+    m.require_invertible(links)
+    return inertia.operational_inverse(m.tree, m.sweep, links, [m.place(frame)])
 
 
 # --- dynamics ---------------------------------------------------------------------------------------------------------
@@ -241,6 +247,7 @@ def hybrid_dynamics(m: Mechanism, joints: tuple[str, ...], q: Array, v: Array, g
         m.tree.model.joint_index(name)
     prescribed = [joint.name in joints for joint in m.tree.joints]
     outcomes = hybrid.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
+    m.require_inertia(outcomes)
     return m.join([o.qdd for o in outcomes]), m.join([o.effort for o in outcomes])
 
 

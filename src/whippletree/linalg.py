@@ -6,6 +6,7 @@ Pivots are returned so that a caller can test them; nothing is regularised here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -48,8 +49,12 @@ class LDLT(NamedTuple):
         return (x.T * self.reciprocals).T
 
 
-def ldlt(A: Array) -> LDLT:
-    """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite."""
+def ldlt(A: Array, *, lenient: bool = False) -> LDLT:
+    """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite.
+
+    A pivot that is exactly zero raises ZeroDivisionError on scalars that divide so; with ``lenient`` its reciprocal is
+    NaN instead, for callers that look at the pivots.
+    """
     n = len(A)
     L = np.eye(n, dtype=int).astype(object)
     D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
@@ -58,7 +63,7 @@ def ldlt(A: Array) -> LDLT:
         pivot = A[j, j]
         for k in range(j):
             pivot = pivot - L[j, k] * scaled[k]
-        D[j], R[j] = pivot, 1 / pivot
+        D[j], R[j] = pivot, _reciprocal(pivot, lenient)
         for i in range(j + 1, n):
             entry = A[i, j]
             for k in range(j):
@@ -103,22 +108,32 @@ class TreeLTDL(NamedTuple):
         return x
 
 
-def tree_ltdl(A: Array, parents: Sequence[int]) -> TreeLTDL:
+def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> TreeLTDL:
     """Factor a mass matrix as Lᵀ D L along its tree of velocities (parents first; −1 for none).
 
     Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5), so the cost is that of the tree.
+    ``lenient``: see :func:`ldlt`.
     """
     n = len(A)
     H = np.array(A, dtype=object)
     L = np.eye(n, dtype=int).astype(object)
     D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
     for k in reversed(range(n)):
-        D[k], R[k] = H[k, k], 1 / H[k, k]
+        D[k], R[k] = H[k, k], _reciprocal(H[k, k], lenient)
         for i in _ancestors(parents, k):
             L[k, i] = H[k, i] * R[k]
             for j in [i, *_ancestors(parents, i)]:
                 H[i, j] = H[i, j] - L[k, i] * H[k, j]
     return TreeLTDL(L, D, R, tuple(parents))
+
+
+def _reciprocal(x: Any, lenient: bool) -> Any:
+    try:
+        return 1 / x
+    except ZeroDivisionError:
+        if not lenient:
+            raise
+        return math.nan
 
 
 def _ancestors(parents: Sequence[int], k: int) -> list[int]:

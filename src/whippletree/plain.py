@@ -15,6 +15,7 @@ from whippletree import catalogue
 from whippletree.catalogue import Function
 from whippletree.derived import derived_function
 from whippletree.errors import ShapeError
+from whippletree.messages import shape_message
 from whippletree.model import Array, Model
 from whippletree.parameters import find_parameter, with_parameters
 from whippletree.tree.mechanism import Mechanism, singular_motion
@@ -115,20 +116,6 @@ class ReferenceFunction:
             if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
                 raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
         return arrays
-
-
-def shape_message(function: str, name: str, found: tuple[int, ...], expected: tuple[int, ...], model: Model) -> str:
-    """The text of a ShapeError: where, what was found and expected, and the usual reason."""
-    wanted = ", ".join(["...", *map(str, expected)])
-    text = f"{function}: {name} has shape {found}, expected ({wanted})."
-    longer = [j.name for j, t in zip(model.joints, model.joint_types, strict=True) if t.nq != t.nv]
-    if longer:
-        text += (
-            f" Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
-        )
-        if expected == (model.nv,):
-            text += " Velocities and forces live in velocity space: pass nv numbers."
-    return text
 
 
 def _finished(array: Array, exact: bool) -> Array | Any:

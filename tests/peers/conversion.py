@@ -115,7 +115,10 @@ class Pinocchio(Peer):
 
     @staticmethod
     def from_model(model: Model) -> Pinocchio:
-        """Our model rebuilt joint by joint, so that joints which no URDF has are compared too."""
+        """Our model rebuilt joint by joint, so that joints which no URDF has are compared too.
+
+        A rotor on a planar joint has no counterpart: it would resist the rates of other coordinates.
+        """
         built, numbers = pin.Model(), {"world": 0}
         offsets = {"world": pin.SE3.Identity()}
         for body, joint in zip(model.bodies, model.joints):
@@ -189,11 +192,11 @@ class Pinocchio(Peer):
             J = np.zeros((6, 0))
             if self.nv:  # Pinocchio crashes on a Jacobian without columns
                 J = pin.getFrameJacobian(self.built, self.data, number, pin.ReferenceFrame.LOCAL)
-            found[body] = self.data.oMf[number].homogeneous.copy(), np.roll(J, 3, axis=0)
+            found[body] = self.data.oMf[number].homogeneous.copy(), np.roll(J.reshape(6, self.nv), 3, axis=0)
         return found
 
     def _mass_matrix(self, x: np.ndarray) -> np.ndarray:
-        upper = np.triu(pin.crba(self.built, self.data, x))
+        upper = np.triu(pin.crba(self.built, self.data, x).reshape(self.nv, self.nv))
         return upper + np.triu(upper, 1).T
 
     def _inverse_dynamics(self, x: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:

@@ -70,9 +70,10 @@ def input_shapes(model: Model, function: Function, parameters: Sequence[str]) ->
 
 
 def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]]:
-    """Every output of a function for a model."""
+    """Every output of a function for a model; one that shares its name with an input gets a suffix."""
     known = catalogue.sizes(model)
-    return {name: catalogue.resolve(shape, known) for name, shape in function.outputs.items()}
+    names = [f"{name}_out" if name in function.inputs else name for name in function.outputs]
+    return {n: catalogue.resolve(shape, known) for n, shape in zip(names, function.outputs.values(), strict=True)}
 
 
 def _status(mechanism: Mechanism) -> Any:

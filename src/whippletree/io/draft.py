@@ -79,14 +79,14 @@ class Draft:
         if self._faults:
             raise FileError(str(self.path), [text for _, text in sorted(self._faults, key=lambda fault: fault[0])])
 
-    def finish(self, kind: str, source: str = "") -> Model:
+    def finish(self, kind: str, source: str | None = None) -> Model:
         """The finished model; ``kind`` names the file format, ``source`` replaces the report.
 
         Raises:
             FileError: with every fault, those that the builder found included.
         """
         try:
-            self.builder.source = source or self._report(kind)
+            self.builder.source = self._report(kind) if source is None else source
             model = self.builder.build()
         except ModelError as error:
             for text in error.faults:

@@ -115,7 +115,7 @@ class Reader:
         for ancestor in (element, *element.iterancestors()):
             if ancestor.tag in self.owners:
                 name = ancestor.get("name")
-                owner = f"{ancestor.tag} {name!r}" if name else f"a {ancestor.tag} without a name"
+                owner = f"{ancestor.tag} {name!r}" if name else f"a {ancestor.tag}"
                 return owner if ancestor is element else f"{owner}: <{element.tag}>"
         return f"<{element.tag}>"
 

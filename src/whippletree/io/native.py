@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from whippletree.io.draft import Draft
 from whippletree.model import EARTH_GRAVITY, Joint, Model, State, frozen_array
 
 _WORDS = {"bodies": "body", "joints": "joint", "frames": "frame", "constraints": "constraint", "geometries": "geometry"}
+_NUMBERS = {"gravity", "mass", "center", "inertia", "q", "v", *schema.fields(schema.Joint)} - {
+    *("name", "kind", "parent", "child")
+}
+"""Keys whose texts are numbers."""
 _UNIT_NOISE = 1e-15
 """An axis whose squared length is this close to 1 has unit length; its numbers are kept to the last bit."""
 
@@ -39,15 +44,16 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     document = _parse(path, text)
     draft = Draft(path, str(document.get("name", path.stem)))
     lines = _Lines(text if path.suffix.lower() == ".toml" else "")
-    whole = _table(draft, document, schema.File, "the file", lambda key: lines.find("", 0, key))
+    whole = _table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
     if whole.get("whippletree", schema.VERSION) != schema.VERSION:
         version = whole["whippletree"]
         raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
     tables = {word: _tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
-    model = draft.finish("native", str(whole.get("source", "")))
-    model = replace(model, joints=tuple(_exact_axes(joint, tables["joints"]) for joint in model.joints))
+    model = draft.finish("native", whole.get("source"))
+    given = {table["name"]: table for table in tables["joints"]}
+    model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
     return _with_start(draft, model, whole.get("start"), lines)
 
 
@@ -113,7 +119,7 @@ def _tables(draft: Draft, items: list[Any], word: str, lines: _Lines) -> list[di
     for index, item in enumerate(items):
         name = item.get("name")
         where = f"{_WORDS[word]} {name!r}" if isinstance(name, str) else f"{word}[{index}]"
-        table = _table(draft, item, schema.TABLES[word], where, lambda key, i=index: lines.find(word, i, key))
+        table = _table(draft, item, schema.TABLES[word], where, partial(lines.find, word, index))
         if "name" in table:
             line = lines.find(word, index)
             draft.declare(_WORDS[word], table["name"], line)
@@ -133,22 +139,13 @@ def _table(
             continue
         try:
             checked = msgspec.convert(value, known[key].type)
-            values[key] = (
-                checked if key in ("parameters", *_WORDS) or isinstance(checked, dict) else _exact(key, checked)
-            )
+            values[key] = schema.exact(checked) if key in _NUMBERS else checked
         except (msgspec.ValidationError, ValueError) as error:
             draft.fault(f"{where}: {key}: {str(error).replace('`', '').replace(' - at $', ' at ')}", line(key))
     for key, info in known.items():
         if key not in item and info.required:
             draft.fault(f"{where}: the key {key!r} is missing", line(""))
     return values
-
-
-_TEXTS = ("name", "kind", "parent", "child", "body", "source", "on")
-
-
-def _exact(key: str, value: Any) -> Any:
-    return value if key in _TEXTS else schema.exact(value)
 
 
 def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
@@ -178,20 +175,16 @@ def _without_line(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key != "line"}
 
 
-def _exact_axes(joint: Joint, tables: list[dict[str, Any]]) -> Joint:
+def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:
     """The joint with the file's own axes where the builder only divided them by a length of 1."""
-    table = next(table for table in tables if table["name"] == joint.name)
-    for key in ("axis", "second_axis"):
-        given = frozen_array(table.get(key) or getattr(joint, key), (3,))
-        if abs(float(given @ given) - 1) <= _UNIT_NOISE:
-            joint = replace(joint, **{key: given})
-    return joint
+    axes: dict[str, Any] = {key: frozen_array(table[key], (3,)) for key in ("axis", "second_axis") if key in table}
+    return replace(joint, **{key: a for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE})
 
 
 def _with_start(draft: Draft, model: Model, table: dict[str, Any] | None, lines: _Lines) -> Model:
     if table is None:
         return model
-    start = _table(draft, table, schema.Start, "start", lambda key: lines.find("start", 0, key))
+    start = _table(draft, table, schema.Start, "start", partial(lines.find, "start", 0))
     for key, size in (("q", model.nq), ("v", model.nv)):
         if key in start and len(start[key]) != size:
             text = f"start: {key} has {len(start[key])} numbers, expected {size}"

@@ -19,7 +19,9 @@
 
 and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[start]`` in the same way, with the fields of
 :mod:`whippletree.model`; a pose is a ``position`` and a ``rotation`` (3 rows). A number may be a text: ``"1/3"`` is an
-exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is ``{ fraction = "1/3" }``.
+exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is
+``{ fraction = "1/3" }``. A field that is left out has the value that :mod:`whippletree.model` gives it; the defaults
+below only mark it as one that may be left out.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ class Body(Struct, forbid_unknown_fields=True):
 
     name: str
     mass: Number = 0
-    center: Vector | None = None
-    inertia: Rows | list[Number] | None = None
+    center: Vector = []
+    inertia: list[Number | list[Number]] = []
     unphysical: bool = False
     """Keep an inertia that no distribution of mass has; published robots come with such."""
 
@@ -56,21 +58,21 @@ class Joint(Struct, forbid_unknown_fields=True):
     kind: str
     parent: str
     child: str
-    position: Vector | None = None
-    rotation: Rows | None = None
-    axis: Vector | None = None
-    second_axis: Vector | None = None
-    pitch: Number | None = None
-    rotor_inertia: Number | None = None
-    gear_ratio: Number | None = None
-    stiffness: Number | None = None
-    rest: Number | None = None
-    damping: Number | None = None
-    friction: Number | None = None
-    lower: Number | None = None
-    upper: Number | None = None
-    velocity_limit: Number | None = None
-    effort_limit: Number | None = None
+    position: Vector = []
+    rotation: Rows = []
+    axis: Vector = []
+    second_axis: Vector = []
+    pitch: Number = 0
+    rotor_inertia: Number = 0
+    gear_ratio: Number = 0
+    stiffness: Number = 0
+    rest: Number = 0
+    damping: Number = 0
+    friction: Number = 0
+    lower: Number = 0
+    upper: Number = 0
+    velocity_limit: Number = 0
+    effort_limit: Number = 0
 
 
 class Frame(Struct, forbid_unknown_fields=True):
@@ -78,8 +80,8 @@ class Frame(Struct, forbid_unknown_fields=True):
 
     name: str
     body: str
-    position: Vector | None = None
-    rotation: Rows | None = None
+    position: Vector = []
+    rotation: Rows = []
 
 
 class Constraint(Struct, forbid_unknown_fields=True):
@@ -97,8 +99,8 @@ class Geometry(Struct, forbid_unknown_fields=True):
     name: str
     body: str
     kind: str
-    position: Vector | None = None
-    rotation: Rows | None = None
+    position: Vector = []
+    rotation: Rows = []
     parameters: dict[str, Any] = {}
     collides: bool = True
     visible: bool = True
@@ -116,7 +118,7 @@ class File(Struct, forbid_unknown_fields=True):
 
     whippletree: int
     name: str
-    gravity: Vector | None = None
+    gravity: Vector = []
     source: str = ""
     bodies: list[dict[str, Any]] = []
     joints: list[dict[str, Any]] = []

@@ -42,10 +42,11 @@ def write(model: Model, path: Path) -> None:
 
 def document(model: Model) -> dict[str, Any]:
     """A model as nested tables, lists, texts and numbers."""
-    tables: dict[str, Any] = {"whippletree": VERSION, "name": model.name, "gravity": number(model.gravity, "gravity")}
-    if model.source:
-        tables["source"] = model.source
-    tables |= {
+    tables: dict[str, Any] = {
+        "whippletree": VERSION,
+        "name": model.name,
+        "gravity": number(model.gravity, "gravity"),
+        "source": model.source,
         "bodies": [_body(body) for body in model.bodies],
         "joints": [_joint(joint) for joint in model.joints],
         "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],

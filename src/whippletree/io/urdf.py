@@ -156,7 +156,7 @@ def _is_the_world(link: Element, joints: list[_Joint], base: str) -> bool:
 
 def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
     """Note every cycle; returns the joints without those that close one, which hang from the world instead."""
-    carrier = {joint.child: joint for joint in reversed(joints)}
+    carrier = {joint.child: joint for joint in reversed(joints) if joint.child and joint.parent}
     settled: set[str] = set()
     for start in carrier:
         path: list[_Joint] = []
@@ -200,7 +200,6 @@ def _body(reader: Reader, link: Element, name: str) -> None:
 
 def _joint(reader: Reader, element: Element) -> _Joint:
     position, rotation = origin(reader, element)
-    axis = reader.child(element, "axis")
     joint = _Joint(
         name=reader.text(element, "name"),
         line=line_of(element),
@@ -209,7 +208,7 @@ def _joint(reader: Reader, element: Element) -> _Joint:
         child=_end(reader, element, "child"),
         position=position,
         rotation=rotation,
-        axis=(1.0, 0.0, 0.0) if axis is None else reader.numbers(axis, "xyz", (1.0, 0.0, 0.0)),
+        axis=_axis(reader, element),
         data=_dynamics(reader, element),
     )
     if joint.type and joint.type not in KINDS:
@@ -225,6 +224,18 @@ def _joint(reader: Reader, element: Element) -> _Joint:
 def _end(reader: Reader, element: Element, tag: str) -> str:
     found = reader.child(element, tag, required=True)
     return "" if found is None else reader.text(found, "link")
+
+
+def _axis(reader: Reader, element: Element) -> tuple[float, ...]:
+    found = reader.child(element, "axis")
+    usual = (1.0, 0.0, 0.0)
+    if found is None or element.get("type") in ("fixed", "floating"):
+        return usual  # published files give fixed joints an axis of zeros
+    axis = reader.numbers(found, "xyz", usual)
+    if not any(axis):
+        reader.fault(found, f"xyz={found.get('xyz')!r} has no direction")
+        return usual
+    return axis
 
 
 def _dynamics(reader: Reader, element: Element) -> dict[str, Any]:
@@ -253,10 +264,8 @@ def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
         return  # noted where it was read
     draft.declare("joint", joint.name, joint.line)
     kind = KINDS.get(joint.type, "weld")
-    pose: dict[str, Any] = {"position": joint.position, "rotation": joint.rotation}
-    if kind in ("revolute", "prismatic", "planar"):
-        pose["axis"] = joint.axis
     parent, child = names.get(joint.parent, joint.parent), names.get(joint.child, joint.child)
+    pose: dict[str, Any] = {"position": joint.position, "rotation": joint.rotation, "axis": joint.axis}
     draft.builder.joint(joint.name, kind, parent, child, **pose, **joint.data)
 
 

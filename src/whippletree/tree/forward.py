@@ -83,7 +83,7 @@ def split_inertia(P: Array, H: Array, J: Any) -> tuple[Array, linalg.LDLT, Array
     """
     U = P @ H
     n = H.shape[1]
-    D = linalg.ldlt(H.T @ U + J * identity(n))
+    D = linalg.ldlt(H.T @ U + J * identity(n), lenient=True)
     K = D.solve(U.T).T
     along = _unit_rows(H) if _is_zero(J) else []
     for column, row in enumerate(along):

@@ -30,6 +30,8 @@ class Outcome(NamedTuple):
 
     qdd: Array
     effort: Array
+    pivots: Array
+    """Pivots of D where the force was given, as in :class:`~whippletree.tree.forward.Freedom`; none where it was not."""
 
 
 def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Field, base: Any) -> Field:
@@ -56,9 +58,9 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
         alpha = link.X.motion(parent) + link.a
         if isinstance(kept, Prescribed):
             alpha = alpha + link.H @ given
-            return alpha, Outcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given)
+            return alpha, Outcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given, zeros(0))
         qdd = kept.nu - kept.K.T @ alpha
-        return alpha + link.H @ qdd, Outcome(qdd, given)
+        return alpha + link.H @ qdd, Outcome(qdd, given, kept.pivots)
 
     return sweep.scatter(outwards, base, links, sweep.gather(inwards, NOTHING, links, prescribed, given), given)
 

@@ -72,7 +72,7 @@ def solve(tree: Skeleton, sweep: Sweeper, links: Field, b: Array) -> Array:
 
 def mass_matrix_inverse(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
     """M⁻¹ (nv, nv): one triangle from the tree-sparse factors of M, L⁻¹ D⁻¹ L⁻ᵀ."""
-    factor = linalg.tree_ltdl(mass_matrix(tree, sweep, links), tree.velocity_parents)
+    factor = linalg.tree_ltdl(mass_matrix(tree, sweep, links), tree.velocity_parents, lenient=True)
     n = tree.model.nv
     inverse = factor.forward(identity(n))  # L⁻¹, with the zeros of unrelated pairs
     scaled = (inverse * factor.reciprocals).T

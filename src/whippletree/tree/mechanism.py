@@ -11,6 +11,7 @@ from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.spatial import Array
 from whippletree.sweeps import Field, Sweeper, Unrolled
+from whippletree.tree.forward import articulate
 from whippletree.tree.links import falling, moving_links, still_links
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.tree.steps import Manifold
@@ -61,6 +62,12 @@ class Mechanism:
     def manifold(self) -> Manifold:
         """How velocities move coordinates."""
         return Manifold([node.joint for node in self.tree.nodes], self.tree.q_slices, self.tree.v_slices)
+
+    def require_invertible(self, links: Field) -> None:
+        """Note the pivots of every joint that may lack inertia, for functions that invert M by another road."""
+        if self.tree.doubtful:
+            nothing = [np.zeros(link.H.shape[1], dtype=object) for link in links]
+            self.require_inertia(articulate(self.sweep, links, nothing))
 
     def require_inertia(self, freedoms: Field) -> None:
         """Note the pivots that may fail to be positive: those of joints whose own body does not settle it."""

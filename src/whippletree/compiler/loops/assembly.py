@@ -1,10 +1,11 @@
 """From recorded sweeps to a kernel program: one loop over bodies per stage, with a switch on the type of body.
 
-    buffer     holds                                                              addressed by
-    passing    values on their way through edges; running sums in front           slot · width, from the index buffer
-    record     what a body keeps from one loop to the next                        where its record begins
-    table      the model's numbers, one row for each distinct body                where its row begins
-    index      all offsets, one run of N integers for each register               the loop's counter
+Its buffers, beside the arguments of the call:
+
+    passing    values on their way through edges, in slots; running sums in front of them
+    record     what a body keeps from one loop to the next
+    table      the model's numbers, one row for each distinct body
+    index      where all this begins for each body: one run of N integers for each register
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Assembly:
         self.looped = looped
         self.live = live_entries(looped)
         used = {s.stage for s, live in zip(looped.sweeps, self.live, strict=True) if live}
-        used |= {record.stage for record in (*looped.sums, *looped.results) if record.stage >= 0}
+        used |= {s.stage for s in looped.sums} | {r.stage for r in looped.results if r.stage >= 0}
         # a stage that nothing happens in has no loop; what needs no sweep at all goes into the first loop there is
         self.stages = sorted(used) or [0]
         self.place = {(i, leaf): p for stage in self.stages for i, leaf, p in self._crossing(stage)}
@@ -69,12 +70,12 @@ class _Assembly:
         if width[0]:
             out = outward_slots(self.looped.parent)
             found |= {PARENT: first + width[0] * out.parent, OWN: first + width[0] * out.own}
-            self.passing = first + width[0] * out.count
+            self.passing = first + width[0] * out.slots
         if width[1]:
             into = inward_slots(self.looped.parent)
             received, before, sent = (first + width[1] * x for x in into[1:])
             found |= {RECEIVED: received, BEFORE: before, SENT: sent}
-            self.passing = max(self.passing, first + width[1] * into.count)
+            self.passing = max(self.passing, first + width[1] * into.slots)
         return found
 
     def _divide(self) -> None:
@@ -163,7 +164,7 @@ class _Assembly:
         return Loop(COUNTER, len(self.looped.parent), (*lookups, work), backwards=stage % 2 == 1)
 
     def _lookups(self, names: Sequence[str]) -> tuple[list[Lookup], dict[str, str]]:
-        """Lookups of these registers; equal ones are looked up once, and one that counts bodies is the counter itself."""
+        """Lookups of these registers; equal ones are made once, and one that counts bodies is the counter itself."""
         lookups: list[Lookup] = []
         alias: dict[str, str] = {}
         count = len(self.looped.parent)
@@ -231,7 +232,7 @@ def live_entries(looped: Looped) -> list[list[int]]:
                 todo += [(kind, sent[source.leaf]) for kind, sent in enumerate(looped.sweeps[source.sweep].sent)]
         elif operation != "const":
             todo += [(t, x.trace.node_at(i)) for i in operands]
-    return [[leaf for leaf in entries(s.pattern) if leaf in found] for s, found in zip(looped.sweeps, live, strict=True)]
+    return [[leaf for leaf in entries(s.pattern) if leaf in live[i]] for i, s in enumerate(looped.sweeps)]
 
 
 def _constants(pairs: Sequence[tuple[Address, Any]]) -> Block:

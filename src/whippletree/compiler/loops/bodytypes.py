@@ -1,9 +1,9 @@
 """Types of bodies: which bodies share one piece of code, and the table of the numbers in which they differ.
 
 Two bodies can share code if the structures of their constants are equal (the same joint type above all). They share
-*good* code if the same constants are exact zeros and ones, which fold away. Each pattern of 0, 1 and −1 is a type of its
-own for as long as that pays; a number that all bodies of a type share is folded, every other one is loaded from a row of
-the table. Bodies with the same constants share a row.
+*good* code if the same constants are exact zeros and ones, which fold away. Each pattern of 0, 1 and −1 is a type of
+its own for as long as that pays; a number that all bodies of a type share is folded, every other one is loaded from a
+row of the table. Bodies with the same constants share a row.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _matrix(rows: list[list[Any]]) -> Floats:
         return np.array(rows, dtype=np.float64)
     except ScalarError as error:
         raise UnsupportedError(
-            "a loop over bodies reads the model's numbers from a table, so none of them can be an open parameter: compile "
-            "the function unrolled, or without parameters"
+            "a loop over bodies reads the model's numbers from a table, so none of them can be an open parameter: "
+            "compile the function unrolled, or without parameters"
         ) from error
 
 
@@ -121,7 +121,7 @@ def _merged(
     for _, members, numbers in groups:
         codes = np.select([numbers == 0, numbers == 1, numbers == -1], [0, 1, 2], OTHER).astype(np.int8)
         unique, inverse = np.unique(codes, axis=0, return_inverse=True)
-        found.append(_Patterns(unique, inverse.reshape(-1), np.bincount(inverse.reshape(-1), weights[members])))
+        found.append(_Patterns(unique, inverse.reshape(-1), _counts(inverse.reshape(-1), weights[members])))
     bodies = max(int(weights.sum()), 1)
     while True:
         cheapest = min(found, key=lambda p: p.least_loss)
@@ -130,6 +130,10 @@ def _merged(
             break
         cheapest.merge()
     return [(*group, patterns.number) for group, patterns in zip(groups, found, strict=True)]
+
+
+def _counts(numbers: Integers, weights: Integers) -> Floats:
+    return np.bincount(numbers, weights).astype(np.float64)
 
 
 class _Patterns:

@@ -1,8 +1,8 @@
 """What crosses an edge of the tree: which of its numbers really vary, and which are the same number twice.
 
 A symmetric inertia has 36 entries and 21 numbers; a planar chain's twists have three zeros. Both are found by assuming
-the best (every entry that starts as a constant stays that constant, equal entries stay equal), tracing a step, and giving
-up what did not hold, until nothing changes. What holds for every type of body, whatever arrives, holds by induction.
+the best (every entry that starts as a constant stays that constant, equal entries stay equal), tracing a step, and
+giving up what did not hold, until nothing changes. What then holds for every type of body holds by induction.
 """
 
 from __future__ import annotations

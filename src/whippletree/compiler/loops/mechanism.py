@@ -57,7 +57,7 @@ class LoopedMechanism(Mechanism):
         self.status: Any = 0
 
     @property
-    def joints(self) -> Field:  # type: ignore[override]
+    def joints(self) -> Field:
         """Springs and dampers only: nothing else of a joint's data is used by algorithms that fit a loop."""
         numbers = [(j.stiffness, j.rest, j.damping) for j in self.tree.joints]
         return [Passive(*v) for v in self.sweep.number_field("springs", np.array(numbers, dtype=np.float64))]

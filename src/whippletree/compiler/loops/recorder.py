@@ -1,7 +1,7 @@
 """The recorder: a :class:`~whippletree.sweeps.Sweeper` that traces each step once per type of body, not once per body.
 
-A field holds one value per *type*. All steps of a type are traced into one graph, so what a body keeps from one sweep to
-the next is simply a node of that graph; whether it is stored or computed again is decided later
+A field holds one value per *type*. All steps of a type are traced into one graph, so what a body keeps from one sweep
+to the next is simply a node of that graph; whether it is stored or computed again is decided later
 (:mod:`~whippletree.compiler.loops.storage`). A graph's inputs are the constants in the table, the arguments of the
 function, and what arrives through edges of the tree.
 
@@ -23,6 +23,9 @@ from whippletree.compiler.loops.values import Structure, conformed, flatten, reb
 from whippletree.compiler.program import Address, Index
 from whippletree.expression import Trace, Traced
 from whippletree.sweeps import Field
+
+Step: TypeAlias = Callable[..., tuple[Any, Any]]
+"""(what crosses the edge, what is kept) = step(what arrives, fields of the body)."""
 
 TABLE, ROW = "table", "row"
 """The buffer of the model's numbers, and the register that holds where a body's row of it begins."""
@@ -156,13 +159,12 @@ class Looped:
 
     def _find_ends(self) -> None:
         """Which types have bodies with a moving parent, with children, and with siblings that come after them."""
-        own, children = self.parent, np.bincount(self.parent + 1, minlength=len(self.parent) + 1)
-        last = np.full(len(own) + 1, -1)
-        last[own + 1] = np.arange(len(own))
-        marks = {"carried": own >= 0, "parents": children[1:] > 0, "earlier": last[own + 1] != np.arange(len(own))}
-        self.has = {
-            word: [bool(mark[self.bodies.of == t].any()) for t in range(len(self.graphs))] for word, mark in marks.items()
-        }
+        parent, numbers = self.parent, np.arange(len(self.parent))
+        last_child = np.full(len(parent) + 1, -1)
+        last_child[parent + 1] = numbers
+        marks = {"carried": parent >= 0, "parents": last_child[1:] >= 0, "earlier": last_child[parent + 1] != numbers}
+        types = [self.bodies.of == t for t in range(len(self.graphs))]
+        self.has = {word: [bool(mark[own].any()) for own in types] for word, mark in marks.items()}
 
     # --- fields -------------------------------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Looped:
         return tuple(zip(*values, strict=True))
 
     def number_field(self, name: str, numbers: Floats) -> Field:
-        """A field of vectors from a matrix (N, w) of numbers that are no reason to tell types apart, such as springs."""
+        """A field of vectors from a matrix (N, w) of numbers that are no reason to tell types apart: springs, …"""
         same = (numbers == numbers[:1]).all(axis=0)
         kept = np.flatnonzero(~same)
         self.tables[name], self.offsets[name] = numbers[:, kept].ravel(), len(kept) * np.arange(len(numbers))
@@ -210,23 +212,22 @@ class Looped:
     def map(self, function: Callable[..., Any], *fields: Field) -> Field:
         return [function(*values) for values in zip(*fields, strict=True)]
 
-    def scatter(self, step: Callable[..., tuple[Any, Any]], root: Any, *fields: Field) -> Field:
+    def scatter(self, step: Step, root: Any, *fields: Field) -> Field:
         return self._sweep(step, root, fields, outwards=True)
 
-    def gather(self, step: Callable[..., tuple[Any, Any]], zero: Any, *fields: Field) -> Field:
+    def gather(self, step: Step, zero: Any, *fields: Field) -> Field:
         return self._sweep(step, zero, fields, outwards=False)
 
     def total(self, function: Callable[..., Any], zero: Any, *fields: Field) -> Any:
         values = self.map(function, *fields)
         structure, terms = self._alike(values)
         start = conformed(zero, values[0])
-        leaves: list[Any] = []
-        for first, *parts in zip(start, *terms, strict=True):
-            if all(_is_zero(x) for x in parts):
-                leaves.append(first)
-            else:
-                leaves.append(self.running(first, lambda now, t, parts=parts: now + parts[t]))
-        return rebuild(structure, leaves)
+        return rebuild(structure, [self._sum(first, parts) for first, *parts in zip(start, *terms, strict=True)])
+
+    def _sum(self, start: Any, parts: Sequence[Any]) -> Any:
+        if all(not isinstance(x, Traced) and x == 0 for x in parts):
+            return start
+        return self.running(start, lambda now, t: now + parts[t])
 
     def running(self, start: Any, update: Callable[[Any, int], Any]) -> Traced:
         """A number that starts so and becomes update(number, type) at every body in turn; its last value."""
@@ -244,7 +245,7 @@ class Looped:
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
-    def _sweep(self, step: Callable[..., tuple[Any, Any]], first: Any, fields: Sequence[Field], *, outwards: bool) -> Field:
+    def _sweep(self, step: Step, first: Any, fields: Sequence[Field], *, outwards: bool) -> Field:
         """Trace a step for all types, assuming of what arrives only what turns out to hold for all that is sent."""
         number = len(self.sweeps)
         own = list(zip(*fields, strict=True))
@@ -318,7 +319,3 @@ class Looped:
             known = graph.known_after(self.stage_of)
             latest = max([latest, *[known[x.index] for x in values if isinstance(x, Traced)]])
         return latest
-
-
-def _is_zero(x: Any) -> bool:
-    return not isinstance(x, Traced) and x == 0

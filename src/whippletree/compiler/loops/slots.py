@@ -18,7 +18,7 @@ from whippletree.compiler.loops.storage import Share
 class Outward(NamedTuple):
     """Slots of a scatter, (N,) each. Slot 0 holds the world's value when the loop starts."""
 
-    count: int
+    slots: int
     parent: Integers
     own: Integers
 
@@ -26,7 +26,7 @@ class Outward(NamedTuple):
 class Inward(NamedTuple):
     """Slots of a gather, (N,) each. Slot 0 holds the sum over no children, and is never written in the loop."""
 
-    count: int
+    slots: int
     received: Integers
     """The sum over the body's children."""
     before: Integers

@@ -99,7 +99,8 @@ def _cut(
     for n in required:
         network.edge(_SOURCE, obtained[n], NEVER)
     chosen = network.source_side()
-    computed, loaded = set(), set()
+    computed: set[int] = set()
+    loaded: set[int] = set()
     for n, o in obtained.items():
         if o in chosen:
             own = computes[n] in chosen if n in computes else n in lasting or max(known[n], 0) >= loop

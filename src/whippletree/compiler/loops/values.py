@@ -1,8 +1,8 @@
 """Values as lists of numbers: what a step hands over is taken apart into scalars and put together again.
 
-A value may be an array, a scalar, a (named) tuple, a frozen dataclass (joint types) or an object without any data, nested
-as one likes. Texts, truth values and None are part of the *structure*: they tell two kinds of value apart, as a shape
-does, and are never loaded from memory.
+A value may be an array, a scalar, a (named) tuple, a frozen dataclass (joint types) or an object without any data,
+nested as one likes. Texts, truth values and None are part of the *structure*: they tell two kinds of value apart, as a
+shape does, and are never loaded from memory.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _take_apart(value: Any, leaves: list[Any]) -> Structure:
 def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
     match structure:
         case ("array", shape):
-            array = np.empty(shape, dtype=object)
-            array.flat = [next(leaves) for _ in range(array.size)]
-            return array
+            array = np.empty(int(np.prod(shape)), dtype=object)
+            array[:] = [next(leaves) for _ in range(array.size)]
+            return array.reshape(shape)
         case ("scalar",):
             return next(leaves)
         case ("tuple", None, *parts):

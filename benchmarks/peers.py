@@ -1,0 +1,104 @@
+"""The peers on the same robots: Pinocchio's own C++ batch loops and single calls, MuJoCo's roll-outs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.robots import Robot
+
+
+class Pinocchio:
+    """A robot in Pinocchio, with random states of its own (the arithmetic does not depend on the numbers)."""
+
+    def __init__(self, robot: Robot, count: int) -> None:
+        import pinocchio as pin
+
+        self.pin = pin
+        root = [pin.JointModelFreeFlyer()] if robot.base == "free" else []
+        self.model = pin.buildModelFromUrdf(str(robot.path), *root)
+        self._prepare(count)
+
+    def _prepare(self, count: int) -> None:
+        pin, model = self.pin, self.model
+        self.data = model.createData()
+        self.pool = pin.ModelPool(model, 1)
+        rng = np.random.default_rng(0)
+        columns = [pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq)) for _ in range(count)]
+        self.q = np.asfortranarray(np.array(columns).T)
+        self.v, self.tau = (np.asfortranarray(rng.uniform(-1, 1, (model.nv, count))) for _ in range(2))
+        self.out = np.asfortranarray(np.empty((model.nv, count)))
+        self.one = (self.q[:, 0].copy(), self.v[:, 0].copy(), self.tau[:, 0].copy())
+
+    @classmethod
+    def chain(cls, links: int, count: int) -> Pinocchio:
+        """A planar chain of uniform rods, built joint by joint."""
+        import pinocchio as pin
+
+        self = cls.__new__(cls)
+        self.pin, self.model = pin, pin.Model()
+        rod = pin.Inertia(1.0, np.array([0.5, 0, 0]), np.diag([0, 1 / 12, 1 / 12]))
+        parent, place = 0, pin.SE3.Identity()
+        for k in range(links):
+            parent = self.model.addJoint(parent, pin.JointModelRZ(), place, f"joint{k}")
+            self.model.appendBodyToJoint(parent, rod, pin.SE3.Identity())
+            place = pin.SE3(np.eye(3), np.array([1.0, 0, 0]))
+        self._prepare(count)
+        return self
+
+    def forward_batch(self) -> Any:
+        return self.pin.abaInParallel(1, self.pool, self.q, self.v, self.tau, self.out)
+
+    def inverse_batch(self) -> Any:
+        return self.pin.rneaInParallel(1, self.pool, self.q, self.v, self.tau, self.out)
+
+    def forward_one(self) -> Any:
+        return self.pin.aba(self.model, self.data, *self.one)
+
+    def inverse_one(self) -> Any:
+        return self.pin.rnea(self.model, self.data, *self.one)
+
+    def mass_matrix_one(self) -> Any:
+        return self.pin.crba(self.model, self.data, self.one[0])
+
+    def derivatives_one(self) -> Any:
+        return self.pin.computeABADerivatives(self.model, self.data, *self.one)
+
+
+class MuJoCo:
+    """A fixed-base robot in MuJoCo without contacts, limits and damping: the same equations of motion as ours."""
+
+    def __init__(self, robot: Robot, dt: float) -> None:
+        import mujoco
+
+        self.mujoco = mujoco
+        spec = mujoco.MjSpec.from_string(_without_meshes(robot.path))
+        spec.compiler.balanceinertia = True
+        spec.compiler.boundmass = 0
+        spec.option.timestep = dt
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        spec.option.disableflags = int(
+            mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_LIMIT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        )
+        for joint in spec.joints:
+            joint.damping = np.zeros_like(joint.damping)
+            joint.frictionloss = 0
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+
+    def rollout(self, q: np.ndarray, v: np.ndarray, steps: int) -> np.ndarray:
+        """States (batch, steps, nq + nv) after each step, joints unforced, one thread."""
+        from mujoco import rollout
+
+        start = np.concatenate([np.zeros((len(q), 1)), q, v], axis=1)
+        states, _ = rollout.rollout(self.model, self.data, start, nstep=steps)
+        return states[:, :, 1:]
+
+
+def _without_meshes(path: Path) -> str:
+    """The URDF's text without geometry: no mesh files are needed, and nothing can touch."""
+    text = re.sub(r"<(visual|collision)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
+    return re.sub(r"<(visual|collision)\b[^>]*/>", "", text)

@@ -1,0 +1,144 @@
+"""``wt.compile(model)``: every function of the catalogue as machine code for this model and this CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whippletree import catalogue
+from whippletree.catalogue import Function
+from whippletree.compiler.fingerprint import fingerprint
+from whippletree.compiler.functions import CompiledFunction, Wording, compile_function
+from whippletree.compiler.kernel import Recipe
+from whippletree.compiler.loops import loop_program
+from whippletree.compiler.program import Program
+from whippletree.compiler.rollout import rollout_program
+from whippletree.compiler.tracing import unrolled_program
+from whippletree.derived import derived_function
+from whippletree.errors import UnsupportedError
+from whippletree.messages import shape_hints
+from whippletree.model import Model
+from whippletree.parameters import find_parameter
+from whippletree.tree.mechanism import singular_motion
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+UNROLL_UP_TO = 64
+"""Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
+
+UNROLL_MATRICES_UP_TO = 150
+"""The same for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
+
+
+def compile(  # the public name; Python's own compile is not used here
+    model: Model, *, dtype: Any = np.float64, threads: int | None = None, parameters: Sequence[str] = ()
+) -> Compiled:
+    """The functions of a model, compiled for this CPU, each on its first use.
+
+    Args:
+        model: what to compile for.
+        dtype: float64 or float32, of all inputs and outputs.
+        threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
+        parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
+
+    Returns:
+        An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
+    """
+    return Compiled(model, dtype, threads, parameters)
+
+
+class Compiled:
+    """Functions compiled for one model. ``dir()`` lists them; each is a thin callable over a NumPy gufunc."""
+
+    def __init__(self, model: Model, dtype: Any, threads: int | None, parameters: Sequence[str]) -> None:
+        self.model = model
+        self.parameters = tuple(find_parameter(model, path).path for path in parameters)
+        self._dtype = np.dtype(dtype)
+        self._threads = threads
+        self._made: dict[tuple[Any, ...], CompiledFunction] = {}
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *catalogue.CATALOGUE]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = catalogue.find(name)
+        found: Any
+        if function.names:
+
+            def found(*names: Any) -> CompiledFunction:
+                return self._function(function, names)
+        else:
+            found = self._function(function, ())
+        self.__dict__[name] = found  # the next look-up does not come here
+        return found
+
+    def jvp(self, name: str, *names: Any) -> CompiledFunction:
+        """The derivative of a function along a direction: inputs x and ẋ; see :mod:`whippletree.derived`."""
+        return self._function(derived_function("jvp", catalogue.find(name)), names)
+
+    def vjp(self, name: str, *names: Any) -> CompiledFunction:
+        """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
+        return self._function(derived_function("vjp", catalogue.find(name)), names)
+
+    def rollout(self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, method: str = "semi_implicit_euler") -> Any:
+        """Whole trajectories in one call.
+
+        Args:
+            q0, v0: start states, (..., nq) and (..., nv).
+            tau: joint forces over each step, (..., T, nv).
+            dt: length of a step, s, (...).
+            opened: open parameters, in their order.
+            method: ``semi_implicit_euler`` (first order) or ``rk4`` (fourth order).
+
+        Returns:
+            (q, v): the states after each step, (..., T, nq) and (..., T, nv).
+        """
+        key = ("rollout", method)
+        if key not in self._made:
+            self._made[key] = self._compiled(key, lambda: rollout_program(self.model, method, self.parameters))
+        return self._made[key](q0, v0, tau, dt, *opened)
+
+    @cached_property
+    def _tree(self) -> Skeleton:
+        return skeleton(self.model)
+
+    def _function(self, function: Function, names: tuple[Any, ...]) -> CompiledFunction:
+        key = (function.name, *names)
+        if key not in self._made:
+            self._made[key] = self._compiled(key, lambda: self._program(function, names))
+        return self._made[key]
+
+    def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
+        """Unrolled where that is small enough, else as loops over bodies."""
+        count = len(self._tree.nodes)
+        if count <= (UNROLL_UP_TO if function.loops else UNROLL_MATRICES_UP_TO):
+            return unrolled_program(self.model, function, names, self.parameters)
+        if function.loops and not self.parameters:
+            return loop_program(function, self._tree)
+        reason = "leaves parameters open" if function.loops else "grows faster than their number"
+        raise UnsupportedError(
+            f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is only "
+            f"unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or one that neither forms a matrix nor has "
+            f"open parameters (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+        )
+
+    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> CompiledFunction:
+        identity = repr((key, self.parameters)).encode() + self._fingerprint
+        return compile_function(
+            Recipe(identity, build),
+            dtype=self._dtype,
+            threads=self._threads,
+            wording=Wording(shape_hints(self.model), self._explain),
+        )
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        return fingerprint(self.model)
+
+    def _explain(self, status: int, inputs: Mapping[str, Any]) -> str:
+        """What a status that is not zero means: the joint that lacked inertia."""
+        return str(singular_motion(self._tree, status - 1))
