@@ -1,4 +1,7 @@
-"""Hypothesis profiles for all tests (``strategies.py`` beside this file is found through pytest's ``pythonpath``)."""
+"""For all tests: hypothesis profiles, and a summary of what tests have to tell.
+
+``strategies.py`` beside this file is found through pytest's ``pythonpath``.
+"""
 
 from hypothesis import HealthCheck, settings
 
@@ -14,3 +17,21 @@ settings.register_profile(
 )
 # by hand, when a change deserves it: pytest --hypothesis-profile=thorough tests/identities
 settings.register_profile("thorough", settings.get_profile("ci"), derandomize=False, max_examples=500)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests told with ``record_property``, also when they passed and whatever process they ran in.
+
+    ``note``: a line; ``errors``: {quantity: (error, where)}, of which the worst are printed.
+    """
+    told = [item for report in terminalreporter.stats.get("passed", []) for item in report.user_properties]
+    notes = sorted({value for key, value in told if key == "note"})
+    worst = {}
+    for quantity, (error, where) in (entry for key, value in told if key == "errors" for entry in value.items()):
+        worst[quantity] = max(worst.get(quantity, (0.0, "")), (error, where))
+    if notes or worst:
+        terminalreporter.section("told by the tests")
+        for note in notes:
+            terminalreporter.write_line(note)
+        for quantity, (error, where) in sorted(worst.items()):
+            terminalreporter.write_line(f"{quantity}: worst {error:.1e} ({where})")

@@ -247,6 +247,31 @@ class Dual:
     def __rtruediv__(self, other: Any) -> Any:
         return Dual(*_parts(other)) / self
 
+    def __pow__(self, exponent: int) -> Any:
+        """Integer powers, by products."""
+        if not isinstance(exponent, int):
+            return NotImplemented
+        if exponent < 0:
+            return 1 / self**-exponent
+        result: Any = 1
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    # the names under which NumPy's functions look for a method on arrays of objects
+
+    def sin(self) -> Any:
+        return sin(self)
+
+    def cos(self) -> Any:
+        return cos(self)
+
+    def sqrt(self) -> Any:
+        return sqrt(self)
+
+    def arctan2(self, x: Any) -> Any:
+        return atan2(self, x)
+
 
 def _parts(x: Any) -> tuple[Any, Any]:
     return (x.value, x.slope) if isinstance(x, Dual) else (x, 0)

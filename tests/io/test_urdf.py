@@ -309,11 +309,11 @@ def test_a_cycle_is_named(tmp_path: Path) -> None:
     links = "".join(f"<link name='{name}'/>" for name in "abcd")
     ring = "\n".join([joint("ab", "a", "b"), joint("bc", "b", "c"), joint("ca", "c", "a"), joint("cd", "c", "d")])
     assert faults(tmp_path, f"<robot name='r'>{links}\n{ring}</robot>") == [
-        "line 3: joints 'bc', 'ca', 'ab' form a cycle: 'b' → 'c' → 'a' → 'b'; none of these links hangs from the root"
+        "line 2: a cycle of joints 'ab', 'bc', 'ca' ('a' → 'b' → 'c' → 'a'): none of these links hangs from the root"
     ]
     alone = joint("aa", "a", "a")
     assert faults(tmp_path, f"<robot name='r'><link name='a'/>\n{alone}</robot>") == [
-        "line 2: joints 'aa' form a cycle: 'a' → 'a'; none of these links hangs from the root"
+        "line 2: a cycle of joints 'aa' ('a' → 'a'): none of these links hangs from the root"
     ]
 
 

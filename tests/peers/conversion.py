@@ -34,6 +34,9 @@ from whippletree.joints import plane_directions
 from whippletree.model import Joint, Model
 
 
+mujoco.set_mju_user_warning(lambda text: None)  # or it writes a log file into the current folder
+
+
 class Refused(Exception):
     """A peer cannot load a robot, in its own words."""
 
@@ -41,8 +44,8 @@ class Refused(Exception):
 class Peer(ABC):
     """A peer's version of a model. All arguments and results are in our conventions."""
 
-    def __init__(self, model: Model, nq: int, nv: int) -> None:
-        self.model, self.nq, self.nv = model, nq, nv
+    def __init__(self, model: Model, nq: int, nv: int, links: int) -> None:
+        self.model, self.nq, self.nv, self.links = model, nq, nv, links
 
     # -- what each peer supplies: answers in its own conventions ---
 
@@ -99,7 +102,7 @@ class Pinocchio(Peer):
 
     def __init__(self, model: Model, built: pin.Model, names: dict[str, str] | None = None) -> None:
         """``names``: Pinocchio's frame of each of our bodies; of the same name if None."""
-        super().__init__(model, built.nq, built.nv)
+        super().__init__(model, built.nq, built.nv, sum(f.type == pin.FrameType.BODY for f in built.frames))
         built.gravity.linear = np.array(model.gravity, dtype=float)
         self.built, self.data = built, built.createData()
         self.frames = {body.name: (names or {}).get(body.name, body.name) for body in model.bodies}
@@ -203,6 +206,41 @@ class Pinocchio(Peer):
         return pin.rnea(self.built, self.data, x, v, a).copy()
 
 
+    # -- more that only Pinocchio is asked for; see the catalogue for what each means ---
+
+    def jacobian_bias(self, body: str, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        rates = self.velocity_map(q) @ v, self.velocity_map_rate(q, v)
+        pin.forwardKinematics(self.built, self.data, self.coordinates(q), *rates)
+        number = self.built.getFrameId(self.frames[body], pin.FrameType.BODY)
+        bias = pin.getFrameAcceleration(self.built, self.data, number, pin.ReferenceFrame.LOCAL)
+        return np.concatenate([bias.angular, bias.linear])
+
+    def center_of_mass(self, q: np.ndarray) -> np.ndarray:
+        return pin.centerOfMass(self.built, self.data, self.coordinates(q)).copy()
+
+    def centroidal_momentum_matrix(self, q: np.ndarray) -> np.ndarray:
+        T = self.velocity_map(q)
+        matrix = pin.ccrba(self.built, self.data, self.coordinates(q), np.zeros(self.nv))
+        return np.roll(matrix.reshape(6, self.nv), 3, axis=0) @ T
+
+    def kinetic_energy(self, q: np.ndarray, v: np.ndarray) -> float:
+        u = self.velocity_map(q) @ v
+        rotors = self.built.armature @ (u * u) / 2  # in Pinocchio's M, but not in its energy
+        return pin.computeKineticEnergy(self.built, self.data, self.coordinates(q), u) + rotors
+
+    def potential_energy(self, q: np.ndarray) -> float:
+        return pin.computePotentialEnergy(self.built, self.data, self.coordinates(q))
+
+    def mass_matrix_inverse(self, q: np.ndarray) -> np.ndarray:
+        upper = np.triu(pin.computeMinverse(self.built, self.data, self.coordinates(q)).reshape(self.nv, self.nv))
+        back = np.linalg.inv(self.velocity_map(q))
+        return back @ (upper + np.triu(upper, 1).T) @ back.T
+
+    def integrate(self, q: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """Pinocchio's coordinates of q ⊕ d; a planar joint moves along an arc there, and along a line with us."""
+        return pin.integrate(self.built, self.coordinates(q), self.velocity_map(q) @ d)
+
+
 def _pinocchio_joint(joint: Joint) -> tuple[pin.JointModel, pin.SE3]:
     """Pinocchio's joint of one of ours, and the turn of the joint frame that it needs."""
     axis = np.array(joint.axis, dtype=float)
@@ -250,7 +288,7 @@ class MuJoCo(Peer):
     OFF = ("CONSTRAINT", "EQUALITY", "FRICTIONLOSS", "LIMIT", "CONTACT", "SPRING", "DAMPER", "ACTUATION")
 
     def __init__(self, model: Model, built: mujoco.MjModel) -> None:
-        super().__init__(model, built.nq, built.nv)
+        super().__init__(model, built.nq, built.nv, built.nbody - 1)
         built.opt.gravity[:] = np.array(model.gravity, dtype=float)
         for flag in self.OFF:
             built.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}")
@@ -261,7 +299,7 @@ class MuJoCo(Peer):
     def from_urdf(model: Model, path: Path, base: str) -> MuJoCo:
         """The robot as MuJoCo's own URDF reader sees it, without shapes, so that no mesh is needed."""
         try:
-            spec = mujoco.MjSpec.from_string(_bare_urdf(path))
+            spec = mujoco.MjSpec.from_string(_bare_urdf(path, base))
             if base == "free":
                 spec.worldbody.first_body().add_freejoint(name="root_joint")
             return MuJoCo(model, spec.compile())
@@ -330,7 +368,7 @@ class MuJoCo(Peer):
         mujoco.mj_forward(self.built, self.data)
 
 
-def _bare_urdf(path: Path) -> str:
+def _bare_urdf(path: Path, base: str) -> str:
     """A URDF's text with links and joints only, and with MuJoCo's compiler told to change nothing."""
     root = etree.parse(str(path), etree.XMLParser(remove_comments=True)).getroot()
     for element in list(root):
@@ -338,9 +376,10 @@ def _bare_urdf(path: Path) -> str:
             root.remove(element)
     for shape in root.xpath("link/visual | link/collision"):
         shape.getparent().remove(shape)
-    for link in root.xpath("link[@name='world']/@name | joint/*[@link='world']/@link"):
-        # MuJoCo would take such a link for the world itself, which can never float
-        link.getparent().set(link.attrname, "world_link")
+    if base == "free":
+        # MuJoCo takes a link called world for the world itself, which can never float
+        for name in root.xpath("link[@name='world']/@name | joint/*[@link='world']/@link"):
+            name.getparent().set(name.attrname, "world_link")
     etree.SubElement(etree.SubElement(root, "mujoco"), "compiler", MuJoCo.OPTIONS)
     return etree.tostring(root, encoding="unicode")
 

@@ -1,30 +1,58 @@
 """Constraint types: what each kind of constraint demands, as a plain function of poses, coordinates and time.
 
-A *position* constraint is a residual g = 0 of the poses of its frames (or of joint coordinates) and of time. A *velocity*
-constraint (rolling, a knife edge) is a residual h = 0 of poses and twists, linear in the twists, with no position rows of
-its own. Nothing else is written here: the Jacobian A and the bias Ȧ v come from differentiating these functions
-(:mod:`whippletree.constraints.rows`), also for residuals that a user writes.
+A *position* demand is a residual g = 0 of the poses of its frames (or of joint coordinates) and of time. A *velocity*
+demand (rolling, a knife edge) is a residual h = 0 of poses and twists, linear in the twists, with no position rows of
+its own. A kind may make both: a rolling wheel has two slip rows and one height row. Nothing else is written here: the
+Jacobian A and the bias Ȧ v come from differentiating these functions (:mod:`whippletree.constraints.rows`), also for
+residuals that a user writes.
 
 Frames: ``on`` names two frames (or bodies, or the world), in this order. Rows are expressed in the axes of the first,
-so a constraint on ("world", "foot") has rows in world axes. Residuals are in metres where they are lengths and
-dimensionless (sine of an angle) where they are directions.
+so a constraint on ("world", "foot") has rows in world axes. Residuals are in metres where they are lengths and in
+radians, to first order, where they are rotations: 2 tan(θ/2) times the axis, which vanishes for the identity only (the
+sine would also vanish after half a turn) and is rational.
+
+    kind                 rows  parameters                    the second frame, against the first
+    point                3                                   its origin stays at the first origin
+    weld                 6                                   stays where the first frame is
+    hinge                5     axis                          turns about the axis
+    universal            4     axis, second_axis             turns about the axis, and about its own second axis
+    slider               5     axis                          slides along the axis
+    cylindrical          4     axis                          turns about and slides along the axis
+    point_on_line        2     direction                     its origin stays on a line
+    point_on_plane       1     normal                        its origin stays in a plane
+    point_on_curve       any   curve                         its origin p stays where curve(p) = 0
+    distance             1     length                        its origin keeps its distance: a massless rod
+    prescribed_frame     3, 6  motion                        follows motion(t), a point or a pose
+    custom               any   residual, rows, time          whatever residual(*poses) says, of any number of frames
+    rolling              2+1   radius, normal, axis          rolls on the plane: slip rows and a height row
+    knife_edge           1     direction                     does not move along its own direction
+
+    coupling             1     coefficients                  joints (y, x): y = Σ cₖ xᵏ
+    gear                 1     ratios, offset                any joints: Σ ratioₖ qₖ = offset
+    prescribed           1     motion                        joint: q = motion(t)
+    hold                 1                                   joint: does not move, wherever it is (a velocity row)
+
+Every kind also takes ``compliance`` (the constraint yields with the acceleration compliance · force), ``switchable``
+(it becomes an entry of the input ``active``) and ``active`` (False: it is off, unless it is switchable).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from whippletree import scalars
+from whippletree.constraints.written import called
 from whippletree.errors import ModelError
 from whippletree.joints import plane_directions
 from whippletree.model import Constraint
 from whippletree.spatial import Array, Pose, cross, vector
 
 X, Y, Z = (vector(1, 0, 0), vector(0, 1, 0), vector(0, 0, 1))
+_METRE, _RAD, _USER = ("m",), ("rad",), ("user's",)
 
 
 @dataclass(frozen=True)
@@ -40,6 +68,11 @@ class Demand:
     rows: tuple[str, ...]
     units: tuple[str, ...]
     residual: Callable[..., Array]
+    timed: bool = False
+    """Whether the residual depends on time."""
+
+
+Demands: TypeAlias = tuple[Demand, ...]
 
 
 def relative(poses: Sequence[Pose]) -> Pose:
@@ -47,39 +80,45 @@ def relative(poses: Sequence[Pose]) -> Pose:
     return poses[0].inverse() @ poses[1]
 
 
-def _twist_of(R: Array) -> Array:
-    """Sine of the rotation angle times the axis: zero for the identity, slope one there."""
-    return vector((R[2, 1] - R[1, 2]) / 2, (R[0, 2] - R[2, 0]) / 2, (R[1, 0] - R[0, 1]) / 2)
+def turn(R: Array) -> Array:
+    """2 tan(θ/2) times the axis: zero for the identity only, slope one there."""
+    scale = 2 / (1 + R[0, 0] + R[1, 1] + R[2, 2])
+    return scale * vector(R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])
 
 
-def point(c: Constraint) -> Demand:
+def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
+    """2 tan(φ/2) towards two directions normal to the axis: zero where ``along`` is the axis, not where it is opposite."""
+    scale = 2 / (1 + axis @ along)
+    return [scale * (d @ along) for d in directions]
+
+
+def point(c: Constraint) -> Demands:
     """The origins of two frames coincide: 3 rows."""
-    return _frames(("x", "y", "z"), "mmm", lambda poses, t: relative(poses).p)
+    return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p)
 
 
-def weld(c: Constraint) -> Demand:
+def weld(c: Constraint) -> Demands:
     """Two frames coincide: 6 rows, rotation first."""
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        X = relative(poses)
-        return np.concatenate([_twist_of(X.R), X.p])
+        rel = relative(poses)
+        return np.concatenate([turn(rel.R), rel.p])
 
-    return _frames(("rx", "ry", "rz", "x", "y", "z"), "111mmm", residual)
+    return _frames(("rx", "ry", "rz", "x", "y", "z"), _RAD * 3 + _METRE * 3, residual)
 
 
-def hinge(c: Constraint) -> Demand:
+def hinge(c: Constraint) -> Demands:
     """Origins and axes of two frames coincide, a turn about the axis is free: 5 rows."""
     axis, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        X = relative(poses)
-        along = X.R @ axis
-        return vector(u @ along, w @ along, *X.p)
+        rel = relative(poses)
+        return vector(*tilt(rel.R @ axis, axis, (u, w)), *rel.p)
 
-    return _frames(("tilt_u", "tilt_v", "x", "y", "z"), "11mmm", residual)
+    return _frames(("tilt_u", "tilt_v", "x", "y", "z"), _RAD * 2 + _METRE * 3, residual)
 
 
-def universal(c: Constraint) -> Demand:
+def universal(c: Constraint) -> Demands:
     """Origins coincide; an axis of the first frame stays normal to one of the second: 4 rows."""
     axis, _ = _axis(c, "axis")
     second, _ = _axis(c, "second_axis", default=X)
@@ -88,53 +127,54 @@ def universal(c: Constraint) -> Demand:
         rel = relative(poses)
         return vector(axis @ (rel.R @ second), *rel.p)
 
-    return _frames(("square", "x", "y", "z"), "1mmm", residual)
+    return _frames(("square", "x", "y", "z"), _RAD + _METRE * 3, residual)
 
 
-def slider(c: Constraint) -> Demand:
+def slider(c: Constraint) -> Demands:
     """No rotation, the second origin stays on the axis through the first: 5 rows."""
     axis, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         rel = relative(poses)
-        return vector(*_twist_of(rel.R), u @ rel.p, w @ rel.p)
+        return vector(*turn(rel.R), u @ rel.p, w @ rel.p)
 
-    return _frames(("rx", "ry", "rz", "off_u", "off_v"), "111mm", residual)
+    return _frames(("rx", "ry", "rz", "off_u", "off_v"), _RAD * 3 + _METRE * 2, residual)
 
 
-def cylindrical(c: Constraint) -> Demand:
+def cylindrical(c: Constraint) -> Demands:
     """Axes coincide; turning about and sliding along them is free: 4 rows."""
     axis, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         rel = relative(poses)
-        along = rel.R @ axis
-        return vector(u @ along, w @ along, u @ rel.p, w @ rel.p)
+        return vector(*tilt(rel.R @ axis, axis, (u, w)), u @ rel.p, w @ rel.p)
 
-    return _frames(("tilt_u", "tilt_v", "off_u", "off_v"), "11mm", residual)
+    return _frames(("tilt_u", "tilt_v", "off_u", "off_v"), _RAD * 2 + _METRE * 2, residual)
 
 
-def point_on_line(c: Constraint) -> Demand:
+def point_on_line(c: Constraint) -> Demands:
     """The second origin stays on a line of the first frame through its origin: 2 rows."""
     _, (u, w) = _axis(c, "direction")
-    return _frames(("off_u", "off_v"), "mm", lambda poses, t: vector(*[d @ relative(poses).p for d in (u, w)]))
+    return _frames(("off_u", "off_v"), _METRE * 2, lambda poses, t: vector(*[d @ relative(poses).p for d in (u, w)]))
 
 
-def point_on_plane(c: Constraint) -> Demand:
+def point_on_plane(c: Constraint) -> Demands:
     """The second origin stays in a plane of the first frame through its origin: 1 row."""
     normal, _ = _axis(c, "normal")
-    return _frames(("height",), "m", lambda poses, t: vector(normal @ relative(poses).p))
+    return _frames(("height",), _METRE, lambda poses, t: vector(normal @ relative(poses).p))
 
 
-def point_on_curve(c: Constraint) -> Demand:
-    """The second origin stays where the user's ``curve(p)`` vanishes, p its position in the first frame."""
+def point_on_curve(c: Constraint) -> Demands:
+    """The second origin stays where the user's ``curve(p)`` vanishes, p (3,) its position in the first frame.
+
+    One row per number that ``curve`` returns: one for a surface, two for a curve in space.
+    """
     curve = _callable(c, "curve")
-    count = len(np.atleast_1d(curve(np.zeros(3))))
-    names = tuple(f"curve_{i}" for i in range(count))
-    return _frames(names, "m" * count, lambda poses, t: vector(*np.atleast_1d(curve(relative(poses).p))))
+    names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
+    return _frames(names, _USER * len(names), lambda poses, t: called(curve, relative(poses).p))
 
 
-def distance(c: Constraint) -> Demand:
+def distance(c: Constraint) -> Demands:
     """Two origins stay at a fixed distance, as by a massless rod: 1 row, (|d|² − L²) / 2L."""
     length = c.parameters.get("length")
     if length is None or not length > 0:
@@ -147,12 +187,14 @@ def distance(c: Constraint) -> Demand:
         d = poses[1].p - poses[0].p
         return vector((d @ d - length * length) / (2 * length))
 
-    return _frames(("length",), "m", residual)
+    return _frames(("length",), _METRE, residual)
 
 
-def coupling(c: Constraint) -> Demand:
-    """One joint coordinate is a polynomial of another, a gear: 1 row, y − Σ cₖ xᵏ for joints (y, x)."""
+def coupling(c: Constraint) -> Demands:
+    """One joint coordinate is a polynomial of another: 1 row, y − Σ cₖ xᵏ for joints (y, x); y − c₀ for one joint."""
     coefficients = [*np.atleast_1d(np.asarray(c.parameters.get("coefficients", (0, 1)), dtype=object))]
+    if len(c.on) not in (1, 2):
+        raise ModelError(f"constraint {c.name!r}", [f"a coupling ties one or two joints (y, x), got {len(c.on)}: {c.on}"])
 
     def residual(coordinates: Sequence[Any], t: Any) -> Array:
         value: Any = 0
@@ -160,69 +202,114 @@ def coupling(c: Constraint) -> Demand:
             value = value * (coordinates[1] if len(coordinates) > 1 else 0) + k
         return vector(coordinates[0] - value)
 
-    return Demand("position", "joints", ("coupling",), ("rad or m",), residual)
+    return (Demand("position", "joints", ("coupling",), ("rad or m",), residual),)
 
 
-def prescribed(c: Constraint) -> Demand:
+def gear(c: Constraint) -> Demands:
+    """A weighted sum of joint coordinates is fixed, as by gears or a differential: 1 row, Σ ratioₖ qₖ − offset."""
+    ratios = tuple(c.parameters.get("ratios", ()))
+    offset = c.parameters.get("offset", 0)
+    if len(ratios) != len(c.on) or not any(r != 0 for r in ratios):
+        raise ModelError(
+            f"constraint {c.name!r}",
+            [f"a gear needs one ratio per joint, not all zero: got ratios {ratios} for joints {c.on}"],
+        )
+
+    def residual(coordinates: Sequence[Any], t: Any) -> Array:
+        total: Any = -offset
+        for ratio, x in zip(ratios, coordinates, strict=True):
+            total = total + ratio * x
+        return vector(total)
+
+    return (Demand("position", "joints", ("mesh",), ("rad or m",), residual),)
+
+
+def prescribed(c: Constraint) -> Demands:
     """A joint coordinate follows ``motion(t)``: 1 row."""
     motion = _callable(c, "motion")
-    return Demand("position", "joints", ("motion",), ("rad or m",), lambda x, t: vector(x[0] - motion(t)))
+
+    def residual(coordinates: Sequence[Any], t: Any) -> Array:
+        return vector(coordinates[0] - called(motion, t)[0])
+
+    return (Demand("position", "joints", ("motion",), ("rad or m",), residual, timed=True),)
 
 
-def prescribed_frame(c: Constraint) -> Demand:
-    """The second origin follows the point ``motion(t)`` of the first frame: 3 rows."""
+def hold(c: Constraint) -> Demands:
+    """A joint does not move, wherever it is: 1 velocity row."""
+    return (Demand("velocity", "joints", ("rate",), ("rad/s or m/s",), lambda rates, t: vector(rates[0])),)
+
+
+def prescribed_frame(c: Constraint) -> Demands:
+    """The second frame follows ``motion(t)`` in the first: a point (3 rows) or a pose (4, 4) (6 rows)."""
     motion = _callable(c, "motion")
+    whole = np.size(motion(0.0)) == 16
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        return relative(poses).p - vector(*motion(t))
+        goal, rel = called(motion, t), relative(poses)
+        if not whole:
+            return rel.p - goal
+        wanted = Pose.from_matrix(goal.reshape(4, 4))
+        return np.concatenate([turn(wanted.R.T @ rel.R), rel.p - wanted.p])
 
-    return _frames(("x", "y", "z"), "mmm", residual)
+    rows, units = (("x", "y", "z"), _METRE * 3)
+    if whole:
+        rows, units = (("rx", "ry", "rz", *rows), _RAD * 3 + units)
+    return _frames(rows, units, residual, timed=True)
 
 
-def custom(c: Constraint) -> Demand:
-    """Whatever the user's ``residual(*poses)`` says, poses as (4, 4) matrices of the frames, in the world."""
+def custom(c: Constraint) -> Demands:
+    """Whatever the user's ``residual(*poses)`` says, poses as (4, 4) matrices of the frames, in the world.
+
+    With ``time=True`` the function takes the time as its last argument.
+    """
     function = _callable(c, "residual")
-    names = tuple(c.parameters.get("rows", ()))
-    if not names:
-        trial = np.atleast_1d(function(*[np.eye(4) for _ in c.on]))
-        names = tuple(f"row_{i}" for i in range(len(trial)))
+    timed = bool(c.parameters.get("time", False))
+    clock = (0.0,) if timed else ()
+    names = _row_names(c, "row", lambda: called(function, *[np.eye(4) for _ in c.on], *clock))
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        return vector(*np.atleast_1d(function(*[pose.matrix() for pose in poses])))
+        return called(function, *[pose.matrix() for pose in poses], *((t,) if timed else ()))
 
-    return _frames(names, ["user's"] * len(names), residual)
+    return _frames(names, _USER * len(names), residual, timed=timed)
 
 
-def rolling(c: Constraint) -> Demand:
-    """A wheel or ball of ``radius`` rolls without slip on the plane of the first frame: 3 velocity rows.
+def rolling(c: Constraint) -> Demands:
+    """A ball, or a thin disc, of ``radius`` rolls without slip on the plane of the first frame: 2 velocity rows, 1 height.
 
-    The body's point at the contact, ``radius`` below the second origin along the plane's normal, does not move against
-    the first frame. For a thin disc with its axis along ``axis`` of the second frame, the contact is at the rim's lowest
-    point.
+    The contact is ``radius`` below the second origin for a ball; for a disc, whose axis is ``axis`` of the second frame,
+    it is the rim's lowest point. The body's point there does not slip, and stays in the plane.
     """
     normal, directions = _axis(c, "normal")
     radius = c.parameters.get("radius")
-    axis = c.parameters.get("axis")
     if radius is None or not radius > 0:
         raise ModelError(f"constraint {c.name!r}", [f"rolling needs radius > 0, got {radius!r}"])
-    spin = None if axis is None else vector(*axis)
+    spin = None if c.parameters.get("axis") is None else _axis(c, "axis")[0]
 
-    def residual(poses: Sequence[Pose], twists: Sequence[Array], t: Any) -> Array:
-        rel = relative(poses)
+    def arm(rel: Pose) -> Array:
+        """From the second origin to the contact, in the first frame's axes."""
+        if spin is None:
+            return -radius * normal
+        # the part of −n in the plane of the disc, at length radius
+        along = rel.R @ spin
+        flat = along * (along @ normal) - normal
+        return radius / scalars.sqrt(flat @ flat) * flat
+
+    def slip(poses: Sequence[Pose], twists: Sequence[Array], t: Any) -> Array:
         w, v = _relative_twist(poses, twists)
-        down = -normal
-        if spin is not None:
-            # the direction from the hub to the rim's lowest point: the part of −n in the plane of the disc
-            along = rel.R @ spin
-            flat = down - along * (along @ down)
-            down = flat / scalars.sqrt(flat @ flat)
-        slip = v + cross(w, radius * down)
-        return vector(directions[0] @ slip, directions[1] @ slip, normal @ slip)
+        at_contact = v + cross(w, arm(relative(poses)))
+        return vector(*[d @ at_contact for d in directions])
 
-    return Demand("velocity", "frames", ("slip_u", "slip_v", "height"), ("m/s",) * 3, residual)
+    def height(poses: Sequence[Pose], t: Any) -> Array:
+        rel = relative(poses)
+        return vector(normal @ (rel.p + arm(rel)))
+
+    return (
+        Demand("velocity", "frames", ("slip_u", "slip_v"), ("m/s",) * 2, slip),
+        Demand("position", "frames", ("height",), _METRE, height),
+    )
 
 
-def knife_edge(c: Constraint) -> Demand:
+def knife_edge(c: Constraint) -> Demands:
     """The second origin does not move along ``direction`` of the second frame: 1 velocity row."""
     direction, _ = _axis(c, "direction", default=Y)
 
@@ -230,14 +317,14 @@ def knife_edge(c: Constraint) -> Demand:
         _, v = _relative_twist(poses, twists)
         return vector((relative(poses).R @ direction) @ v)
 
-    return Demand("velocity", "frames", ("skid",), ("m/s",), residual)
+    return (Demand("velocity", "frames", ("skid",), ("m/s",), residual),)
 
 
-KINDS: dict[str, Callable[[Constraint], Demand]] = {
+KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
         point, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve, distance,
-        coupling, prescribed, prescribed_frame, custom, rolling, knife_edge,
+        prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
     )
 }  # fmt: skip
 """Every kind of constraint by its name."""
@@ -251,8 +338,16 @@ def _relative_twist(poses: Sequence[Pose], twists: Sequence[Array]) -> tuple[Arr
     return w, v
 
 
-def _frames(rows: tuple[str, ...], units: Sequence[str], residual: Callable[..., Array]) -> Demand:
-    return Demand("position", "frames", rows, tuple(units), residual)
+def _frames(
+    rows: tuple[str, ...], units: tuple[str, ...], residual: Callable[..., Array], timed: bool = False
+) -> Demands:
+    return (Demand("position", "frames", rows, units, residual, timed),)
+
+
+def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[str, ...]:
+    """The names that the user gave as ``rows``, or numbered ones, as many as a trial call returns."""
+    names = tuple(c.parameters.get("rows", ()))
+    return names or tuple(f"{word}_{i}" for i in range(len(trial())))
 
 
 def _axis(c: Constraint, word: str, default: Array = Z) -> tuple[Array, tuple[Array, Array]]:

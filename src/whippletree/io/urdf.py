@@ -63,7 +63,7 @@ _ATTRIBUTES = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class _Joint:
     """A joint as the file gives it."""
 
@@ -157,6 +157,7 @@ def _is_the_world(link: Element, joints: list[_Joint], base: str) -> bool:
 def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
     """Note every cycle; returns the joints without those that close one, which hang from the world instead."""
     carrier = {joint.child: joint for joint in reversed(joints) if joint.child and joint.parent}
+    order = {joint.name: number for number, joint in enumerate(joints)}
     settled: set[str] = set()
     for start in carrier:
         path: list[_Joint] = []
@@ -168,9 +169,11 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
         closing = next((k for k, joint in enumerate(path) if joint.child == name), None)
         if closing is not None:
             cycle = path[closing:][::-1]
-            route = " → ".join(repr(joint.child) for joint in [cycle[-1], *cycle])
+            first = min(range(len(cycle)), key=lambda k: order[cycle[k].name])
+            cycle = cycle[first:] + cycle[:first]
+            route = " → ".join(repr(name) for name in [cycle[0].parent, *(joint.child for joint in cycle)])
             named = ", ".join(repr(joint.name) for joint in cycle)
-            draft.fault(f"joints {named} form a cycle: {route}; none of these links hangs from the root", cycle[0].line)
+            draft.fault(f"a cycle of joints {named} ({route}): none of these links hangs from the root", cycle[0].line)
             joints = [replace(joint, parent=WORLD) if joint is path[closing] else joint for joint in joints]
     return joints
 

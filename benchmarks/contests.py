@@ -1,0 +1,110 @@
+"""What is measured against what: each contest yields rows of (subject, measure, us, peer, ratio)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+import whippletree as wt
+from benchmarks.peers import MuJoCo, Pinocchio
+from benchmarks.robots import ROBOTS, Robot, model_of, states
+from benchmarks.timing import alternating
+
+BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times are microseconds per state (or per step of a roll-out)."""
+
+    subject: str
+    measure: str
+    ours: float
+    peer: float | None
+    peer_name: str
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster we are."""
+        return None if self.peer is None else self.peer / self.ours
+
+    def record(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self) | {"ratio": self.ratio}
+
+
+def robot_rows(robot: Robot) -> Iterator[Row]:
+    """Batches and single calls of one robot against Pinocchio."""
+    model = model_of(robot)
+    dyn = wt.compile(model, threads=1)
+    s, one = states(model, BATCH), [x[0] for x in (lambda s: (s.q, s.v, s.tau))(states(model, 1))]
+    pin = Pinocchio(robot, BATCH)
+    out, square = np.empty_like(s.v), np.empty((BATCH, model.nv, model.nv))
+    batches = {
+        "forward dynamics": (lambda: dyn.forward_dynamics(s.q, s.v, s.tau, out=out), pin.forward_batch),
+        "inverse dynamics": (lambda: dyn.inverse_dynamics(s.q, s.v, s.tau, out=out), pin.inverse_batch),
+    }
+    for measure, (ours, theirs) in batches.items():
+        t = alternating({"ours": ours, "peer": theirs})
+        yield Row(robot.name, f"{measure}, batch", t["ours"] / BATCH * 1e6, t["peer"] / BATCH * 1e6, "Pinocchio")
+    # Pinocchio has no batch loop for these: its single call from Python is compared with our batch
+    partial = [np.empty((BATCH, model.nv, model.nv)) for _ in range(3)]
+    for measure, ours, theirs in (
+        ("mass matrix, batch", lambda: dyn.mass_matrix(s.q, out=square), pin.mass_matrix_one),
+        (
+            "forward dynamics derivatives, batch",
+            lambda: dyn.forward_dynamics_derivatives(s.q, s.v, s.tau, out=tuple(partial)),
+            pin.derivatives_one,
+        ),
+    ):
+        t = alternating({"ours": ours, "peer": theirs}, rounds=7)
+        yield Row(robot.name, measure, t["ours"] / BATCH * 1e6, t["peer"] * 1e6, "Pinocchio", "peer: single calls")
+    for measure, ours, theirs in (
+        ("forward dynamics, single call", lambda: dyn.forward_dynamics(*one), pin.forward_one),
+        ("inverse dynamics, single call", lambda: dyn.inverse_dynamics(*one), pin.inverse_one),
+    ):
+        t = alternating({"ours": ours, "peer": theirs})
+        yield Row(robot.name, measure, t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
+
+
+def chain_rows(lengths: tuple[int, ...] = (300,), alone: tuple[int, ...] = (1000, 10_000, 100_000)) -> Iterator[Row]:
+    """Forward dynamics of planar chains; Pinocchio's memory grows too fast for the long ones."""
+    for n in lengths:
+        model = wt.mechanisms.chain(n)
+        dyn, s, pin = wt.compile(model, threads=1), states(model, 256), Pinocchio.chain(n, 256)
+        t = alternating(
+            {"ours": lambda: dyn.forward_dynamics(s.q, s.v, s.tau), "peer": pin.forward_batch}, rounds=5
+        )
+        yield Row(f"chain of {n}", "forward dynamics, batch", t["ours"] / 256 * 1e6, t["peer"] / 256 * 1e6, "Pinocchio")
+        t = alternating({"ours": lambda: dyn.forward_dynamics(s.q[0], s.v[0], s.tau[0]), "peer": pin.forward_one})
+        yield Row(f"chain of {n}", "forward dynamics, single call", t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
+    for n in alone:
+        model = wt.mechanisms.chain(n)
+        dyn, s = wt.compile(model, threads=1), states(model, 1)
+        t = alternating({"ours": lambda: dyn.forward_dynamics(s.q[0], s.v[0], s.tau[0])}, rounds=5)
+        yield Row(f"chain of {n}", "forward dynamics, single call", t["ours"] * 1e6, None, "", f"{t['ours'] / n * 1e9:.0f} ns a body")
+
+
+def rollout_rows(robot: Robot = ROBOTS[0], batch: int = 1024, steps: int = 1000, dt: float = 1e-3) -> Iterator[Row]:
+    """A roll-out of an unforced arm against MuJoCo's, same integrator and step; the final states are compared."""
+    model = model_of(robot)
+    dyn, s, mujoco = wt.compile(model, threads=1), states(model, batch), MuJoCo(robot, dt)
+    still = np.zeros((1, 1, model.nv))
+    tau = np.broadcast_to(still, (batch, steps, model.nv))
+    q, v = dyn.rollout(s.q, s.v, tau, dt)
+    theirs = mujoco.rollout(s.q[:8], s.v[:8], steps)[:, -1]
+    difference = np.abs(np.concatenate([q[:8, -1], v[:8, -1]], axis=1) - theirs).max()
+    t = alternating({"ours": lambda: dyn.rollout(s.q, s.v, tau, dt)}, rounds=3)
+    few = batch // 16  # MuJoCo is timed on a part of the batch: its time is proportional to it
+    p = alternating({"peer": lambda: mujoco.rollout(s.q[:few], s.v[:few], steps)}, rounds=3)
+    yield Row(
+        robot.name,
+        f"roll-out, {steps} steps, batch {batch}",
+        t["ours"] / (batch * steps) * 1e6,
+        p["peer"] / (few * steps) * 1e6,
+        "MuJoCo",
+        f"largest difference of final states {difference:.1e}",
+    )
