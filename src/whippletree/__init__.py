@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import (
+    AssemblyError,
     FileError,
     GraphError,
     MissingExtraError,
@@ -28,7 +29,7 @@ from whippletree.errors import (
 )
 
 if TYPE_CHECKING:
-    from whippletree import mechanisms as mechanisms
+    import whippletree.mechanisms as mechanisms
     from whippletree.builder import Builder as Builder
     from whippletree.compiler.compiled import compile as compile
     from whippletree.io import load as load
@@ -53,6 +54,7 @@ _LAZY = {
 """Public names and the modules that define them."""
 
 __all__ = [
+    "AssemblyError",
     "Builder",
     "FileError",
     "GraphError",

@@ -204,20 +204,19 @@ class Builder:
         carriers: dict[str, list[str]] = {body.name: [] for body in self._bodies}
         for joint in self._joints:
             carriers.setdefault(joint.child, []).append(joint.name)
-        for name, joints in carriers.items():
-            if len(joints) > 1:
+        for name, found in carriers.items():
+            if len(found) > 1:
                 faults.append(
-                    f"body {name!r} is carried by {len(joints)} joints ({', '.join(map(repr, joints))}): a tree has one "
+                    f"body {name!r} is carried by {len(found)} joints ({', '.join(map(repr, found))}): a tree has one "
                     f"joint per body; close the loop with a constraint instead"
                 )
         if not faults:
             reached = set(self._depth_first())
-            for body in self._bodies:
-                if body.name not in reached:
-                    faults.append(
-                        f"body {body.name!r} is not connected to the world: add a joint that carries it "
-                        f"(kind 'free' lets it float)"
-                    )
+            faults += [
+                f"body {b.name!r} is not connected to the world: add a joint that carries it (kind 'free' lets it float)"
+                for b in self._bodies
+                if b.name not in reached
+            ]
         return faults
 
     def _depth_first(self) -> list[str]:

@@ -294,7 +294,7 @@ def momentum(m: Mechanism, q: Array, v: Array) -> Array:
 def center_of_mass(m: Mechanism, q: Array) -> Array:
     """Centre of mass (3,) in the world, m."""
     whole = sums.world_inertia(m.sweep, m.still(q))
-    return whole.moment / whole.mass
+    return np.asarray(whole.moment / whole.mass)
 
 
 @function(matrix=(6, "nv"))

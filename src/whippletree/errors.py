@@ -10,6 +10,7 @@
     ├── ShapeError            an array whose shape does not fit the model
     ├── ScalarError           a scalar type that cannot do what an algorithm needs
     ├── SingularSystemError   the equations of motion do not determine an acceleration
+    ├── AssemblyError         loops that cannot close, or a state that violates the constraints
     ├── UnsupportedError      valid, but not something this function can do; nothing is ever ignored
     └── MissingExtraError     an optional dependency is needed; says what to install
 
@@ -65,6 +66,10 @@ class ScalarError(WhippletreeError, TypeError):
 
 class SingularSystemError(WhippletreeError, ArithmeticError):
     """The equations of motion do not determine an acceleration."""
+
+
+class AssemblyError(WhippletreeError, ArithmeticError):
+    """Constraints that cannot be met near a guess, or that a given state violates; says which, and by how much."""
 
 
 class UnsupportedError(WhippletreeError, NotImplementedError):

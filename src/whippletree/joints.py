@@ -31,6 +31,7 @@ from whippletree.spatial import (
     quaternion_product,
     quaternion_rotation,
     rotation_about,
+    skew,
     vector,
     zeros,
 )
@@ -205,7 +206,7 @@ class Spherical:
     def integrate(self, q: Array, d: Array) -> Array:
         half_cosine, factor = _half_turn(d)
         r = quaternion_product(q, vector(half_cosine, *(factor * d)))
-        return r / scalars.sqrt(r @ r)
+        return np.asarray(r / scalars.sqrt(r @ r))
 
     def difference(self, q: Array, r: Array) -> Array:
         w, *xyz = quaternion_product(vector(q[0], -q[1], -q[2], -q[3]), r)
@@ -330,9 +331,7 @@ def _screw_travel(d: Array) -> Array:
     first = scalars.select(tiny, first, (1 - scalars.cos(angle)) / safe)
     second = scalars.select(tiny, second, (angle - scalars.sin(angle)) / (safe * angle))
     outer = np.multiply.outer(d, d) - identity(3) * square
-    x, y, z = d
-    hat = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=object)
-    return identity(3) + first * hat + second * outer
+    return np.asarray(identity(3) + first * skew(d) + second * outer)
 
 
 def _rotation_vector(w: Any, xyz: Array) -> Array:
@@ -346,10 +345,10 @@ def _rotation_vector(w: Any, xyz: Array) -> Array:
     s = square
     series = 1 + s / 6 * (1 + s * 9 / 20 * (1 + s * 25 / 42 * (1 + s * 49 / 72)))
     factor = scalars.select(tiny, series, scalars.atan2(sine, w) / sine)
-    return 2 * factor * xyz
+    return np.asarray(2 * factor * xyz)
 
 
 def _solve3(A: Array, b: Array) -> Array:
     """A⁻¹ b for a (3, 3) matrix, by cross products."""
     r0, r1, r2 = cross(A[1], A[2]), cross(A[2], A[0]), cross(A[0], A[1])
-    return (r0 * b[0] + r1 * b[1] + r2 * b[2]) / (A[0] @ r0)
+    return np.asarray((r0 * b[0] + r1 * b[1] + r2 * b[2]) / (A[0] @ r0))

@@ -15,17 +15,19 @@ Routes, all on any scalar; the first two never branch on a value, so they compil
                  R, and Λ† = R − S_ρ⁻¹. Exact for massless links: R is a scaling, not a regularisation
     block        the literal block matrix by elimination with pivoting: the oracle; numbers only
     nullspace    pivoted QR of Aᵀ: reveals the rank; redundant and conflicting rows are its business; numbers only
+
+Every factor tells its *margins*: how far each pivot is above a share of its diagonal entry. They are all positive exactly
+when the route can be trusted; ``MASS`` ones fail with condition (32), ``ROWS`` ones where rows become dependent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from whippletree import linalg
-from whippletree.errors import SingularSystemError
 from whippletree.spatial import Array, identity, zeros
 
 
@@ -50,8 +52,16 @@ class Factored(Protocol):
     def solve(self, b: Array, gamma: Array) -> Solution:
         """a and f for one right-hand side, or for the columns of matrices b (n, k) and γ (m, k)."""
 
-    def pivots(self) -> Array:
-        """Numbers that are all positive exactly when the matrix can be solved with by this route."""
+    def margins(self, tolerance: Any) -> list[Margin]:
+        """pivot − tolerance · diagonal for every pivot that only the state decides."""
+
+
+Margin: TypeAlias = tuple[str, Any]
+MASS, ROWS = "mass", "rows"
+
+
+def _margins(kind: str, factor: linalg.LDLT, diagonal: Array, tolerance: Any) -> list[Margin]:
+    return [(kind, pivot - tolerance * d) for pivot, d in zip(factor.pivots, diagonal, strict=True)]
 
 
 class Schur(NamedTuple):
@@ -62,6 +72,8 @@ class Schur(NamedTuple):
     W: Array
     """L⁻ᵀ Aᵀ, (n, m)."""
     complement: linalg.LDLT
+    diagonal: Array
+    """Of the Schur complement, (m,)."""
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         y = self.mass.backward(b)
@@ -70,17 +82,20 @@ class Schur(NamedTuple):
         a = self.mass.forward(((y + self.W @ f).T * self.mass.reciprocals).T)
         return Solution(a, f)
 
-    def pivots(self) -> Array:
-        return np.concatenate([self.mass.pivots, self.complement.pivots])
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return _margins(ROWS, self.complement, self.diagonal, tolerance)
 
 
-def schur(M: Array, A: Array, parents: Sequence[int], compliance: Array | None = None) -> Schur:
-    """Factor by the tree-sparse factor of M ≻ 0 (``parents``: the tree of its velocities) and the Schur complement."""
-    mass = linalg.tree_ltdl(M, parents)
+def schur(M: Array, A: Array, parents: Sequence[int], corner: Array | None = None) -> Schur:
+    """Factor by the tree-sparse factor of M ≻ 0 (``parents``: the tree of its velocities) and the Schur complement.
+
+    ``corner`` (m,) is the diagonal of C: compliances, and 1 for rows that are switched off (whose A is zero).
+    """
+    mass = linalg.tree_ltdl(M, parents, lenient=True)
     W = mass.backward(A.T)
     scaled = (W.T * mass.reciprocals).T
-    S = _symmetric_product(W, scaled)
-    return Schur(mass, A, W, linalg.ldlt(_with_diagonal(S, compliance)))
+    S = _with_diagonal(_symmetric_product(W, scaled), corner)
+    return Schur(mass, A, W, linalg.ldlt(S, lenient=True), np.diag(S))
 
 
 class Augmented(NamedTuple):
@@ -94,6 +109,8 @@ class Augmented(NamedTuple):
     W: Array
     """M_ρ⁻¹ Aᵀ, (n, m)."""
     complement: linalg.LDLT
+    diagonals: tuple[Array, Array]
+    """Of M_ρ and of A M_ρ⁻¹ Aᵀ."""
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         shifted = b - self.A.T @ ((gamma.T * self.R).T)
@@ -101,21 +118,61 @@ class Augmented(NamedTuple):
         f = self.complement.solve(-gamma - self.A @ x)
         return Solution(x + self.W @ f, f)
 
-    def pivots(self) -> Array:
-        return np.concatenate([self.mass.pivots, self.complement.pivots])
+    def margins(self, tolerance: Any) -> list[Margin]:
+        over, under = self.diagonals
+        return [*_margins(MASS, self.mass, over, tolerance), *_margins(ROWS, self.complement, under, tolerance)]
 
 
-def augmented(M: Array, A: Array, scale: Any = 1) -> Augmented:
-    """Factor M_ρ = M + Aᵀ R A with ρᵢ = scale · tr M / (n |Aᵢ|²); the answer does not depend on ``scale``, its rounding does."""
-    n = len(M)
-    trace: Any = 0
-    for i in range(n):
-        trace = trace + M[i, i]
-    R = np.array([scale * trace / (n * (row @ row)) for row in A], dtype=object)
+def augmented(M: Array, A: Array, scales: Array | None = None, corner: Array | None = None) -> Augmented:
+    """Factor M_ρ = M + Aᵀ R A with R = diag(scales); the answer does not depend on the scales, its rounding does.
+
+    ``corner`` (m,) holds 1 for rows that are switched off (whose A is zero) and 0 for the others.
+    """
+    R = row_scales(M, A) if scales is None else scales
     weighted = (A.T * R).T
-    mass = linalg.ldlt(M + _symmetric_product(A, weighted))
+    heavy = M + _symmetric_product(A, weighted)
+    mass = linalg.ldlt(heavy, lenient=True)
     W = mass.solve(A.T)
-    return Augmented(mass, A, R, W, linalg.ldlt(_symmetric_product(A.T, W)))
+    S = _with_diagonal(_symmetric_product(A.T, W), corner)
+    return Augmented(mass, A, R, W, linalg.ldlt(S, lenient=True), (np.diag(heavy), np.diag(S)))
+
+
+def row_scales(M: Array, A: Array, scale: Any = 1) -> Array:
+    """ρᵢ = scale · tr M / (n |Aᵢ|²): what makes a row as heavy as the average of M."""
+    trace: Any = 0
+    for i in range(len(M)):
+        trace = trace + M[i, i]
+    if isinstance(trace, (int, float)) and trace == 0:
+        trace = 1  # a system without any mass, all of whose motion is given
+    return np.array([scale * trace / (len(M) * (row @ row)) for row in A], dtype=object)
+
+
+class Softened(NamedTuple):
+    """Compliant rows eliminated beforehand: f = −(A a + γ) / C of these rows stiffens M; the rest is rigid."""
+
+    rigid: Factored
+    A: Array
+    """Of the compliant rows, (s, n)."""
+    stiffness: Array
+    """1 / C, (s,)."""
+    where: tuple[list[int], list[int]]
+    """Numbers of the rigid and of the compliant rows."""
+
+    def solve(self, b: Array, gamma: Array) -> Solution:
+        rigid, soft = self.where
+        own = gamma[soft]
+        a, f = self.rigid.solve(b - self.A.T @ (own.T * self.stiffness).T, gamma[rigid])
+        forces = np.zeros(gamma.shape, dtype=object)
+        forces[rigid], forces[soft] = f, -((self.A @ a + own).T * self.stiffness).T
+        return Solution(a, forces)
+
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return self.rigid.margins(tolerance)
+
+
+def stiffened(M: Array, A: Array, stiffness: Array) -> Array:
+    """M + Aᵀ C⁻¹ A: the mass matrix with compliant rows eliminated."""
+    return np.asarray(M + _symmetric_product(A, (A.T * stiffness).T))
 
 
 class Block(NamedTuple):
@@ -128,8 +185,8 @@ class Block(NamedTuple):
         x = linalg.solve_pivoted(self.matrix, np.concatenate([b, -gamma]))
         return Solution(x[: self.n], -x[self.n :])
 
-    def pivots(self) -> Array:
-        return zeros(0)
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return []  # elimination with pivoting raises by itself
 
 
 def block(M: Array, A: Array, compliance: Array | None = None) -> Block:
@@ -147,6 +204,8 @@ class Nullspace(NamedTuple):
     qr: linalg.PivotedQR
     rank: int
     reduced: linalg.LDLT
+    diagonal: Array
+    """Of the reduced mass matrix."""
 
     @property
     def basis(self) -> Array:
@@ -155,28 +214,31 @@ class Nullspace(NamedTuple):
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         """Least-norm forces where rows are redundant; rows in conflict are met in the least-squares sense."""
-        Q1, R = self.qr.Q[:, : self.rank], self.qr.R[: self.rank]
+        Q1 = self.qr.Q[:, : self.rank]
         order = list(self.qr.order)
-        # A a = −γ in the range of Aᵀ: (Q₁ R Pᵀ)ᵀ a = −γ, least squares over the permuted rows
-        normal = linalg.ldlt(R @ R.T)
-        particular = Q1 @ normal.solve(R @ -gamma[order])
-        free = self.basis @ self.reduced.solve(self.basis.T @ (b - self.M @ particular))
-        a = particular + free
-        need = Q1.T @ (self.M @ a - b)
-        f = np.zeros_like(gamma, dtype=object)
-        f[order] = R.T @ normal.solve(need)
+        # Aᵀ P = Q₁ R, so A a = −γ asks for Rᵀ y = −Pᵀ γ with y = Q₁ᵀ a; a second QR, of Rᵀ, makes it a triangular system
+        U, T, swaps = linalg.pivoted_qr(self.qr.R[: self.rank].T)
+        U, T = U[:, : self.rank], T[: self.rank]
+        y = zeros(self.rank, *gamma.shape[1:])
+        y[list(swaps)] = linalg.solve_upper(T, U.T @ -gamma[order])
+        particular = Q1 @ y
+        a = particular + self.basis @ self.reduced.solve(self.basis.T @ (b - self.M @ particular))
+        need = (Q1.T @ (self.M @ a - b))[list(swaps)]
+        f = zeros(*gamma.shape)
+        f[order] = U @ linalg.solve_lower(T.T, need)
         return Solution(a, f)
 
-    def pivots(self) -> Array:
-        return self.reduced.pivots
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return _margins(MASS, self.reduced, self.diagonal, tolerance)
 
 
-def nullspace(M: Array, A: Array, rank_tolerance: float) -> Nullspace:
+def nullspace(M: Array, A: Array, rank_tolerance: Any) -> Nullspace:
     """Factor by pivoted QR of Aᵀ; rows whose pivot is below ``rank_tolerance`` times the largest count as dependent."""
     qr = linalg.pivoted_qr(A.T)
     rank = qr.rank(rank_tolerance)
     basis = qr.Q[:, rank:]
-    return Nullspace(M, A, qr, rank, linalg.ldlt(_symmetric_product(basis, M @ basis)))
+    reduced = _symmetric_product(basis, M @ basis)
+    return Nullspace(M, A, qr, rank, linalg.ldlt(reduced, lenient=True), np.diag(reduced))
 
 
 def dagger(factor: Factored, n: int, m: int) -> Dagger:
@@ -184,12 +246,6 @@ def dagger(factor: Factored, n: int, m: int) -> Dagger:
     forces = factor.solve(identity(n), zeros(m, n))
     biases = factor.solve(zeros(n, m), -identity(m))
     return Dagger(_mirrored(forces.a), -forces.f, _mirrored(-biases.f))
-
-
-def require_positive(pivots: Sequence[Any], explain: str) -> None:
-    """Raise where a pivot shows that a block matrix cannot be solved with; for numbers, not for traces."""
-    if any(not p > 0 and p == p for p in pivots):
-        raise SingularSystemError(explain)
 
 
 def _symmetric_product(W: Array, scaled: Array) -> Array:

@@ -177,6 +177,26 @@ def pivoted_qr(A: Array) -> PivotedQR:
     return PivotedQR(Q, R, tuple(order))
 
 
+def solve_upper(U: Array, b: Array) -> Array:
+    """U⁻¹ b for an upper triangular matrix, for a vector or columns."""
+    x = np.array(b, dtype=object)
+    for i in reversed(range(len(U))):
+        for j in range(i + 1, len(U)):
+            x[i] = x[i] - U[i, j] * x[j]
+        x[i] = x[i] / U[i, i]
+    return x
+
+
+def solve_lower(L: Array, b: Array) -> Array:
+    """L⁻¹ b for a lower triangular matrix, for a vector or columns."""
+    x = np.array(b, dtype=object)
+    for i in range(len(L)):
+        for j in range(i):
+            x[i] = x[i] - L[i, j] * x[j]
+        x[i] = x[i] / L[i, i]
+    return x
+
+
 def solve_pivoted(A: Array, b: Array) -> Array:
     """A⁻¹ b by Gaussian elimination with partial pivoting, for a vector or columns. Numbers only, exact on Fractions."""
     n = len(A)

@@ -19,6 +19,7 @@ their joints were declared; :meth:`Model.slice` finds a joint's part of v, so no
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -176,6 +177,8 @@ class Model:
     """The configuration that the model's author calls home; None for all joints at zero."""
     source: str = ""
     """Where the model came from, and what was cleaned on the way; for people."""
+    origin: Model | None = field(default=None, repr=False)
+    """The model with plain numbers from which this one came by opening parameters; its structure decides."""
 
     def __repr__(self) -> str:
         return (
@@ -195,12 +198,12 @@ class Model:
         return tuple(joint.type for joint in self.joints)
 
     @cached_property
-    def q_slices(self) -> tuple[slice, ...]:
+    def q_slices(self) -> tuple[builtins.slice, ...]:
         """Each joint's part of q."""
         return _slices(t.nq for t in self.joint_types)
 
     @cached_property
-    def v_slices(self) -> tuple[slice, ...]:
+    def v_slices(self) -> tuple[builtins.slice, ...]:
         """Each joint's part of v."""
         return _slices(t.nv for t in self.joint_types)
 
@@ -214,11 +217,11 @@ class Model:
         """Number of velocities: the degrees of freedom of the tree."""
         return self.v_slices[-1].stop if self.joints else 0
 
-    def slice(self, joint: str) -> slice:
+    def slice(self, joint: str) -> builtins.slice:
         """Where a joint's velocities (and accelerations and forces) are in v."""
         return self.v_slices[self.joint_index(joint)]
 
-    def q_slice(self, joint: str) -> slice:
+    def q_slice(self, joint: str) -> builtins.slice:
         """Where a joint's coordinates are in q; longer than :meth:`slice` where it stores a quaternion."""
         return self.q_slices[self.joint_index(joint)]
 

@@ -73,7 +73,7 @@ def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
         elif kind == "bodies":
             k = model.body_index(name)
             new = _matrix(value) if word == "inertia" else np.array(value, dtype=object)[()]
-            bodies[k] = replace(bodies[k], **{word: new})
+            bodies[k] = replace(bodies[k], **{word: new})  # type: ignore[arg-type]
         elif word == "position":
             k = model.joint_index(name)
             pose = joints[k].pose.astype(object)
@@ -81,8 +81,9 @@ def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
             joints[k] = replace(joints[k], pose=pose)
         else:
             k = model.joint_index(name)
-            joints[k] = replace(joints[k], **{word: np.array(value, dtype=object)[()]})
-    return replace(model, bodies=tuple(bodies), joints=tuple(joints), gravity=gravity)
+            joints[k] = replace(joints[k], **{word: np.array(value, dtype=object)[()]})  # type: ignore[arg-type]
+    origin = model.origin if model.origin is not None else model
+    return replace(model, bodies=tuple(bodies), joints=tuple(joints), gravity=gravity, origin=origin)
 
 
 def _number(model: Model, kind: str, numbers: Mapping[str, int], name: str) -> int:

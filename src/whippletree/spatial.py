@@ -283,8 +283,8 @@ def rotation_about(axis: Array, sine: Any, cosine: Any) -> Array:
     if exact and all(isinstance(x, (int, float)) for x in axis):
         along = zeros(3, 3)
         along[exact[0], exact[0]] = 1
-        return along + sine * K + cosine * (identity(3) - along)
-    return identity(3) + sine * K + (1 - cosine) * (K @ K)
+        return np.asarray(along + sine * K + cosine * (identity(3) - along))
+    return np.asarray(identity(3) + sine * K + (1 - cosine) * (K @ K))
 
 
 def quaternion_rotation(w: Any, x: Any, y: Any, z: Any) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from whippletree import catalogue
 from whippletree.catalogue import Function
+from whippletree.compiler.program import Block, Program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.errors import MissingExtraError
 from whippletree.expression import evaluate
@@ -55,20 +56,26 @@ class Symbolic:
         inputs, outputs = program.of_role("input"), program.of_role("output")
         symbols = [self._casadi.SX.sym(_identifier(b.name), *(b.shape or (1,))) for b in inputs]
         scalars = [symbol[i] for symbol in symbols for i in range(symbol.numel())]
-        values = iter(evaluate(program.body[0].code, scalars))
+        values = iter(evaluate(_only_block(program).code, scalars))
         results = [self._filled(b.shape, values) for b in outputs]
         labels = [_identifier(b.name) for b in inputs]
         # an output that has the name of an input gets a suffix, since CasADi keeps one name space
         titles = [f"{b.name}_out" if b.name in labels else b.name for b in outputs]
         return self._casadi.Function(function.name, symbols, results, labels, titles)
 
-    def _filled(self, shape: tuple[int, ...], values: Iterator[Any]) -> Any:
+    def _filled(self, shape: tuple[Any, ...], values: Iterator[Any]) -> Any:
         """The next numbers as a CasADi matrix."""
         rows, columns = (*shape, 1, 1)[:2]
         matrix = self._casadi.SX(rows, columns)
         for index in np.ndindex(rows, columns):
             matrix[index] = next(values)
         return matrix
+
+
+def _only_block(program: Program) -> Block:
+    (block,) = program.body
+    assert isinstance(block, Block)
+    return block
 
 
 def _identifier(name: str) -> str:

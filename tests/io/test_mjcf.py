@@ -155,7 +155,6 @@ def test_the_total_mass_is_shared_by_real_masses(tmp_path: Path) -> None:
       <body name="b"><joint/></body></body></worldbody></mujoco>"""
     model = load_text(tmp_path, text)
     assert [body.mass for body in model.bodies] == [5, 0]
-    assert "'settotalmass' is deprecated" in model.source
 
 
 # --- equalities ---
@@ -166,7 +165,8 @@ PAIR = """<worldbody><body name="a" pos="0 0 1"><joint name="ja" ref=".1"/><geom
 
 
 def equality(folder: Path, inner: str) -> tuple[wt.Model, object]:
-    model = load_text(folder, f"<mujoco><compiler angle='radian'/>{PAIR}<equality>{inner}</equality></mujoco>")
+    text = f"<mujoco><compiler angle='radian'/>{PAIR}<equality>{inner}</equality></mujoco>"
+    model = load_text(folder, text)
     return model, model.constraints[0]
 
 
@@ -174,29 +174,28 @@ def equality(folder: Path, inner: str) -> tuple[wt.Model, object]:
     ("inner", "kind", "on"),
     [
         ("<connect name='c' body1='a' body2='b' anchor='1 2 3'/>", "point", ("c/1", "c/2")),
-        ("<connect name='c' body1='a' anchor='0 0 0'/>", "point", ("a", "c/2")),
+        ("<connect name='c' body1='a' anchor='0 .5 0'/>", "point", ("c/1", "c/2")),
         ("<connect name='c' site1='s1' site2='s2'/>", "point", ("s1", "s2")),
         ("<weld name='c' body1='a' body2='b'/>", "weld", ("c/1", "b")),
         ("<weld name='c' body1='a' body2='b' anchor='1 2 3'/>", "weld", ("c/1", "c/2")),
+        ("<weld name='c' body1='a' body2='b' anchor='0 1 0' relpose='1 2 3 1 0 2 1'/>", "weld", ("c/1", "c/2")),
         ("<weld name='c' site1='s1' site2='s2'/>", "weld", ("s1", "s2")),
     ],
 )
 def test_connect_and_weld_tie_two_frames(tmp_path: Path, inner: str, kind: str, on: tuple[str, str]) -> None:
+    """The gap between the two frames is MuJoCo's own residual."""
     model, constraint = equality(tmp_path, inner)
     assert (constraint.kind, constraint.on) == (kind, on)
-    if "site" in inner:
-        return  # these are apart where the bodies start
-    poses = [wt.reference(model.tree).pose(name)(model.home.q) for name in on]
-    np.testing.assert_allclose(poses[0][:3, 3], poses[1][:3, 3], atol=1e-15)
+    compiled = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    data = mujoco.MjData(compiled)
+    data.qpos[:] = random_qpos(compiled, 5)
+    mujoco.mj_forward(compiled, data)
+    first, second = (wt.reference(model.tree).pose(name)(data.qpos) for name in on)
+    np.testing.assert_allclose(first[:3, 3] - second[:3, 3], data.efc_pos[:3], atol=1e-14)
     if kind == "weld":
-        np.testing.assert_allclose(poses[0], poses[1], atol=1e-15)
-
-
-def test_a_weld_with_a_given_pose(tmp_path: Path) -> None:
-    model, constraint = equality(tmp_path, "<weld body1='a' body2='b' anchor='0 1 0' relpose='1 2 3 0 0 0 1'/>")
-    first, second = (model.frame(name).pose for name in constraint.on)
-    # body 2 in body 1: half a turn about z, at (1, 2, 3)
-    np.testing.assert_allclose(first @ np.linalg.inv(second), [[-1, 0, 0, 1], [0, -1, 0, 2], [0, 0, 1, 3], [0, 0, 0, 1]])
+        cosine = (np.trace(first[:3, :3].T @ second[:3, :3]) - 1) / 2
+        # MuJoCo's is the vector part of a quaternion
+        assert np.linalg.norm(data.efc_pos[3:6]) == pytest.approx(np.sqrt((1 - cosine) / 2), rel=1e-12)
 
 
 def test_joint_equalities_are_couplings(tmp_path: Path) -> None:
@@ -361,3 +360,12 @@ def test_faults(tmp_path: Path, inner: str, found: list[str]) -> None:
     folder.mkdir(parents=True)
     (folder.parent / "other.xml").write_text("<mujocoinclude/>")
     assert faults(folder, f"<mujoco>{inner}</mujoco>") == found
+
+
+def test_warnings_are_notes_and_leave_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = mujoco.get_mju_user_warning()
+    text = "<mujoco><compiler settotalmass='1'/><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    assert [body.mass for body in load_text(tmp_path, text).bodies] == [1]
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.xml"]
+    assert mujoco.get_mju_user_warning() is before

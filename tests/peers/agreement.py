@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from peers.conversion import Peer
 
+from peers.conversion import Peer
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 

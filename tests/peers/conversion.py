@@ -7,10 +7,10 @@ and nothing else. What differs, and where it is converted:
                        ours                               Pinocchio                         MuJoCo
 =====================  =================================  ================================  ===========================
 quaternion             w, x, y, z                         x, y, z, w                        w, x, y, z
-spatial vector         angular, linear                    linear, angular                   two matrices: linear, angular
+spatial vector         angular, linear                    linear, angular                   linear, angular apart
 free joint, v          body axes                          body axes                         linear in world axes
 continuous joint, q    angle                              cosine, sine                      angle
-planar joint           q = (x, y, angle), v = q̇           q = (x, y, cos, sin), v in body   (not in a URDF that it reads)
+planar joint           q = (x, y, angle), v = q̇           q = (x, y, cos, sin), v in body   not asked
 Jacobian               frame's axes                       LOCAL                             world axes
 order of joints        depth first, as declared           depth first, by name              depth first, as declared
 =====================  =================================  ================================  ===========================
@@ -32,7 +32,6 @@ from lxml import etree
 
 from whippletree.joints import plane_directions
 from whippletree.model import Joint, Model
-
 
 mujoco.set_mju_user_warning(lambda text: None)  # or it writes a log file into the current folder
 
@@ -205,7 +204,6 @@ class Pinocchio(Peer):
     def _inverse_dynamics(self, x: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
         return pin.rnea(self.built, self.data, x, v, a).copy()
 
-
     # -- more that only Pinocchio is asked for; see the catalogue for what each means ---
 
     def jacobian_bias(self, body: str, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -224,9 +222,8 @@ class Pinocchio(Peer):
         return np.roll(matrix.reshape(6, self.nv), 3, axis=0) @ T
 
     def kinetic_energy(self, q: np.ndarray, v: np.ndarray) -> float:
-        u = self.velocity_map(q) @ v
-        rotors = self.built.armature @ (u * u) / 2  # in Pinocchio's M, but not in its energy
-        return pin.computeKineticEnergy(self.built, self.data, self.coordinates(q), u) + rotors
+        """Not for joints with rotors: Pinocchio counts some of them and not others."""
+        return pin.computeKineticEnergy(self.built, self.data, self.coordinates(q), self.velocity_map(q) @ v)
 
     def potential_energy(self, q: np.ndarray) -> float:
         return pin.computePotentialEnergy(self.built, self.data, self.coordinates(q))
@@ -276,15 +273,8 @@ def _turn(angle: float) -> np.ndarray:
 
 
 class MuJoCo(Peer):
-    """A MuJoCo model and our model of the same tree; nothing fused, bounded or balanced, forces of its own switched off."""
+    """A MuJoCo model and our model of the same tree: nothing fused, bounded or balanced, no forces of its own."""
 
-    OPTIONS = {
-        "fusestatic": "false",
-        "boundmass": "0",
-        "boundinertia": "0",
-        "balanceinertia": "false",
-        "discardvisual": "true",
-    }
     OFF = ("CONSTRAINT", "EQUALITY", "FRICTIONLOSS", "LIMIT", "CONTACT", "SPRING", "DAMPER", "ACTUATION")
 
     def __init__(self, model: Model, built: mujoco.MjModel) -> None:
@@ -380,7 +370,8 @@ def _bare_urdf(path: Path, base: str) -> str:
         # MuJoCo takes a link called world for the world itself, which can never float
         for name in root.xpath("link[@name='world']/@name | joint/*[@link='world']/@link"):
             name.getparent().set(name.attrname, "world_link")
-    etree.SubElement(etree.SubElement(root, "mujoco"), "compiler", MuJoCo.OPTIONS)
+    options = {"fusestatic": "false", "balanceinertia": "false", "boundmass": "0", "boundinertia": "0"}
+    etree.SubElement(etree.SubElement(root, "mujoco"), "compiler", options)
     return etree.tostring(root, encoding="unicode")
 
 

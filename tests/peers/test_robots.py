@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from peers.agreement import TOLERANCE, answers, errors, random_motion
-from peers.conversion import MuJoCo, Pinocchio, Refused
 
 import whippletree as wt
+from peers.agreement import TOLERANCE, answers, errors, random_motion
+from peers.conversion import MuJoCo, Pinocchio, Refused
 from whippletree.model import Model
 
 BASES = ("fixed", "free")

@@ -16,10 +16,13 @@ def rows_to_lanes(w: Writer, rows: Sequence[Operand], columns: int) -> list[Oper
     vectors = list(rows)
     width = columns
     while width < w.lanes.width:
-        # put two short rows side by side: row i and row i + half the number
-        half = len(vectors) // 2
-        joined = list(range(2 * width))
-        vectors = [_shuffle(w, vectors[i], vectors[i + half], joined, width) for i in range(half)]
+        # put short rows side by side: in the end vector j holds the rows j, j + C, j + 2C …
+        side_by_side = list(range(2 * width))
+        vectors = [
+            _shuffle(w, vectors[block + j], vectors[block + columns + j], side_by_side, width)
+            for block in range(0, len(vectors), 2 * columns)
+            for j in range(columns)
+        ]
         width *= 2
     return _transpose_blocks(w, vectors, columns)
 
@@ -29,8 +32,13 @@ def lanes_to_rows(w: Writer, lanes: Sequence[Operand]) -> list[Operand]:
     columns, width = len(lanes), w.lanes.width
     vectors = _transpose_blocks(w, list(lanes), columns)
     while width > columns:
-        low, high = list(range(width // 2)), list(range(width // 2, width))
-        vectors = [_shuffle(w, v, "poison", part, width) for part in (low, high) for v in vectors]
+        halves = list(range(width // 2)), list(range(width // 2, width))
+        vectors = [
+            _shuffle(w, vectors[block + j], "poison", half, width)
+            for block in range(0, len(vectors), columns)
+            for half in halves
+            for j in range(columns)
+        ]
         width //= 2
     return vectors
 

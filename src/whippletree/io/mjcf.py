@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,17 +64,25 @@ def read(path: Path, data: bytes, root: Element, *, base: str) -> Model:
     return draft.finish("MJCF")
 
 
-def _ask(draft: Draft, question: Any) -> Any:
-    """MuJoCo's answer; its errors become ours, its warnings notes."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        try:
+def _ask(draft: Draft, question: Callable[[], Any]) -> Any:
+    """MuJoCo's answer; its errors become ours, and its warnings notes instead of a log file in the current folder."""
+    import mujoco
+
+    heard: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(heard.append)
+    try:
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
             answer = question()
-        except (ValueError, RuntimeError) as error:
-            lines = _LINE.findall(str(error))
-            said = "; ".join(part.strip() for part in str(error).strip().splitlines() if part.strip())
-            draft.fault(f"MuJoCo says: {said}", int(lines[-1]) if lines else None)
-    draft.notes.extend(dict.fromkeys(f"MuJoCo says: {str(w.message).splitlines()[0]}" for w in heard))
+        heard += [str(warning.message) for warning in shown]
+    except (ValueError, RuntimeError) as error:
+        lines = _LINE.findall(str(error))
+        said = "; ".join(part.strip() for part in str(error).strip().splitlines() if part.strip())
+        draft.fault(f"MuJoCo says: {said}", int(lines[-1]) if lines else None)
+    finally:
+        mujoco.set_mju_user_warning(before)
+    draft.notes.extend(f"MuJoCo says: {' '.join(text.split())}" for text in dict.fromkeys(heard))
     draft.stop_if_faulty()
     return answer
 
@@ -103,7 +112,7 @@ def _other_files(draft: Draft, root: Element) -> dict[str, bytes]:
 
 
 def _refuse_parts(draft: Draft, part: Element, line: int | None, in_file: str) -> None:
-    """What must not reach MuJoCo's parser: NaN makes it write a log file, and a flexcomp may name any file."""
+    """What must not reach MuJoCo's parser: it lets NaN pass, and a flexcomp may name any file."""
     if part.tag in ("flex", "flexcomp", "deformable"):
         draft.fault(f"<{part.tag}>{in_file}: deformable bodies are not supported", line)
     for key, value in part.attrib.items():

@@ -146,6 +146,7 @@ def _strip(spec: Any) -> None:
     for joint in spec.joints:
         joint.align = mjtAlignFree.mjALIGNFREE_FALSE  # the body frame stays where the file puts it
     spec.compiler.fusestatic = spec.compiler.discardvisual = False
+    spec.compiler.usethread = False  # warnings must come from this thread
     spec.compiler.boundmass = max(PAD, spec.compiler.boundmass)
     spec.compiler.boundinertia = max(PAD, spec.compiler.boundinertia)
 

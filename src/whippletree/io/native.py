@@ -51,10 +51,13 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
     tables = {word: _tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
+    start = whole.get("start")
+    if start is not None:
+        start = _table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
     model = draft.finish("native", whole.get("source"))
     given = {table["name"]: table for table in tables["joints"]}
     model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
-    return _with_start(draft, model, whole.get("start"), lines)
+    return model if start is None else _with_start(draft, model, start, lines)
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
@@ -181,15 +184,12 @@ def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:
     return replace(joint, **{key: a for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE})
 
 
-def _with_start(draft: Draft, model: Model, table: dict[str, Any] | None, lines: _Lines) -> Model:
-    if table is None:
-        return model
-    start = _table(draft, table, schema.Start, "start", partial(lines.find, "start", 0))
+def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: _Lines) -> Model:
     for key, size in (("q", model.nq), ("v", model.nv)):
-        if key in start and len(start[key]) != size:
-            text = f"start: {key} has {len(start[key])} numbers, expected {size}"
-            draft.fault(text, lines.find("start", 0, key))
-        elif key in start and not all(np.isfinite(float(x)) for x in start[key]):
-            draft.fault(f"start: {key} holds a number that is not finite", lines.find("start", 0, key))
+        line = lines.find("start", 0, key)
+        if len(start[key]) != size:
+            draft.fault(f"start: {key} has {len(start[key])} numbers, expected {size}", line)
+        elif not all(np.isfinite(float(x)) for x in start[key]):
+            draft.fault(f"start: {key} holds a number that is not finite", line)
     draft.stop_if_faulty()
     return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))

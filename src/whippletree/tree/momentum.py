@@ -43,7 +43,7 @@ def passive_forces(sweep: Sweeper, joints: Field, q: Field, v: Field) -> Field:
 
     def force(joint: Joint, q: Array, v: Array) -> Array:
         stretch = q - joint.rest if len(q) == len(v) else zeros(len(v))
-        return -(joint.stiffness * stretch + joint.damping * v)
+        return np.asarray(-(joint.stiffness * stretch + joint.damping * v))
 
     return sweep.map(force, joints, q, v)
 

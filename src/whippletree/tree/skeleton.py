@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import joints
-from whippletree.errors import ScalarError, UnsupportedError
+from whippletree.errors import ScalarError
 from whippletree.joints import JointType, rotation_to
-from whippletree.model import WORLD, Joint, Model
+from whippletree.model import WORLD, Body, Joint, Model
 from whippletree.spatial import Array, Pose, RigidInertia, vector, zeros
 
 ALIGNED = ("revolute", "helical", "prismatic", "cylindrical", "universal", "planar")
@@ -82,7 +82,8 @@ class Skeleton:
         D = H (M + what the children add) H* + J, and what the children add is never negative; so a body with inertia of
         its own along the joint settles the question for all states.
         """
-        return tuple(k for k, node in enumerate(self.nodes) if not _has_inertia(node))
+        settled = {id(node): _has_inertia(node) for node in {id(node): node for node in self.nodes}.values()}
+        return tuple(k for k, node in enumerate(self.nodes) if not settled[id(node)])
 
     @property
     def velocity_parents(self) -> tuple[int, ...]:
@@ -101,32 +102,32 @@ class Skeleton:
 def skeleton(model: Model) -> Skeleton:
     """The moving parts of a model. Its numbers may be of any scalar type, also traced (open parameters).
 
-    Raises:
-        UnsupportedError: if the model has constraints; they are never ignored. ``model.tree`` has none.
+    This is the tree alone. Whether a function may be asked of a model with constraints is the catalogue's business.
     """
-    if model.constraints:
-        names = ", ".join(repr(c.name) for c in model.constraints[:5])
-        raise UnsupportedError(
-            f"model {model.name!r} has {len(model.constraints)} constraints ({names}), which this function cannot honour "
-            f"yet: use model.tree for the tree without them"
-        )
     bodies: dict[str, Place] = {WORLD: Place(-1, Pose.identity())}
     parents: list[int] = []
     nodes: list[Node] = []
     carriers: list[int] = []
+    made: dict[tuple[Any, ...], tuple[Node, Pose]] = {}
+    turns: dict[tuple[Any, ...], Pose] = {}
     for k, (body, joint) in enumerate(zip(model.bodies, model.joints, strict=True)):
         node, at = bodies[joint.parent]
-        placement = at @ Pose.from_matrix(joint.pose)
-        own = RigidInertia.about_center(body.mass, body.center, body.inertia)
         if joint.kind == "weld":
+            placement = at @ Pose.from_matrix(joint.pose)
             bodies[body.name] = Place(node, placement)
             if node >= 0:
+                own = RigidInertia.about_center(body.mass, body.center, body.inertia)
                 nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
             continue
-        kind, align = _aligned(joint)
-        bodies[body.name] = Place(len(nodes), align.inverse())
+        # equal bodies on equal joints share a node: then a chain of a million rods is made once, not a million times
+        key = (id(at), *_content(body, joint))
+        if key not in made:
+            part, back = _moving_part(at, body, joint)
+            made[key] = part, turns.setdefault((joint.kind in ALIGNED, joint.axis.tobytes()), back)
+        part, back = made[key]
+        bodies[body.name] = Place(len(nodes), back)
         parents.append(node)
-        nodes.append(Node(kind, placement @ align, own.carried(align.inverse()), joint.armature))
+        nodes.append(part)
         carriers.append(k)
     return Skeleton(
         model,
@@ -137,6 +138,21 @@ def skeleton(model: Model) -> Skeleton:
         tuple(model.v_slices[k] for k in carriers),
         bodies,
     )
+
+
+def _content(body: Body, joint: Joint) -> tuple[Any, ...]:
+    """Equal only for bodies and joints with the same numbers of the same scalar types."""
+    arrays = (body.center, body.inertia, joint.pose, joint.axis, joint.second_axis)
+    scalars = (body.mass, joint.pitch, joint.rotor_inertia, joint.gear_ratio)
+    return (joint.kind, *[a.dtype.char for a in arrays], *[a.tobytes() for a in arrays], *scalars, *map(type, scalars))
+
+
+def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
+    """The node of a body on a joint, and the pose of the body's frame in it; ``at``: pose of the parent in its node."""
+    own = RigidInertia.about_center(body.mass, body.center, body.inertia)
+    kind, align = _aligned(joint)
+    back = align.inverse()
+    return Node(kind, at @ Pose.from_matrix(joint.pose) @ align, own.carried(back), joint.armature), back
 
 
 def _aligned(joint: Joint) -> tuple[JointType, Pose]:

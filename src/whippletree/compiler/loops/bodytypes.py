@@ -8,6 +8,7 @@ row of the table. Bodies with the same constants share a row.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +20,7 @@ from whippletree.errors import ScalarError, UnsupportedError
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Codes: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 
 MOST_TYPES = 12
 """More pieces of code than this cost more to compile than they save."""
@@ -92,25 +94,21 @@ def classify(constants: Sequence[Sequence[Any]], count: int, most: int = MOST_TY
 def _by_structure(examples: Sequence[tuple[Any, ...]]) -> list[tuple[Structure, Integers, Floats]]:
     """Examples of equal structure: (structure, their numbers, their scalars as a matrix)."""
     members: dict[Structure, list[int]] = {}
-    scalars: dict[Structure, list[list[Any]]] = {}
+    scalars: dict[Structure, array[float]] = {}
     for number, values in enumerate(examples):
         structure, leaves = flatten(values)
         members.setdefault(structure, []).append(number)
-        scalars.setdefault(structure, []).append(leaves)
-    groups = []
-    for structure, rows in scalars.items():
-        groups.append((structure, np.array(members[structure]), _matrix(rows)))
-    return groups
-
-
-def _matrix(rows: list[list[Any]]) -> Floats:
-    try:
-        return np.array(rows, dtype=np.float64)
-    except ScalarError as error:
-        raise UnsupportedError(
-            "a loop over bodies reads the model's numbers from a table, so none of them can be an open parameter: "
-            "compile the function unrolled, or without parameters"
-        ) from error
+        try:
+            scalars.setdefault(structure, array("d")).extend(map(float, leaves))
+        except ScalarError as error:
+            raise UnsupportedError(
+                "a loop over bodies reads the model's numbers from a table, so none of them can be an open parameter: "
+                "compile the function unrolled, or without parameters"
+            ) from error
+    return [
+        (structure, np.array(own), np.frombuffer(scalars[structure]).reshape(len(own), -1))
+        for structure, own in members.items()
+    ]
 
 
 def _merged(
@@ -120,8 +118,7 @@ def _merged(
     found = []
     for _, members, numbers in groups:
         codes = np.select([numbers == 0, numbers == 1, numbers == -1], [0, 1, 2], OTHER).astype(np.int8)
-        unique, inverse = np.unique(codes, axis=0, return_inverse=True)
-        found.append(_Patterns(unique, inverse.reshape(-1), _counts(inverse.reshape(-1), weights[members])))
+        found.append(_Patterns(*_unique_rows(codes), weights[members]))
     bodies = max(int(weights.sum()), 1)
     while True:
         cheapest = min(found, key=lambda p: p.least_loss)
@@ -132,17 +129,22 @@ def _merged(
     return [(*group, patterns.number) for group, patterns in zip(groups, found, strict=True)]
 
 
-def _counts(numbers: Integers, weights: Integers) -> Floats:
-    return np.bincount(numbers, weights).astype(np.float64)
+def _unique_rows(codes: Codes) -> tuple[Codes, Integers]:
+    """The distinct rows, and which of them each row is; a dictionary is much faster than sorting here."""
+    seen: dict[bytes, int] = {}
+    number = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in codes], dtype=np.int64)
+    unique = np.frombuffer(b"".join(seen), dtype=np.int8).reshape(len(seen), codes.shape[1])
+    return unique, number
 
 
 class _Patterns:
     """The patterns of one structure, and which two of them could be merged at the least loss."""
 
-    def __init__(self, codes: np.ndarray[Any, Any], number: Integers, weight: Floats) -> None:
-        self.codes, self.number, self.weight = codes, number, weight
+    def __init__(self, codes: Codes, number: Integers, weights: Integers) -> None:
+        self.codes, self.number = codes, number
+        self.weight = np.bincount(number, weights).astype(np.float64)
         if len(codes) > MOST_PATTERNS:
-            order = np.argsort(-weight)
+            order = np.argsort(-self.weight)
             self._join(order[MOST_PATTERNS - 1 :])
         self._search()
 

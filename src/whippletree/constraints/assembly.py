@@ -1,0 +1,136 @@
+"""Closing loops: coordinates near a guess that meet every position row.
+
+Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for stays
+where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as in
+Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.constraints.rows import Prepared, Rows
+from whippletree.errors import AssemblyError
+from whippletree.model import Array, Model
+from whippletree.tree.mechanism import Mechanism
+
+ITERATIONS = 100
+TOLERANCE = 1e-11
+"""Largest residual of a row that counts as closed, m or rad."""
+
+
+class Closure:
+    """The rigid position rows of a model as a system of equations in floats."""
+
+    def __init__(self, mechanism: Mechanism, demands: Sequence[Prepared], t: float = 0.0) -> None:
+        self.mechanism = mechanism
+        self.demands = [c for c in demands if c.demand.level == "position" and not c.constraint.parameters.get("compliance")]
+        self.t = t
+        self.names = [name for c in self.demands for name in c.row_names]
+        self.units = [unit for c in self.demands for unit in c.demand.units]
+
+    def residual(self, q: Array) -> Array:
+        """g (p,)."""
+        return self._rows(q).residual().astype(float)
+
+    def jacobian(self, q: Array) -> Array:
+        """∂g/∂q in the tangent space, (p, nv)."""
+        return self._rows(q).jacobian().astype(float)
+
+    def moved(self, q: Array, d: Array) -> Array:
+        """q ⊕ d."""
+        return self.mechanism.manifold().integrate(q.astype(object), d.astype(object)).astype(float)
+
+    def normalised(self, q: Array) -> Array:
+        """The coordinates with quaternions at unit length."""
+        return self.mechanism.manifold().normalised(q.astype(object)).astype(float)
+
+    def solve(self, q: Array, held: Array, tolerance: float) -> tuple[Array, Array]:
+        """The coordinates reached from q and their residual; the velocities in ``held`` do not move."""
+        free = ~held
+        g = self.residual(q)
+        damping = 0.0
+        for _ in range(ITERATIONS):
+            if not g.size or np.abs(g).max() <= tolerance or damping > 1.0:
+                break
+            d = np.zeros(len(held))
+            d[free] = _step(self.jacobian(q)[:, free], g, damping)
+            trial = self.moved(q, d)
+            after = self.residual(trial)
+            if np.linalg.norm(after) < np.linalg.norm(g):
+                q, g, damping = trial, after, damping / 100 if damping > 1e-8 else 0.0
+            else:
+                damping = max(10 * damping, 1e-8)
+        return q, g
+
+    def _rows(self, q: Array) -> Rows:
+        state = q.astype(object)
+        m = self.mechanism
+        return Rows(m, self.demands, m.still(state), state, None, self.t)
+
+
+def _step(A: Array, g: Array, damping: float) -> Array:
+    """−Aᵀ (A Aᵀ + μ |A|² 1)⁻¹ g, by singular values; without damping those below 1e-9 of the largest are left out."""
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    if not s.size or s[0] == 0:
+        return np.zeros(A.shape[1])
+    factors = s / (s * s + damping * s[0] ** 2) if damping else np.where(s > 1e-9 * s[0], 1 / np.maximum(s, 1e-300), 0)
+    step = -Vt.T @ (factors * (U.T @ g))
+    # no more than about a radian or a metre at a time: beyond, the linearisation means nothing
+    return np.asarray(step / max(1.0, np.abs(step).max()))
+
+
+def close_loops(
+    closure: Closure, guess: Array, hold: Mapping[str, Any], tolerance: float, attempts: int = 4, spread: float = 0.4
+) -> Array:
+    """Coordinates that close every loop near a guess; see :func:`whippletree.assembling.assemble`.
+
+    A guess from which Newton's method stalls (a singular configuration, or a loop that is far open) is moved a little,
+    at most ``attempts`` times, by fixed pseudo-random amounts up to ``spread``.
+    """
+    model = closure.mechanism.tree.model
+    q, held = _with_held(model, np.array(guess, dtype=float), hold)
+    q = closure.normalised(q)
+    best, g = closure.solve(q, held, tolerance)
+    random = np.random.default_rng(0)
+    for attempt in range(attempts):
+        if not g.size or np.abs(g).max() <= tolerance:
+            return best
+        d = np.where(held, 0.0, random.uniform(-spread, spread, model.nv) * (attempt + 1) / attempts)
+        found, after = closure.solve(closure.moved(q, d), held, tolerance)
+        if np.abs(after).max() < np.abs(g).max():
+            best, g = found, after
+    if not g.size or np.abs(g).max() <= tolerance:
+        return best
+    raise AssemblyError(_open_loops(model, closure, g, hold, tolerance))
+
+
+def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
+    held = np.zeros(model.nv, dtype=bool)
+    for joint, value in hold.items():
+        q[model.q_slice(joint)] = value
+        held[model.slice(joint)] = True
+    return q, held
+
+
+def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:
+    """Which constraints stay open, and by how much."""
+    lines = []
+    start = 0
+    for c in closure.demands:
+        part = g[start : start + len(c.demand.rows)]
+        start += len(part)
+        if np.abs(part).max() > tolerance:
+            rows = ", ".join(
+                f"{row} = {value:.6g} {unit}" for row, value, unit in zip(c.demand.rows, part, c.demand.units, strict=True)
+            )
+            lines.append(f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}")
+    kept = f" with {', '.join(f'{n} = {v}' for n, v in hold.items())} held" if hold else ""
+    return (
+        f"model {model.name!r}: no configuration near the guess{kept} meets these constraints within {tolerance:g}:\n"
+        + "\n".join(lines)
+        + "\nMove the guess, hold fewer joints, or check the lengths."
+    )

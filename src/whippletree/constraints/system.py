@@ -1,0 +1,256 @@
+"""All constraints of a model as one set of named rows, and what can be said of them once, before any state is known.
+
+A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed by a
+spatial hinge has three such rows. They are found here, at a few generic assembled configurations, by a rank-revealing
+factorisation; they are named, and left out of every later factorisation. Nothing is regularised. Rows that depend on
+others at single configurations only (dead points) are another matter: the pivots of a factorisation tell.
+
+Switched rows stay in the factorisation: a row that is off has zeros in A and a 1 in the lower-right corner, so a switch
+costs what the full system costs, and nothing is compiled again. A row that depends on switchable rows is therefore kept;
+with all of them on, pivots report it (``conditional``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from whippletree.constraints.assembly import TOLERANCE, Closure, close_loops
+from whippletree.constraints.rows import Prepared, Rows, prepare
+from whippletree.errors import AssemblyError
+from whippletree.model import Array, Model
+from whippletree.spatial import zeros
+from whippletree.sweeps import Field
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+STRUCTURE_TOLERANCE = 1e-7
+"""Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
+
+SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
+"""How far generic configurations are from the model's start, rad or m, largest first; three that close are used."""
+
+LIGHT = 1e-5
+"""Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then avoided."""
+
+FORCE_UNITS = {"m": "N", "rad": "N m", "m/s": "N", "rad or m": "N m or N", "rad/s or m/s": "N m or N"}
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What holds at all but special configurations."""
+
+    independent: tuple[int, ...]
+    """Rows that are factored: a maximal independent set, in order, and rows that switches may make independent."""
+    redundant: tuple[int, ...]
+    """Rows that depend on always-active rows before them."""
+    conditional: tuple[int, ...]
+    """Factored rows that become dependent when certain switchable constraints are on together."""
+    mobility: int
+    """Degrees of freedom with every constraint on."""
+    free: tuple[int, ...]
+    """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
+    light: bool
+    """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintSet:
+    """The rows of a model's constraints. Made by :func:`constraint_set`, once per model."""
+
+    model: Model
+    demands: tuple[Prepared, ...]
+    """Of constraints that are on or can be switched on."""
+    off: tuple[str, ...]
+    """Constraints that the model itself switches off."""
+    switches: tuple[str, ...]
+    """Switchable constraints: the entries of the input ``active``."""
+
+    @cached_property
+    def row_names(self) -> tuple[str, ...]:
+        """Every row, as ``constraint.row``."""
+        return tuple(name for c in self.demands for name in c.row_names)
+
+    @cached_property
+    def row_units(self) -> tuple[str, ...]:
+        """Unit of each row's residual (of its velocity for rows that have no position)."""
+        return tuple(unit for c in self.demands for unit in c.demand.units)
+
+    @property
+    def force_units(self) -> tuple[str, ...]:
+        """Unit of each row's force."""
+        return tuple(FORCE_UNITS.get(unit, "J per user's unit") for unit in self.row_units)
+
+    @cached_property
+    def position_rows(self) -> tuple[int, ...]:
+        """Rows with a position residual; the entries of ``constraint_residual``."""
+        return tuple(i for i, c in enumerate(self._owners) if c.demand.level == "position")
+
+    @property
+    def velocity_rows(self) -> tuple[int, ...]:
+        """Rows at velocity level only: rolling, knife edges, held joints."""
+        return tuple(i for i, c in enumerate(self._owners) if c.demand.level == "velocity")
+
+    @cached_property
+    def compliance(self) -> tuple[Any, ...]:
+        """Of each row: 0 for a rigid one."""
+        return tuple(c.constraint.parameters.get("compliance", 0) for c in self._owners)
+
+    @cached_property
+    def switch_of_row(self) -> tuple[int, ...]:
+        """Which entry of ``active`` decides on each row; −1 for those that are always on."""
+        number = {name: k for k, name in enumerate(self.switches)}
+        return tuple(number.get(c.constraint.name, -1) for c in self._owners)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether any row depends on time."""
+        return any(c.demand.timed for c in self.demands)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Redundancy, mobility and minimal coordinates; found on first use.
+
+        Raises:
+            AssemblyError: if no configuration near the model's start closes the loops.
+        """
+        return _structure(self)
+
+    def rows(self, m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows:
+        """The rows at one state; v and links in motion are needed for velocity and bias only."""
+        return Rows(m, self.demands, links, q, v, t)
+
+    def mask(self, active: Array | None) -> Array | None:
+        """1 for rows that are on and 0 for others, (m,); None if nothing can be switched."""
+        if not self.switches:
+            return None
+        if active is None:
+            return np.ones(len(self.row_names), dtype=int).astype(object)
+        entries = zeros(len(self.row_names))
+        for i, k in enumerate(self.switch_of_row):
+            entries[i] = active[k] if k >= 0 else 1
+        return entries
+
+    def named(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """Names of rows."""
+        return tuple(self.row_names[i] for i in rows)
+
+    @cached_property
+    def _owners(self) -> tuple[Prepared, ...]:
+        return tuple(c for c in self.demands for _ in c.demand.rows)
+
+
+_SETS: WeakKeyDictionary[Model, ConstraintSet] = WeakKeyDictionary()
+
+
+def constraint_set(model: Model) -> ConstraintSet:
+    """The constraints of a model; the same object for the same model.
+
+    A model with open parameters has the structure of the model that it came from.
+    """
+    if model.origin is not None:
+        model = model.origin
+    if model not in _SETS:
+        demands = [c for c in prepare(model) if _is_on(c) or _is_switchable(c)]
+        switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
+        off = [c.name for c in model.constraints if c.name not in {d.constraint.name for d in demands}]
+        _SETS[model] = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
+    return _SETS[model]
+
+
+def _is_on(c: Prepared) -> bool:
+    return bool(c.constraint.parameters.get("active", True))
+
+
+def _is_switchable(c: Prepared) -> bool:
+    return bool(c.constraint.parameters.get("switchable", False))
+
+
+def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]:
+    """Assembled configurations near the model's start that have nothing special about them."""
+    m = Mechanism(skeleton(system.model))
+    closure = Closure(m, system.demands)
+    start = np.array((system.model.start or system.model.neutral).q, dtype=float)
+    random = np.random.default_rng(1)
+    found: list[Array] = []
+    for spread in SPREADS:
+        if len(found) == count:
+            break
+        moved = closure.moved(start, random.uniform(-spread, spread, system.model.nv))
+        try:
+            found.append(close_loops(closure, moved, {}, TOLERANCE, attempts=1))
+        except AssemblyError:
+            continue
+    return found or [close_loops(closure, start, {}, TOLERANCE)]
+
+
+def _structure(system: ConstraintSet) -> Structure:
+    m = Mechanism(skeleton(system.model))
+    matrices, masses = [], []
+    for q in generic_configurations(system):
+        state = q.astype(object)
+        links = m.still(state)
+        matrices.append(system.rows(m, links, state, None, 0).jacobian().astype(float))
+        masses.append(inertia.mass_matrix(m.tree, m.sweep, links).astype(float))
+    always = [i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k < 0 and not c]
+    switched = [i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k >= 0 and not c]
+    # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
+    best = max(matrices, key=lambda A: len(independent_rows(A, always + switched)))
+    firm = independent_rows(best, always)
+    redundant = [i for i in always if i not in firm]
+    redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
+    together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
+    kept = [i for i in range(len(system.row_names)) if i not in redundant]
+    conditional = [i for i in kept if i in switched and i not in together]
+    light = any(_is_light(M, A[kept], m) for M, A in zip(masses, matrices, strict=True))
+    free = _free_velocities(best[together], system.model.nv)
+    return Structure(tuple(kept), tuple(redundant), tuple(conditional), len(free), tuple(free), light)
+
+
+def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
+    """The first rows, in this order, that no earlier ones explain; by orthogonalisation done twice."""
+    largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
+    basis = np.zeros((0, A.shape[1]))
+    kept = []
+    for i in order:
+        norm = np.linalg.norm(A[i])
+        if norm <= tolerance * largest or len(kept) == A.shape[1]:
+            continue
+        rest = A[i] / norm
+        for _ in range(2):
+            rest = rest - basis.T @ (basis @ rest)
+        if np.linalg.norm(rest) > tolerance:
+            kept.append(i)
+            basis = np.vstack([basis, rest / np.linalg.norm(rest)])
+    return kept
+
+
+def _free_velocities(A: Array, n: int) -> list[int]:
+    """Velocities that determine all others, chosen so that the others follow from them as gently as possible."""
+    # rows of a basis of the null space: the most independent ones, by pivoting
+    _, _, Vt = np.linalg.svd(A, full_matrices=True) if len(A) else (None, None, np.eye(n))
+    basis = Vt[len(A) :]
+    chosen = []
+    for _ in range(len(basis)):
+        sizes = np.linalg.norm(basis, axis=0)
+        k = int(np.argmax(sizes))
+        chosen.append(k)
+        direction = basis[:, k] / sizes[k]
+        basis = basis - np.outer(direction, direction @ basis)
+        basis[:, k] = 0
+    return sorted(chosen)
+
+
+def _is_light(M: Array, A: Array, m: Mechanism) -> bool:
+    """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
+    if m.tree.doubtful:
+        return True
+    S = A @ np.linalg.solve(M, A.T)
+    scale = np.sqrt(np.diag(S))
+    return bool(len(S)) and float(np.linalg.eigvalsh(S / np.outer(scale, scale))[0]) < LIGHT
