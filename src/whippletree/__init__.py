@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from whippletree.model import Model as Model
     from whippletree.operators import spatial_operators as spatial_operators
     from whippletree.plain import reference as reference
+    from whippletree.simulation.run import simulate as simulate
     from whippletree.symbols import symbolic as symbolic
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ _LAZY = {
     "load": "whippletree.io",
     "reference": "whippletree.plain",
     "save": "whippletree.io",
+    "simulate": "whippletree.simulation.run",
     "spatial_operators": "whippletree.operators",
     "symbolic": "whippletree.symbols",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "mechanisms",
     "reference",
     "save",
+    "simulate",
     "spatial_operators",
     "symbolic",
 ]
