@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distribution
@@ -38,7 +39,9 @@ ROBOTS = (
 
 @cache
 def data_folder() -> Path:
-    """The folder of the robots' files."""
+    """The folder of the robots' files; WHIPPLETREE_ROBOTS names another one, for machines without the wheel."""
+    if place := os.environ.get("WHIPPLETREE_ROBOTS"):
+        return Path(place)
     return Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
 
 

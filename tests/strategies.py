@@ -40,8 +40,9 @@ Number = Callable[[Fraction], Any]
 """Converts a Fraction to the scalar type of a case: float, Fraction or digits."""
 
 
+@mpmath.workdps(50)
 def digits(x: Fraction) -> Any:
-    """A Fraction as an mpmath number, at the working precision."""
+    """A Fraction as an mpmath number of 50 digits; compute with it inside ``mpmath.workdps(50)``."""
     return mpmath.mpf(x.numerator) / x.denominator
 
 
@@ -200,6 +201,7 @@ def _converted(value: Any, number: Number) -> Any:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
+@mpmath.workdps(50)  # the builder normalises axes
 def make_model(
     parents: Sequence[int],
     kinds: Sequence[str],

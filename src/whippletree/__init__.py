@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import (
     AssemblyError,
+    DeviceError,
+    DeviceMemoryError,
     FileError,
     GraphError,
     MissingExtraError,
@@ -31,6 +33,9 @@ from whippletree.errors import (
 if TYPE_CHECKING:
     import whippletree.mechanisms as mechanisms
     from whippletree.builder import Builder as Builder
+    from whippletree.constraints.closing import assemble as assemble
+    from whippletree.constraints.system import constraint_set as constraint_set
+    from whippletree.diagnosis import diagnose as diagnose
     from whippletree.compiler.compiled import compile as compile
     from whippletree.io import load as load
     from whippletree.io import save as save
@@ -44,6 +49,9 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Builder": "whippletree.builder",
+    "assemble": "whippletree.constraints.closing",
+    "constraint_set": "whippletree.constraints.system",
+    "diagnose": "whippletree.diagnosis",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
     "load": "whippletree.io",
@@ -58,6 +66,8 @@ _LAZY = {
 __all__ = [
     "AssemblyError",
     "Builder",
+    "DeviceError",
+    "DeviceMemoryError",
     "FileError",
     "GraphError",
     "MissingExtraError",
@@ -70,7 +80,10 @@ __all__ = [
     "UnsupportedError",
     "WhippletreeError",
     "__version__",
+    "assemble",
     "compile",
+    "constraint_set",
+    "diagnose",
     "load",
     "mechanisms",
     "reference",

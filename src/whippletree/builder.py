@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from whippletree import joints as joint_types
-from whippletree.errors import ModelError, did_you_mean
+from whippletree import scalars
+from whippletree.errors import ModelError, ScalarError, did_you_mean
 from whippletree.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -167,7 +168,11 @@ class Builder:
             return frozen_array([0, 0, 1], (3,))
         if square == 1:
             return array
-        return frozen_array(array / np.sqrt(float(square)), (3,))
+        try:
+            return frozen_array(array.astype(object) / scalars.sqrt(square), (3,))
+        except ScalarError as error:
+            self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
+            return frozen_array([0, 0, 1], (3,))
 
     def _naming_faults(self) -> list[str]:
         faults = []

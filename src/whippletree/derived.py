@@ -52,6 +52,8 @@ def derived_function(kind: str, function: Function) -> Function:
         loops=False,
         summary=f"The {kind} of {function.name}. {function.summary}",
         may_fail=function.may_fail,
+        constraints=function.constraints,
+        derived=True,
     )
 
 

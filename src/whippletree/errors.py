@@ -12,14 +12,16 @@
     ├── SingularSystemError   the equations of motion do not determine an acceleration
     ├── AssemblyError         loops that cannot close, or a state that violates the constraints
     ├── UnsupportedError      valid, but not something this function can do; nothing is ever ignored
-    └── MissingExtraError     an optional dependency is needed; says what to install
+    ├── MissingExtraError     an optional dependency is needed; says what to install
+    └── DeviceError           a GPU is missing, or arrays are not where it can reach them
+        └── DeviceMemoryError ... or it has not enough memory
 
 Each message says where, what was found, what was expected, why, and what to do, with names instead of indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class WhippletreeError(Exception):
@@ -69,11 +71,27 @@ class SingularSystemError(WhippletreeError, ArithmeticError):
 
 
 class AssemblyError(WhippletreeError, ArithmeticError):
-    """Constraints that cannot be met near a guess, or that a given state violates; says which, and by how much."""
+    """Constraints that cannot be met near a guess, or that a given state violates; says which, and by how much.
+
+    ``q`` is the best configuration that was found, ``residuals`` the open rows by name.
+    """
+
+    def __init__(self, message: str, q: object = None, residuals: Mapping[str, float] | None = None) -> None:
+        super().__init__(message)
+        self.q = q
+        self.residuals = dict(residuals or {})
 
 
 class UnsupportedError(WhippletreeError, NotImplementedError):
     """A valid request that this function cannot serve; it says so instead of ignoring a part of it."""
+
+
+class DeviceError(WhippletreeError, RuntimeError):
+    """A device, or its driver, is missing or fails; or an array is not in its memory."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A device has not enough memory for what was asked."""
 
 
 class MissingExtraError(WhippletreeError, ImportError):

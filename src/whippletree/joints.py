@@ -293,6 +293,8 @@ def plane_directions(axis: Array) -> tuple[Array, Array]:
 def rotation_to(axis: Array) -> Array:
     """A rotation whose third column is the unit axis: a permutation for coordinate axes, rational for rational ones."""
     x, y, z = axis
+    if x == 0 and y == 0 and z == 1:
+        return identity(3)
     if x == 1:
         return np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]], dtype=object)
     if y == 1:

@@ -128,7 +128,7 @@ def augmented(M: Array, A: Array, scales: Array | None = None, corner: Array | N
 
     ``corner`` (m,) holds 1 for rows that are switched off (whose A is zero) and 0 for the others.
     """
-    R = row_scales(M, A) if scales is None else scales
+    R = row_scales(M, np.array([row @ row for row in A], dtype=object)) if scales is None else scales
     weighted = (A.T * R).T
     heavy = M + _symmetric_product(A, weighted)
     mass = linalg.ldlt(heavy, lenient=True)
@@ -137,14 +137,14 @@ def augmented(M: Array, A: Array, scales: Array | None = None, corner: Array | N
     return Augmented(mass, A, R, W, linalg.ldlt(S, lenient=True), (np.diag(heavy), np.diag(S)))
 
 
-def row_scales(M: Array, A: Array, scale: Any = 1) -> Array:
-    """ρᵢ = scale · tr M / (n |Aᵢ|²): what makes a row as heavy as the average of M."""
+def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
+    """ρᵢ = scale · tr M / (n |Aᵢ|²), for the squares |Aᵢ|² of the rows: what makes a row as heavy as the average of M."""
     trace: Any = 0
     for i in range(len(M)):
         trace = trace + M[i, i]
     if isinstance(trace, (int, float)) and trace == 0:
         trace = 1  # a system without any mass, all of whose motion is given
-    return np.array([scale * trace / (len(M) * (row @ row)) for row in A], dtype=object)
+    return np.array([scale * trace / (len(M) * square) for square in squares], dtype=object)
 
 
 class Softened(NamedTuple):
@@ -211,6 +211,15 @@ class Nullspace(NamedTuple):
     def basis(self) -> Array:
         """Q₂ (n, n − r): columns are the motions that every row allows; the QR projector of 001 is its transpose."""
         return self.qr.Q[:, self.rank :]
+
+    def idle_rows(self) -> Array:
+        """y (m, m − r) with Aᵀ y = 0: combinations of rows that ask for nothing."""
+        r, m = self.rank, len(self.A)
+        y = zeros(m, m - r)
+        order = list(self.qr.order)
+        y[order[:r]] = -linalg.solve_upper(self.qr.R[:r, :r], self.qr.R[:r, r:])
+        y[order[r:]] = identity(m - r)
+        return y
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         """Least-norm forces where rows are redundant; rows in conflict are met in the least-squares sense."""

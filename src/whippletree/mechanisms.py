@@ -15,8 +15,30 @@ import numpy as np
 from whippletree.builder import Builder
 from whippletree.errors import ModelError
 from whippletree.joints import KINDS
+from whippletree.linkages import crank_slider, four_bar, gear_train, n_four_bar, peaucellier
+from whippletree.linkages_spatial import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
 from whippletree.model import WORLD, Array, Model
 from whippletree.spatial import quaternion_rotation
+from whippletree.squeezer import andrews
+
+__all__ = [
+    "andrews",
+    "cart_pole",
+    "chain",
+    "crank_slider",
+    "delta_robot",
+    "double_pendulum",
+    "four_bar",
+    "gear_train",
+    "knife_edge_sleigh",
+    "n_four_bar",
+    "peaucellier",
+    "pendulum",
+    "rod_inertia",
+    "rolling_disc",
+    "stewart_platform",
+    "tree",
+]
 
 PLANAR_GRAVITY = (0, -9.81, 0)
 """m/s²: y is up."""

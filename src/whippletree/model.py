@@ -42,9 +42,13 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
-    """A read-only array: float64 where every entry is a plain number, object where any entry is not."""
+    """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64 where
+    they are plain numbers; object where any entry is something else.
+    """
     array = np.array(values, dtype=object).reshape(shape)
-    if all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
+    if all(isinstance(x, (int, np.integer)) for x in array.flat):
+        array = array.astype(np.int64)
+    elif all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
         array = array.astype(np.float64)
     array.setflags(write=False)
     return array
@@ -80,7 +84,7 @@ class Joint:
     kind: str
     parent: str
     child: str
-    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4), (4, 4)))
+    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4, dtype=int), (4, 4)))
     """Pose of the joint frame in the parent body, (4, 4)."""
     axis: Array = field(default_factory=lambda: frozen_array([0, 0, 1], (3,)))
     """Unit axis in the joint frame; the normal for a planar joint, the first axis for a universal joint, (3,)."""
@@ -122,7 +126,7 @@ class Frame:
 
     name: str
     body: str
-    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4), (4, 4)))
+    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4, dtype=int), (4, 4)))
     """Pose of the frame in the body, (4, 4)."""
 
 
@@ -145,7 +149,7 @@ class Geometry:
     body: str
     kind: str
     """sphere, capsule, box, cylinder, mesh, half_space, …"""
-    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4), (4, 4)))
+    pose: Array = field(default_factory=lambda: frozen_array(np.eye(4, dtype=int), (4, 4)))
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     collides: bool = True
     visible: bool = True
@@ -250,10 +254,20 @@ class Model:
         parts = [np.asarray(t.neutral, dtype=float) for t in self.joint_types]
         return State(np.concatenate(parts) if parts else np.zeros(0), np.zeros(self.nv))
 
-    @property
+    @cached_property
     def home(self) -> State:
-        """A consistent start state."""
-        return self.start if self.start is not None else self.neutral
+        """A consistent start state: the author's, or all joints at zero, with every loop closed.
+
+        Raises:
+            AssemblyError: if the loops cannot close near it.
+        """
+        start = self.start if self.start is not None else self.neutral
+        if not self.constraints:
+            return start
+        # the one place where data asks an algorithm: a start state that is not assembled would be of no use
+        from whippletree.constraints.closing import home_state
+
+        return home_state(self, start)
 
     @cached_property
     def _joint_numbers(self) -> dict[str, int]:

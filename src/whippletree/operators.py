@@ -86,7 +86,8 @@ class _Still(NamedTuple):
 def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
     """The spatial operators of a model at a state: bodies are named blocks in their own frames, welded ones too.
 
-    Gravity enters as the acceleration −g of the world, which a(k) of every body on the ground contains.
+    Gravity enters as the acceleration −g of the world, which a(k) of every body on the ground contains. Springs,
+    dampers and friction are joint forces: they belong to T, not to the operators.
 
     Args:
         model: a tree; ``model.tree`` drops the constraints of one that has them.

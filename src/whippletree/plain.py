@@ -13,23 +13,27 @@ import numpy as np
 
 from whippletree import catalogue
 from whippletree.catalogue import Function
+from whippletree.constrained import failure
 from whippletree.derived import derived_function
 from whippletree.errors import ShapeError
+from whippletree.massless import with_massless
 from whippletree.messages import shape_message
 from whippletree.model import Array, Model
 from whippletree.parameters import find_parameter, with_parameters
-from whippletree.tree.mechanism import Mechanism, singular_motion
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton, skeleton
 
 
-def reference(model: Model, *, parameters: Sequence[str] = ()) -> Reference:
+def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "refuse") -> Reference:
     """The functions of a model in plain NumPy.
 
     Args:
-        model: any model without constraints.
+        model: any model.
         parameters: paths of numbers that become inputs of every function; see :mod:`whippletree.parameters`.
+        massless: what to do about massless motions that nothing stops: ``"refuse"`` or ``"hold"``; see
+            :mod:`whippletree.massless`.
     """
-    return Reference(model, parameters)
+    return Reference(with_massless(model, massless), parameters)
 
 
 class Reference:
@@ -46,18 +50,18 @@ class Reference:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        function = catalogue.find(name)
+        function = catalogue.find(name, self.model)
         if function.names:
             return lambda *names: ReferenceFunction(self, function, names)
         return ReferenceFunction(self, function)
 
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.derived`."""
-        return ReferenceFunction(self, derived_function("jvp", catalogue.find(name)), names)
+        return ReferenceFunction(self, derived_function("jvp", catalogue.find(name, self.model)), names)
 
     def vjp(self, name: str, *names: Any) -> ReferenceFunction:
         """The gradient of a seeded function; see :mod:`whippletree.derived`."""
-        return ReferenceFunction(self, derived_function("vjp", catalogue.find(name)), names)
+        return ReferenceFunction(self, derived_function("vjp", catalogue.find(name, self.model)), names)
 
 
 class ReferenceFunction:
@@ -95,12 +99,22 @@ class ReferenceFunction:
         values = {name: array.astype(object) if array.ndim else array[()] for name, array in state.items()}
         opened = {path: values.pop(path) for path in self.owner.parameters}
         tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
-        mechanism = Mechanism(tree)
-        result = self.function.implementation(mechanism, *self.names, *values.values())
-        for node, pivot in mechanism.doubts:
-            if not pivot > 0 and pivot == pivot:  # a NaN state is a NaN answer, not a singular system
-                raise singular_motion(tree, node)
+        result, failed = self._by_route(tree, values, None)
+        if failed is not None and self.owner.model.constraints and not self.function.derived:
+            # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
+            result, failed = self._by_route(tree, values, "nullspace")
+        if failed is not None:
+            raise failure(tree, failed, values)
         return result if isinstance(result, tuple) else (result,)
+
+    def _by_route(self, tree: Skeleton, values: Mapping[str, Any], route: str | None) -> tuple[Any, int | None]:
+        """The result, and the number of the first doubt that turned out to be justified."""
+        mechanism = Mechanism(tree, route=route)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
+            result = self.function.implementation(mechanism, *self.names, *values.values())
+        # a NaN state is a NaN answer, not a singular system
+        failed = (number for number, pivot in mechanism.doubts if not pivot > 0 and pivot == pivot)
+        return result, next(failed, None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
@@ -109,7 +123,9 @@ class ReferenceFunction:
             raise TypeError(f"{self.function.name} takes {len(names)} inputs ({', '.join(names)}), got {len(args)}")
         given = dict(zip(names, args, strict=False)) | dict(keywords)
         if set(given) != set(names) or len(args) + len(keywords) != len(names):
-            raise TypeError(f"{self.function.name} takes the inputs {', '.join(names)}; got {', '.join(given) or 'none'}")
+            raise TypeError(
+                f"{self.function.name} takes the inputs {', '.join(names)}; got {', '.join(given) or 'none'}"
+            )
         arrays = {name: np.asarray(given[name]) for name in names}
         for name, array in arrays.items():
             expected = self.shapes[name]

@@ -41,7 +41,7 @@ class Symbolic:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        function = catalogue.find(name)
+        function = catalogue.find(name, self.model)
         if function.names:
             return lambda *names: self._function(function, names)
         return self._function(function, ())

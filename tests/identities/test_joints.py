@@ -163,17 +163,19 @@ def test_small_turns_keep_all_their_digits(exponent, seed):
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_series_and_closed_forms_meet(side):
+    """At the switch the neglected terms are largest: 1e-41 of a pose, 1e-34 of the angle."""
     with mpmath.workdps(50):
-        joint, tiny = joints.Free(), mpmath.mpf(10) ** -20
-        size = joints.SMALL_ANGLE * (1 + side * tiny)
+        joint, neutral = joints.Free(), np.array(joints.Free.neutral, dtype=object)
+        size = joints.SMALL_ANGLE * (1 + side * mpmath.mpf(10) ** -20)
         d = np.array([size / 3, -2 * size / 3, 2 * size / 3, 1, 2, 3], dtype=object)
         assert (mpmath.sqrt(d[:3] @ d[:3]) < joints.SMALL_ANGLE) == (side < 0)
-        X = joint.pose(joint.integrate(np.array(joint.neutral, dtype=object), d))
-        Y = exponential(d)
-        assert small(X.R - Y.R, mpmath.mpf(10) ** -33)
-        assert small(X.p - Y.p, mpmath.mpf(10) ** -33)
-        q = joint.integrate(np.array(joint.neutral, dtype=object), d)
-        assert small(joint.difference(np.array(joint.neutral, dtype=object), q) - d, mpmath.mpf(10) ** -15 * size)
+        q = joint.integrate(neutral, d)
+        X, Y = joint.pose(q), exponential(d)
+        assert small(X.R - Y.R, mpmath.mpf(10) ** -41)
+        assert small(X.p - Y.p, mpmath.mpf(10) ** -41)
+        back = joint.difference(neutral, q)
+        assert small(back[:3] - d[:3], mpmath.mpf(10) ** -34 * size)
+        assert small(back[3:] - d[3:], mpmath.mpf(10) ** -34)
 
 
 def exponential(d):

@@ -71,9 +71,15 @@ def test_ldlt_counts_the_signs_of_an_indefinite_matrix(n, seed):
     assert [int(np.sign(float(d))) for d in pivots] == signs
 
 
-def test_a_zero_pivot_is_an_error_and_not_a_number():
+@pytest.mark.parametrize("number", [Fraction, float, mpmath.mpf])
+@pytest.mark.parametrize("factor", [linalg.ldlt, lambda A, **options: linalg.tree_ltdl(A, (-1, 0), **options)])
+def test_a_zero_pivot_is_an_error_unless_the_caller_looks(factor, number):
+    A = np.array([[number(1), number(1)], [number(1), number(1)]], dtype=object)
     with pytest.raises(ZeroDivisionError):
-        linalg.ldlt(np.array([[Fraction(1), Fraction(1)], [Fraction(1), Fraction(1)]]))
+        factor(A)
+    found = factor(A, lenient=True)
+    assert sorted(found.pivots) == [0, 1]
+    assert [bool(r != r) for r in found.reciprocals] == [bool(d == 0) for d in found.pivots]
 
 
 @given(st.integers(1, 6), seeds)

@@ -33,6 +33,7 @@ from whippletree.tree.mechanism import Mechanism
 EPS = np.finfo(float).eps
 
 systems = st.one_of(rigid_systems(), block_systems())
+small_systems = st.one_of(rigid_systems(max_size=3), block_systems())  # where dense matrices of all bodies are formed
 
 
 def operators(system):
@@ -109,7 +110,7 @@ def test_velocities_are_the_scatter_of_the_joints_motions(system):
 # --- exact: operators against dense algebra ---------------------------------------------------------------------------
 
 
-@given(systems)
+@given(small_systems)
 def test_the_equations_of_motion_in_dense_matrices(system):
     ops, qdd = operators(system), joined(system.qdd)
     E, H, M, J = (X.dense() for X in (ops.E_phi, ops.H, ops.M, ops.J))
@@ -132,7 +133,7 @@ def test_every_form_of_the_mass_matrix_is_the_same_matrix(system):
     equal(ops.mass_matrix_inverse, inverse)
 
 
-@given(systems)
+@given(small_systems)
 def test_composite_inertias_solve_the_lyapunov_equation(system):
     ops = operators(system)
     E, R = ops.E_phi.dense(), ops.R.dense()
@@ -142,7 +143,7 @@ def test_composite_inertias_solve_the_lyapunov_equation(system):
     equal(phi @ ops.M.dense() @ phi.T, R + tilde @ R + R @ tilde.T)
 
 
-@given(systems)
+@given(small_systems)
 def test_articulated_inertias_solve_the_riccati_equation(system):
     ops = operators(system)
     P, E_phi, E_psi, G, K, J = (X.dense() for X in (ops.P, ops.E_phi, ops.E_psi, ops.G, ops.K, ops.J))
@@ -155,7 +156,7 @@ def test_articulated_inertias_solve_the_riccati_equation(system):
     equal(K, E_phi @ G)
 
 
-@given(systems)
+@given(small_systems)
 def test_operator_identities(system):
     ops = operators(system)
     one = identity(ops.H.rows)
@@ -221,7 +222,7 @@ def test_models_with_rational_poses_are_exact(case):
     equal(ops.forward_dynamics(motion.tau), qdd)
 
 
-@given(models(number=Fraction, max_size=5), seeds)
+@given(models(number=digits, max_size=5), seeds)
 def test_models_of_all_joints_agree_to_forty_digits(model, seed):
     with mpmath.workdps(50):
         motion = make_motion(model, seed, number=digits)
@@ -282,7 +283,7 @@ def test_gravity_alone_is_what_holds_a_weight():
 
 def test_a_long_chain_needs_no_dense_resolvent():
     """Rods of 1 m in a plane, nearly straight: 𝓜 has no negative entry, so 𝓜 |θ̈| is the scale of the backward error."""
-    n = 3000
+    n = 2000
     builder = Builder("chain")
     for k in range(n):
         builder.body(f"rod{k}", 1.0, (0.5, 0, 0), (0, 1 / 12, 1 / 12))
@@ -295,7 +296,7 @@ def test_a_long_chain_needs_no_dense_resolvent():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert abs(T - tau).max() < EPS * (ops.mass_matrix @ abs(qdd)).max()
-    assert peak < 50e6  # bytes; a dense φ has (6 n)² · 8 = 2.6e9
+    assert peak < 40e6  # bytes; a dense φ has (6 n)² · 8 = 1.2e9
 
 
 def test_blocks_have_the_names_of_bodies_and_joints():

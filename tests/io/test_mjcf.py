@@ -66,36 +66,41 @@ BODY = "<geom type='box' size='.1 .2 .3' pos='.1 0 0' euler='10 20 30'/>"
 MODELS = {
     "defaults, degrees, euler angles, frames": f"""
         <compiler angle="degree" eulerseq="zyx"/><option gravity="1 2 -3"/>
-        <default><joint damping="3" armature=".2"/><default class="soft"><joint stiffness="4" type="slide"/></default></default>
+        <default><joint damping="3" armature=".2"/>
+          <default class="soft"><joint stiffness="4" type="slide"/></default></default>
         <worldbody><frame pos="1 0 0" euler="0 90 0"><body name="a" euler="30 0 0" pos="0 0 1">
           <joint name="h" axis="1 2 0" range="-30 40"/>{BODY}
           <frame pos="0 1 0"><body name="b" axisangle="0 1 0 45" childclass="soft">
-            <joint name="s" axis="0 1 1"/>{BODY}<site name="tip" pos="0 0 1" quat="1 1 0 0"/></body></frame></body></frame>
+            <joint name="s" axis="0 1 1"/>{BODY}<site name="tip" pos="0 0 1" quat="1 1 0 0"/></body></frame>
+          </body></frame>
         </worldbody>""",
     "three joints in one body, anchors and references": f"""
         <compiler angle="radian"/><worldbody><body name="a" pos="0 0 1" quat="1 .2 .3 .4">
           <joint name="x" type="slide" axis="1 0 0" ref=".3" pos="5 5 5"/><joint name="y" type="slide" axis="0 1 0"/>
-          <joint name="turn" axis="1 1 1" ref="-.4" pos=".1 .2 .3"/><joint name="again" axis="0 1 0" pos="-.1 0 .2"/>{BODY}
+          <joint name="turn" axis="1 1 1" ref="-.4" pos=".1 .2 .3"/>
+          <joint name="again" axis="0 1 0" pos="-.1 0 .2"/>{BODY}
           <body name="b" pos="1 0 0"><joint name="off" pos="0 .5 0" axis="0 0 1"/>{BODY}</body></body></worldbody>""",
     "free and ball joints": f"""
         <worldbody><body name="a" pos="1 2 3" quat="1 1 0 0"><freejoint name="f"/>{BODY}
           <body name="b" pos="0 0 1"><joint name="ball" type="ball" pos="0 0 .1" armature=".3"/>{BODY}
             <body name="c" pos="1 0 0">{BODY}</body></body></body></worldbody>""",
     "a hinge before a ball in one body": f"""
-        <worldbody><body name="a"><joint name="h" axis="0 1 0" pos=".2 0 0"/><joint name="ball" type="ball"/>{BODY}</body>
-        </worldbody>""",
+        <worldbody><body name="a">
+          <joint name="h" axis="0 1 0" pos=".2 0 0"/><joint name="ball" type="ball"/>{BODY}</body></worldbody>""",
     "full inertia": """<worldbody><body name="a"><joint name="j"/>
           <inertial pos=".1 .2 .3" mass="2" fullinertia="1 1.1 1.2 .1 -.05 .02"/></body></worldbody>""",
     "total mass, and groups without weight": """<compiler inertiagrouprange="0 1"/>
         <worldbody><body name="a"><joint name="j"/><geom size=".1"/><geom size=".5" group="2"/>
-          <body name="b" pos="1 0 0"><joint name="k" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 1 0 0" size=".05"/></body>
+          <body name="b" pos="1 0 0"><joint name="k" axis="0 1 0"/>
+            <geom type="capsule" fromto="0 0 0 1 0 0" size=".05"/></body>
         </body></worldbody>""",
     "inertia from geoms in spite of an inertial": """<compiler inertiafromgeom="true"/>
         <worldbody><body name="a"><joint name="j"/><inertial pos="0 0 0" mass="7" diaginertia="1 1 1"/>
           <geom type="ellipsoid" size=".1 .2 .3" pos="1 0 0"/></body></worldbody>""",
     "a mesh that is given as vertices": """
         <asset><mesh name="t" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>
-        <worldbody><body name="a"><joint name="j"/><geom type="mesh" mesh="t" pos="0 0 1" euler="0 0 90"/></body></worldbody>""",
+        <worldbody><body name="a"><joint name="j"/>
+          <geom type="mesh" mesh="t" pos="0 0 1" euler="0 0 90"/></body></worldbody>""",
 }
 
 
@@ -159,9 +164,10 @@ def test_the_total_mass_is_shared_by_real_masses(tmp_path: Path) -> None:
 
 # --- equalities ---
 
-PAIR = """<worldbody><body name="a" pos="0 0 1"><joint name="ja" ref=".1"/><geom size=".1"/><site name="s1" pos="0 1 0"/></body>
-  <body name="b" pos="1 0 0" euler="0 0 45"><joint name="jb" axis="0 1 0" ref=".2"/><geom size=".1"/><site name="s2"/></body>
-  </worldbody>"""
+PAIR = """<worldbody>
+  <body name="a" pos="0 0 1"><joint name="ja" ref=".1"/><geom size=".1"/><site name="s1" pos="0 1 0"/></body>
+  <body name="b" pos="1 0 0" euler="0 0 45"><joint name="jb" axis="0 1 0" ref=".2"/><geom size=".1"/>
+    <site name="s2"/></body></worldbody>"""
 
 
 def equality(folder: Path, inner: str) -> tuple[wt.Model, object]:
@@ -211,8 +217,8 @@ def test_joint_equalities_are_couplings(tmp_path: Path) -> None:
 
 
 def test_what_only_mujoco_knows_is_kept(tmp_path: Path) -> None:
-    tendon = "<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed></tendon><equality><tendon tendon1='t'/></equality>"
-    model = load_text(tmp_path, f"<mujoco>{PAIR}{tendon}</mujoco>")
+    tendon = "<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed></tendon>"
+    model = load_text(tmp_path, f"<mujoco>{PAIR}{tendon}<equality><tendon tendon1='t'/></equality></mujoco>")
     assert [(c.kind, c.on) for c in model.constraints] == [("mjcf_tendon", ("t",))]
 
 
@@ -230,7 +236,8 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
     model = load_text(
         tmp_path,
         f"""<mujoco>{PAIR}<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed></tendon>
-        <actuator><motor name='m' joint='ja'/><motor joint='jb'/></actuator><sensor><jointpos name='p' joint='ja'/></sensor>
+        <actuator><motor name='m' joint='ja'/><motor joint='jb'/></actuator>
+        <sensor><jointpos name='p' joint='ja'/></sensor>
         <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
     )
     assert model.source.splitlines() == [
@@ -243,8 +250,9 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
 def test_geometry(tmp_path: Path) -> None:
     model = load_text(
         tmp_path,
-        """<mujoco><asset><mesh name="hull" file="../none/hull.stl" scale="2 2 2"/><material name="red" rgba="1 0 0 1"/></asset>
-        <worldbody><geom name="ground" type="plane" size="1 1 1"/><body name="a"><joint/><geom name="ball" size=".1"/>
+        """<mujoco><asset><mesh name="hull" file="../none/hull.stl" scale="2 2 2"/>
+          <material name="red" rgba="1 0 0 1"/></asset><worldbody>
+        <geom name="ground" type="plane" size="1 1 1"/><body name="a"><joint/><geom name="ball" size=".1"/>
         <geom name="bar" type="capsule" fromto="0 0 0 0 0 2" size=".1" material="red" contype="0" conaffinity="0"/>
         <geom name="brick" type="box" size="1 2 3" group="3" friction=".5"/>
         <geom name="skin" type="mesh" mesh="hull" mass="0" pos="1 2 3"/></body></worldbody></mujoco>""",
@@ -266,7 +274,9 @@ def test_geometry(tmp_path: Path) -> None:
 def test_a_mesh_file_gives_inertia(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "meshes").mkdir()
-    (tmp_path / "meshes" / "t.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    (tmp_path / "meshes" / "t.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    )
     text = """<mujoco><compiler meshdir="../meshes"/><asset><mesh name="t" file="t.obj"/></asset>
       <worldbody><body name="a"><joint/><geom type="mesh" mesh="t" density="6"/></body></worldbody></mujoco>"""
     (body,) = load_text(tmp_path / "model", text).bodies
@@ -275,7 +285,9 @@ def test_a_mesh_file_gives_inertia(tmp_path: Path) -> None:
 
 
 def test_included_files(tmp_path: Path) -> None:
-    (tmp_path / "part.xml").write_text("<mujocoinclude><body name='b'><joint name='j'/><geom size='.1'/></body></mujocoinclude>")
+    (tmp_path / "part.xml").write_text(
+        "<mujocoinclude><body name='b'><joint name='j'/><geom size='.1'/></body></mujocoinclude>"
+    )
     model = load_text(tmp_path, "<mujoco><worldbody><include file='part.xml'/></worldbody></mujoco>")
     assert [body.name for body in model.bodies] == ["b"]
 
@@ -313,7 +325,12 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("inner", "found"),
     [
-        ("\n<worldbody><bdy/></worldbody>", ["line 2: MuJoCo says: XML Error: Schema violation: unrecognized element; Element 'bdy', line 2"]),
+        (
+            "\n<worldbody><bdy/></worldbody>",
+            [
+                "line 2: MuJoCo says: XML Error: Schema violation: unrecognized element; Element 'bdy', line 2",
+            ],
+        ),
         (
             "<worldbody>\n<body name='a' pos='nan 0 0'/>\n<body pos='inf 0 0'/></worldbody>",
             [
@@ -322,11 +339,24 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             ],
         ),
         (
-            "<worldbody>\n<body name='a'><joint/><inertial mass='-1' pos='0 0 0' diaginertia='1 1 1'/></body></worldbody>",
+            "<worldbody><body name='arm'>\n<geom type='mesh' mesh='m'/></body></worldbody>"
+            "<equality>\n<weld body1='amr'/>\n<joint joint1='j'/>\n<connect site1='s' site2='t'/></equality>",
+            [
+                "line 2: geom 'arm/geom': there is no 'm' among the meshes",
+                "line 3: equality 'equality_0': there is no 'amr' among the bodies. Did you mean 'arm'?",
+                "line 4: equality 'equality_1': there is no 'j' among the joints",
+                "line 5: equality 'equality_2': there is no 's' among the sites",
+                "line 5: equality 'equality_2': there is no 't' among the sites",
+            ],
+        ),
+        (
+            "<worldbody>\n<body name='a'><joint/><inertial mass='-1' pos='0 0 0' diaginertia='1 1 1'/></body>"
+            "</worldbody>",
             ["line 2: body 'a': mass -1 is negative"],
         ),
         (
-            "<worldbody>\n<body name='a'><joint/><inertial mass='1' pos='0 0 0' diaginertia='1 1 3'/></body></worldbody>",
+            "<worldbody>\n<body name='a'><joint/><inertial mass='1' pos='0 0 0' diaginertia='1 1 3'/></body>"
+            "</worldbody>",
             [
                 "line 2: MuJoCo says: Error: inertia must satisfy A + B >= C; use 'balanceinertia' to fix; "
                 "Element name 'a', id 1, line 2"
@@ -336,8 +366,8 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "<asset>\n<mesh name='m' file='../../far/away.stl'/></asset><worldbody>"
             "<body name='a'><joint/><geom type='mesh' mesh='m'/></body></worldbody>",
             [
-                "line 2: mesh 'm' gives a body its inertia, and its file '../../far/away.stl' is outside the model's folder: "
-                "it is not opened. Give the body an <inertial>"
+                "line 2: mesh 'm' gives a body its inertia, and its file '../../far/away.stl' is outside the model's "
+                "folder: it is not opened. Give the body an <inertial>"
             ],
         ),
         (
@@ -354,7 +384,7 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             ],
         ),
     ],
-)  # fmt: skip
+)
 def test_faults(tmp_path: Path, inner: str, found: list[str]) -> None:
     folder = tmp_path / "deep" / "model"
     folder.mkdir(parents=True)

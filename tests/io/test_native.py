@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import models
 
 import whippletree as wt
+from strategies import models
 from whippletree.builder import Builder
 from whippletree.io import files
 from whippletree.io.native_writer import to_json, to_toml
@@ -67,14 +67,20 @@ def everything() -> wt.Model:
         .joint("b", "universal", "exact", "six", axis=(1, 2, 2), second_axis=(0.1, 0.2, -0.3), lower=-0.1, upper=0.1)
         .joint("c", "free", "world", "massless", velocity_limit=7.0, stiffness=-0.0)
         .frame("tip", "six", position=(0.1, 0.2, 0.3), rotation=[[0, -1, 0], [1, 0, 0], [0, 0, 1]])
-        .constraint("k", "coupling", "a", "b", coefficients=(third, 1.5, 2), active=False, note="1/3", deep={"x": (1, (2.0,))})
+        .constraint(
+            "k", "coupling", "a", "b", coefficients=(third, 1.5, 2), active=False, note="1/3", deep={"x": (1, (2.0,))}
+        )
         .constraint("l", "point", "tip", "world")
         .geometry("g", "six", "mesh", file="../a b.stl", scale=(1.0, math.inf, -0.0), collides=False)
         .geometry("h", "world", "half_space", visible=False)
         .build()
     )
     q = np.linspace(-1, 1, model.nq) / 3
-    return replace(model, source="by hand\n- nothing", start=State(frozen_array(q, q.shape), frozen_array([0.1] * model.nv, (model.nv,))))
+    return replace(
+        model,
+        source="by hand\n- nothing",
+        start=State(frozen_array(q, q.shape), frozen_array([0.1] * model.nv, (model.nv,))),
+    )
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -180,7 +186,6 @@ name = "shoulder"
 kind = "revolut"
 parent = "world"
 child = "uper"
-damping = -1
 axis = [0, 0, "one"]
 
 [[joints]]
@@ -206,7 +211,19 @@ q = [1, 2]
 def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
     assert faults(tmp_path, WRONG) == [
         "line 3: the file: unknown key 'gravty'. Did you mean 'gravity'?",
-        "line 5: body 'upper' is carried by no joint",
+        "line 7: body 'upper': unknown key 'mas'. Did you mean 'mass'?",
+        "line 8: body 'upper': center: expected array of length >= 3",
+        "line 9: body 'upper': inertia: expected array, got str",
+        "line 11: bodies[1]: the key 'name' is missing",
+        "line 14: joint 'shoulder': unknown child 'uper'. Did you mean 'upper'?",
+        "line 14: joint 'shoulder': unknown kind 'revolut'; known: revolute, prismatic, helical, cylindrical, "
+        "universal, planar, spherical, free, weld. Did you mean 'revolute'?",
+        "line 19: joint 'shoulder': axis: 'one' is not a number (a text may be a fraction such as '1/3', or 'inf')",
+        "line 21: joint 'elbow': the key 'parent' is missing",
+        "line 21: joint 'elbow': the key 'child' is missing",
+        "line 28: constraint 'loop': on: expected array, got str",
+        "line 34: geometry 'ball': visible: expected bool, got str",
+        "line 36: start: the key 'v' is missing",
     ]
 
 
@@ -227,8 +244,8 @@ def test_an_unphysical_body_by_hand_is_refused(tmp_path: Path) -> None:
         (".toml", "whippletree = 2\nname = 'a'", "the file has format 2; this version reads format 1"),
         (".toml", HAND.replace("[0.5]", "[0.5, 1]"), "line 20: start: q has 2 numbers, expected 1"),
         (".toml", HAND.replace("[0.5]", '["nan"]'), "line 20: start: q holds a number that is not finite"),
-        (".toml", HAND.replace('"-981/100"', '"1/0"'), "line 3: the file: gravity: '1/0' is not a number (a text may be a "
-         "fraction such as '1/3', or 'inf')"),
+        (".toml", HAND.replace('"-981/100"', '"1/0"'), "line 3: the file: gravity: '1/0' is not a number "
+         "(a text may be a fraction such as '1/3', or 'inf')"),
     ],
 )  # fmt: skip
 def test_faults(tmp_path: Path, suffix: str, text: str, found: str) -> None:
@@ -257,7 +274,9 @@ def test_other_suffixes_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_file_cannot_keep_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.toml"
-    with pytest.raises(wt.UnsupportedError, match=r"save: body 'rod' holds mpf\('1.0'\) \(mpf\), which a file cannot keep"):
+    with pytest.raises(
+        wt.UnsupportedError, match=r"save: body 'rod' holds mpf\('1.0'\) \(mpf\), which a file cannot keep"
+    ):
         wt.save(wt.mechanisms.pendulum(mass=mpmath.mpf(1)), path)
     model = Builder("m").constraint("c", "custom", residual=len).build()
     with pytest.raises(wt.UnsupportedError, match="save: constraint 'c': residual holds <built-in function len>"):

@@ -169,7 +169,9 @@ def joint(name: str, parent: str, child: str, kind: str = "fixed", inner: str = 
 
 def test_a_quaternion_may_replace_the_angles(tmp_path: Path) -> None:
     origin = "<origin quat_xyzw='0 0 1 1'/>"
-    model = load_text(tmp_path, f"<robot><link name='a'/><link name='b'/>{joint('j', 'a', 'b', 'fixed', origin)}</robot>")
+    model = load_text(
+        tmp_path, f"<robot><link name='a'/><link name='b'/>{joint('j', 'a', 'b', 'fixed', origin)}</robot>"
+    )
     assert model.joints[1].pose[:3, :3].tolist() == [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
     assert model.name == "robot"
 
@@ -228,7 +230,14 @@ def test_a_mesh_is_found_only_inside_the_package(tmp_path: Path) -> None:
     (tmp_path / "out.stl").write_text("")
     (package / "meshes" / "link.stl").symlink_to(tmp_path / "out.stl")
     names = ["package://arm/meshes/in.stl", "../meshes/in.stl", "../../out.stl", "package://arm/../out.stl"]
-    names += ["../meshes/link.stl", f"file://{tmp_path}/out.stl", "/etc/passwd", "x" * 5000, "package://arm", "http://a/b.stl"]
+    names += [
+        "../meshes/link.stl",
+        f"file://{tmp_path}/out.stl",
+        "/etc/passwd",
+        "x" * 5000,
+        "package://arm",
+        "http://a/b.stl",
+    ]
     shapes = "".join(f"<visual><geometry><mesh filename='{name}'/></geometry></visual>" for name in names)
     model = load_text(package / "urdf", f"<robot name='r'><link name='a'>{shapes}</link></robot>")
     found = [geometry.parameters.get("path") for geometry in model.geometries]
@@ -251,7 +260,8 @@ BAD = """<robot name="bad">
   <link name="base"/>
   <link/>
   <link name="upper">
-    <inertial><origin xyz="0 0" rpy="0 0 abc"/><mass value="-2"/><inertia ixx="1" iyy="1" ixy="0" ixz="0" iyz="NaN"/></inertial>
+    <inertial><origin xyz="0 0" rpy="0 0 abc"/><mass value="-2"/><inertia ixx="1" iyy="1" ixy="0" ixz="0" iyz="NaN"/>
+    </inertial>
     <visual><geometry><box size="1 1 -1"/></geometry></visual>
     <visual><geometry><sphere/></geometry></visual>
   </link>
@@ -275,23 +285,23 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
         "line 6: link 'upper': <origin> rpy='0 0 abc' holds something that is not a finite number",
         "line 6: link 'upper': <inertia> has no izz",
         "line 6: link 'upper': <inertia> iyz='NaN' is not a finite number",
-        "line 7: link 'upper': <box> size='1 1 -1' is negative",
-        "line 8: link 'upper': <sphere> has no radius",
-        "line 10: link 'fore': <inertial> has no <mass>",
-        "line 10: link 'fore': <inertial> has no <inertia>",
-        "line 10: body 'fore' is carried by 2 joints ('elbow', 'wrist'): a tree has one joint per body; "
+        "line 8: link 'upper': <box> size='1 1 -1' is negative",
+        "line 9: link 'upper': <sphere> has no radius",
+        "line 11: link 'fore': <inertial> has no <mass>",
+        "line 11: link 'fore': <inertial> has no <inertia>",
+        "line 11: body 'fore' is carried by 2 joints ('elbow', 'wrist'): a tree has one joint per body; "
         "close the loop with a constraint instead",
-        "line 11: joint 'shoulder' has type 'revolut'; known: revolute, continuous, prismatic, fixed, floating, planar. "
-        "Did you mean 'revolute'?",
-        "line 11: joint 'shoulder': unknown child 'uper'. Did you mean 'upper'?",
-        "line 12: joint 'elbow': <axis> xyz='0 0 0' has no direction",
-        "line 12: joint 'elbow': limits [2.0, 1.0] are empty: lower must not exceed upper",
-        "line 13: joint 'elbow': <limit> effort='-1' is negative",
-        "line 13: joint 'elbow': <limit> velocity='fast' is not a number",
-        "line 15: joint 'tool': <parent> has no link",
-        "line 15: joint 'tool' has no <child>",
-        "line 16: a joint has no name",
-        "line 17: joint 'rotor': <mimic> names the joint itself",
+        "line 12: joint 'shoulder' has type 'revolut'; known: revolute, continuous, prismatic, fixed, floating, "
+        "planar. Did you mean 'revolute'?",
+        "line 12: joint 'shoulder': unknown child 'uper'. Did you mean 'upper'?",
+        "line 13: joint 'elbow': <axis> xyz='0 0 0' has no direction",
+        "line 13: joint 'elbow': limits [2.0, 1.0] are empty: lower must not exceed upper",
+        "line 14: joint 'elbow': <limit> effort='-1' is negative",
+        "line 14: joint 'elbow': <limit> velocity='fast' is not a number",
+        "line 16: joint 'tool': <parent> has no link",
+        "line 16: joint 'tool' has no <child>",
+        "line 17: a joint has no name",
+        "line 18: joint 'rotor': <mimic> names the joint itself",
     ]
 
 
@@ -318,7 +328,9 @@ def test_a_cycle_is_named(tmp_path: Path) -> None:
 
 
 def test_two_of_what_comes_once(tmp_path: Path) -> None:
-    text = "<robot name='r'><link name='a'/><link name='b'/>" + joint("j", "a", "b", "continuous", "<axis xyz='1 0 0'/>" * 2)
+    text = "<robot name='r'><link name='a'/><link name='b'/>" + joint(
+        "j", "a", "b", "continuous", "<axis xyz='1 0 0'/>" * 2
+    )
     assert faults(tmp_path, text + "</robot>") == ["line 1: joint 'j': <axis> comes 2 times, expected once"]
 
 

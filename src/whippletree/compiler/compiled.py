@@ -1,4 +1,4 @@
-"""``wt.compile(model)``: every function of the catalogue as machine code for this model and this CPU."""
+"""``wt.compile(model)``: every function of the catalogue as machine code for this model and this CPU or GPU."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import numpy as np
 
 from whippletree import catalogue
 from whippletree.catalogue import Function
+from whippletree.compiler import cuda
+from whippletree.compiler.cuda_function import compile_for_cuda
 from whippletree.compiler.fingerprint import fingerprint
-from whippletree.compiler.functions import CompiledFunction, Wording, compile_function
+from whippletree.compiler.functions import compile_function
 from whippletree.compiler.kernel import Recipe
 from whippletree.compiler.loops import loop_program
+from whippletree.compiler.named import NamedFunction, Wording
 from whippletree.compiler.program import Program
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
+from whippletree.constrained import failure
 from whippletree.derived import derived_function
-from whippletree.errors import UnsupportedError
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.massless import with_massless
 from whippletree.messages import shape_hints
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
-from whippletree.tree.mechanism import singular_motion
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 UNROLL_UP_TO = 64
@@ -33,31 +37,53 @@ UNROLL_MATRICES_UP_TO = 150
 
 
 def compile(  # the public name; Python's own compile is not used here
-    model: Model, *, dtype: Any = np.float64, threads: int | None = None, parameters: Sequence[str] = ()
+    model: Model,
+    *,
+    target: str = "cpu",
+    dtype: Any = np.float64,
+    threads: int | None = None,
+    parameters: Sequence[str] = (),
+    massless: str = "refuse",
 ) -> Compiled:
-    """The functions of a model, compiled for this CPU, each on its first use.
+    """The functions of a model, compiled for this machine, each on its first use.
 
     Args:
         model: what to compile for.
+        target: ``cpu``, or ``cuda`` for NVIDIA GPUs; see :mod:`whippletree.compiler.cuda_function`. The bits are the same.
         dtype: float64 or float32, of all inputs and outputs.
         threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
+        massless: what to do about massless motions that nothing stops: ``"refuse"`` or ``"hold"``; see
+            :mod:`whippletree.massless`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
+
+    Raises:
+        DeviceError: the target is ``cuda`` and there is no driver or no device.
     """
-    return Compiled(model, dtype, threads, parameters)
+    if target not in TARGETS:
+        raise NameLookupError("target", target, TARGETS)
+    return Compiled(with_massless(model, massless), dtype, threads, parameters, target)
+
+
+TARGETS = ("cpu", "cuda")
 
 
 class Compiled:
-    """Functions compiled for one model. ``dir()`` lists them; each is a thin callable over a NumPy gufunc."""
+    """Functions compiled for one model. ``dir()`` lists them; on a CPU each is a thin callable over a NumPy gufunc."""
 
-    def __init__(self, model: Model, dtype: Any, threads: int | None, parameters: Sequence[str]) -> None:
+    def __init__(
+        self, model: Model, dtype: Any, threads: int | None, parameters: Sequence[str], target: str = "cpu"
+    ) -> None:
         self.model = model
         self.parameters = tuple(find_parameter(model, path).path for path in parameters)
         self._dtype = np.dtype(dtype)
         self._threads = threads
-        self._made: dict[tuple[Any, ...], CompiledFunction] = {}
+        self._target = target
+        if target == "cuda":
+            cuda.driver()  # its absence is said here, not at the first call
+        self._made: dict[tuple[Any, ...], NamedFunction] = {}
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *catalogue.CATALOGUE]
@@ -65,24 +91,24 @@ class Compiled:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        function = catalogue.find(name)
+        function = catalogue.find(name, self.model)
         found: Any
         if function.names:
 
-            def found(*names: Any) -> CompiledFunction:
+            def found(*names: Any) -> NamedFunction:
                 return self._function(function, names)
         else:
             found = self._function(function, ())
         self.__dict__[name] = found  # the next look-up does not come here
         return found
 
-    def jvp(self, name: str, *names: Any) -> CompiledFunction:
+    def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("jvp", catalogue.find(name)), names)
+        return self._function(derived_function("jvp", catalogue.find(name, self.model)), names)
 
-    def vjp(self, name: str, *names: Any) -> CompiledFunction:
+    def vjp(self, name: str, *names: Any) -> NamedFunction:
         """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("vjp", catalogue.find(name)), names)
+        return self._function(derived_function("vjp", catalogue.find(name, self.model)), names)
 
     def rollout(self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, method: str = "semi_implicit_euler") -> Any:
         """Whole trajectories in one call.
@@ -106,7 +132,7 @@ class Compiled:
     def _tree(self) -> Skeleton:
         return skeleton(self.model)
 
-    def _function(self, function: Function, names: tuple[Any, ...]) -> CompiledFunction:
+    def _function(self, function: Function, names: tuple[Any, ...]) -> NamedFunction:
         key = (function.name, *names)
         if key not in self._made:
             self._made[key] = self._compiled(key, lambda: self._program(function, names))
@@ -126,14 +152,12 @@ class Compiled:
             f"open parameters (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
-    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> CompiledFunction:
-        identity = repr((key, self.parameters)).encode() + self._fingerprint
-        return compile_function(
-            Recipe(identity, build),
-            dtype=self._dtype,
-            threads=self._threads,
-            wording=Wording(shape_hints(self.model), self._explain),
-        )
+    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
+        recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
+        wording = Wording(shape_hints(self.model), self._explain)
+        if self._target == "cuda":
+            return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
+        return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording)
 
     @cached_property
     def _fingerprint(self) -> bytes:
@@ -141,4 +165,4 @@ class Compiled:
 
     def _explain(self, status: int, inputs: Mapping[str, Any]) -> str:
         """What a status that is not zero means: the joint that lacked inertia."""
-        return str(singular_motion(self._tree, status - 1))
+        return str(failure(self._tree, status - 1, inputs))

@@ -19,6 +19,7 @@ from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
+from whippletree.compiler.trigonometry import FAR_ARGUMENTS
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement
 from whippletree.expression import Straight
 
@@ -33,16 +34,19 @@ _ALIGNMENT = 64
 
 def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
     """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
-    heap = work_bytes(program, lanes) > STACK_LIMIT
-    functions = [_Loop(program, lanes, symbol).text()]
-    declarations = _declarations({lanes, Lanes(1, lanes.real), Lanes(1, "double")})
-    if heap:
-        functions.append(_Loop(_failure(program), Lanes(1, lanes.real), f"{symbol}_no_memory", internal=True).text())
-        declarations += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
-        if lanes.width > 1:
-            functions.append(_copies(Lanes(1, lanes.real)))
-    functions += [_copies(lanes), _LANE_OFFSETS.substitute(width=lanes.width), far_arguments_function(lanes)]
-    return "\n".join([declarations, *functions, _UNLIKELY])
+    one = Lanes(1, lanes.real)
+    text = _Loop(program, lanes, symbol).text()
+    if work_bytes(program, lanes) > STACK_LIMIT:
+        text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
+        text += _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True).text()
+    # only what is called costs time to compile
+    for kind in {lanes, one}:
+        text += "".join(copy for name, copy in _copies(kind).items() if f"@{name}(" in text)
+    if lanes.width > 1:
+        text += _LANE_OFFSETS.substitute(width=lanes.width)
+    if f"@{FAR_ARGUMENTS}(" in text:
+        text += far_arguments_function(lanes)
+    return _declarations({lanes, one, Lanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: Lanes) -> int:
@@ -93,14 +97,14 @@ class _Loop:
         names = list(dict.fromkeys(str(d) for b in buffers for d in b.shape))
         dimensions = {n: self.load("i64", "%dimensions", names.index(n) + 1) for n in names if not n.isdigit()}
         width = self.lanes.width
-        offsets = w.stack(f"[{max(1, len(buffers)) * width} x i64]", 8)
+        offsets = w.stack(f"[{len(buffers) * width} x i64]", 8) if width > 1 else "@no_offset"
         arrays, place = {}, len(buffers)
         for number, b in enumerate(buffers):
             self.bases[b.name] = self.load("ptr", "%args", number)
             self.steps[b.name] = self.load("i64", "%steps", number)
             strides = [self.load("i64", "%steps", place + i) for i in range(len(b.shape))]
             place += len(b.shape)
-            own = w.value(f"getelementptr i64, ptr {offsets}, i64 {number * width}")
+            own = w.value(f"getelementptr i64, ptr {offsets}, i64 {number * width}") if width > 1 else offsets
             arrays[b.name] = Array(b, "", strides, own)
         self.offsets = offsets
         return Frame(arrays, self.tables(), dimensions, self.plain(arrays))
@@ -180,8 +184,10 @@ class _Loop:
         w.start("finish")
 
     def set_offsets(self, valid: Operand) -> None:
-        count = len(self.bases)
-        self.writer.emit(f"call void @lane_offsets{self.lanes.width}(ptr {self.offsets}, ptr %steps, i64 {count}, i64 {valid})")
+        """From the first state of a group to the state of each lane, if so many states are left."""
+        count, width = len(self.bases), self.lanes.width
+        if width > 1:
+            self.writer.emit(f"call void @lane_offsets(ptr {self.offsets}, ptr %steps, i64 {count}, i64 {valid})")
 
 
 def _failure(program: Program) -> Program:
@@ -208,16 +214,17 @@ def _declarations(kinds: set[Lanes]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _copies(lanes: Lanes) -> str:
+def _copies(lanes: Lanes) -> dict[str, str]:
     """``gather`` and ``scatter``: a run of any stride to or from lane vectors, number by number."""
-    both = []
-    for name, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
-        both.append(_COPY.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width))
-    return "\n".join(both)
+    found = {}
+    for verb, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
+        name = f"{verb}{lanes.width}"
+        found[name] = _COPY.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width)
+    return found
 
 
 _COPY = Template("""
-define internal void @$name$width(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count) noinline nounwind {
+define internal void @$name(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count) noinline nounwind {
 entry:
   br label %column
 column:
@@ -248,7 +255,7 @@ done:
 """)
 
 _LANE_OFFSETS = Template("""
-define internal void @lane_offsets$width(ptr %offsets, ptr %steps, i64 %arrays, i64 %valid) noinline nounwind {
+define internal void @lane_offsets(ptr %offsets, ptr %steps, i64 %arrays, i64 %valid) noinline nounwind {
 entry:
   %last = sub i64 %valid, 1
   br label %array
@@ -277,5 +284,7 @@ done:
   ret void
 }
 """)
+
+_NO_OFFSET = "@no_offset = private constant i64 0\n"
 
 _UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'

@@ -266,13 +266,12 @@ class CpuMemory(Memory):
 
     def _write_strided(self, runs: list[Run], values: list[Operand], places: list[Operand]) -> None:
         w, lanes = self.writer, self.lanes
-        total = sum(len(run.members) for run in runs)
-        space = w.stack(f"[{total} x {lanes.number}]", self.alignment)
-        for run, place, first in zip(runs, places, _starts(runs), strict=True):
-            start = self._element(space, lanes.number, first)
+        longest = max(len(run.members) for run in runs)
+        space = w.stack(f"[{longest} x {lanes.number}]", self.alignment)
+        for run, place in zip(runs, places, strict=True):
             for number, member in enumerate(run.members):
-                w.emit(f"store {lanes.number} {values[member]}, ptr {self._element(start, lanes.number, number)}")
-            self._copy("scatter", run, place, start)
+                w.emit(f"store {lanes.number} {values[member]}, ptr {self._element(space, lanes.number, number)}")
+            self._copy("scatter", run, place, space)
 
     def _transpose_out(self, run: Run, values: list[Operand], place: Operand) -> None:
         w, lanes = self.writer, self.lanes

@@ -52,7 +52,6 @@ class Options:
     real: Real = "double"
     width: int | None = None  # lanes of the vector variant; None: what the CPU has
     level: int = 2  # effort of code generation, 0 to 3
-    passes: int = 0  # effort of LLVM's passes over the IR, 0 to 3
     machine: jit.Machine = field(default_factory=jit.host)
 
     @property
@@ -140,11 +139,11 @@ class Kernel:
 
     def _object_code(self, width: int) -> bytes:
         o = self.options
-        key = self._key(f"{width} {o.real} {o.level} {o.passes} {o.machine} {jit.llvm_version()}")
+        key = self._key(f"{width} {o.real} {o.level} {o.machine} {jit.llvm_version()}")
         code = self._cache.load(key)
         if code is None:
             text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
-            code = jit.object_code(text, o.machine, level=o.level, passes=o.passes)
+            code = jit.object_code(text, o.machine, level=o.level)
             self._cache.store(key, code)
         return code
 

@@ -10,7 +10,7 @@ import numpy as np
 from whippletree import catalogue
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_address
 from whippletree.compiler.tracing import traced_inputs, traced_tree
-from whippletree.errors import NameLookupError
+from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.expression import Trace, finish
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
@@ -30,6 +30,11 @@ def rollout_program(model: Model, method: str, parameters: Sequence[str] = ()) -
     """
     if method not in METHODS:
         raise NameLookupError("integrator", method, METHODS)
+    if model.constraints:
+        raise UnsupportedError(
+            f"rollout: model {model.name!r} has constraints, from which fixed steps drift away: use wt.simulate, or "
+            f"model.tree for the tree without them"
+        )
     return _Builder(model, parameters).program(method)
 
 

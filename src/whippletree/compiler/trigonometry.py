@@ -7,7 +7,7 @@ then sin r and cos r from two polynomials, exchanged and negated by the two low 
 
 *Near.* 1.5·2⁵² (doubles) is added to 2x/π by a fused multiply-add, which leaves k in the low bits of the sum. With
 P₁ = π/2 rounded, x − k P₁ is exact: it is a multiple of 2⁻⁵³ below 1. The other two parts bring the bits that cancel.
-All parts are cut off, not rounded, so that they are positive: then sin −0 = −0.
+All parts are cut off, not rounded, so that they are positive and a zero keeps its sign.
 All arguments that are known together share one test and one rarely taken branch (:func:`sines_and_cosines`).
 
 *Polynomials.* sin r = r + r z P(z) and cos r = 1 + z Q(z) with z = r², |r| ≤ π/4 and a little: minimax for the relative
@@ -129,7 +129,9 @@ def _replace_far(
     before, slow, join = w.block, w.label("far"), w.label("near")
     w.emit(f"br i1 {far}, label %{slow}, label %{join}, !prof !0")
     w.start(slow)
-    corrected = [_call_far(w, x, r, k) for x, (r, k) in zip(arguments, near, strict=True)]
+    kinds = (lanes.number, lanes.number, lanes.integer)
+    space = [w.stack(kind, lanes.bytes * lanes.width) for kind in kinds]
+    corrected = [_call_far(w, space, x, r, k) for x, (r, k) in zip(arguments, near, strict=True)]
     w.emit(f"br label %{join}")
     w.start(join)
     merged = []
@@ -140,27 +142,32 @@ def _replace_far(
     return merged
 
 
-def _call_far(w: Writer, x: Operand, r: Operand, k: Operand) -> tuple[Operand, Operand]:
+def _call_far(w: Writer, space: Sequence[Operand], x: Operand, r: Operand, k: Operand) -> tuple[Operand, Operand]:
     """Hand one lane vector to the function that works lane by lane through memory."""
-    lanes = w.lanes
-    space = [w.stack(kind, lanes.bytes * lanes.width) for kind in (lanes.number, lanes.number, lanes.integer)]
-    for kind, operand, place in zip((lanes.number, lanes.number, lanes.integer), (x, r, k), space, strict=True):
+    number, integer = w.lanes.number, w.lanes.integer
+    for kind, operand, place in zip((number, number, integer), (x, r, k), space, strict=True):
         w.emit(f"store {kind} {operand}, ptr {place}")
     w.emit(f"call void @{FAR_ARGUMENTS}(ptr {space[0]}, ptr {space[1]}, ptr {space[2]})")
-    return w.value(f"load {lanes.number}, ptr {space[1]}"), w.value(f"load {lanes.integer}, ptr {space[2]}")
+    return w.value(f"load {number}, ptr {space[1]}"), w.value(f"load {integer}, ptr {space[2]}")
 
 
 def _sine_and_cosine(w: Writer, r: Operand, k: Operand) -> tuple[Operand, Operand]:
     """The polynomials, exchanged and negated by the quadrant: its two bits are the low bits of k."""
     lanes, c = w.lanes, CONSTANTS[w.lanes.real]
     z = w.binary("fmul", r, r)
-    sine = w.fma(w.binary("fmul", r, z), w.polynomial(z, c.sine), r)
+    sine = _with_sign_of(w, w.fma(w.binary("fmul", r, z), w.polynomial(z, c.sine), r), r)
     cosine = w.fma(z, w.polynomial(z, c.cosine), w.constant(1.0))
     odd = w.value(f"icmp ne {lanes.integer} {w.integer('and', k, 1)}, {_zero(lanes)}")
     return (
         _flip_sign(w, w.select(odd, cosine, sine), k),
         _flip_sign(w, w.select(odd, sine, cosine), w.integer("add", k, 1)),
     )
+
+
+def _with_sign_of(w: Writer, sine: Operand, r: Operand) -> Operand:
+    """The sine has the sign of r already, unless both are zero: sin −0 = −0."""
+    sign = w.integer("and", w.to_bits(r), 1 << (8 * w.lanes.bytes - 1))
+    return w.from_bits(w.integer("or", w.to_bits(sine), sign))
 
 
 def _flip_sign(w: Writer, x: Operand, quadrant: Operand) -> Operand:

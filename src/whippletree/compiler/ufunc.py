@@ -22,6 +22,7 @@ import ctypes
 import math
 from collections.abc import Callable
 from functools import cache
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -170,8 +171,25 @@ def _from_function_and_signature() -> Any:
     return kind(table[31])
 
 
-_DISPATCHER = f"""
+# The flags that NumPy turns into warnings are left as they were found: a vector comparison with a NaN raises "invalid" where a
+# scalar one does not, and what other threads raise is never seen. NaN in the result, and the status, say what happened.
+_KEEP_FLAGS = {
+    "x86_64": (
+        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
+        "%flags = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %flags)",
+        "call void @llvm.x86.sse.ldmxcsr(ptr %flags)",
+    ),
+    "": (
+        "declare i32 @fegetenv(ptr)\ndeclare i32 @fesetenv(ptr)",
+        "%flags = alloca [16 x i64]\n  call i32 @fegetenv(ptr %flags)",
+        "call i32 @fesetenv(ptr %flags)",
+    ),
+}
+
+_DISPATCHER = Template(f"""
+$declare
 define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{
+  $save
   %states = load i64, ptr %dimensions
   %limit.p = getelementptr i64, ptr %data, i64 {_THRESHOLD}
   %limit = load i64, ptr %limit.p
@@ -182,15 +200,18 @@ define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwin
   %p0 = select i1 %large, ptr %shared.p, ptr %many.p
   %p = select i1 %one, ptr %data, ptr %p0
   %loop = load ptr, ptr %p
-  tail call void %loop(ptr %args, ptr %dimensions, ptr %steps, ptr %data)
+  call void %loop(ptr %args, ptr %dimensions, ptr %steps, ptr %data)
+  $restore
   ret void
 }}
-"""
+""")
 
 
 @cache
 def _dispatcher() -> int:
-    code = jit.object_code(_DISPATCHER, jit.host(), level=1)
-    loaded = jit.Loaded(code, ["dispatch"])
+    machine = jit.host()
+    declare, save, restore = _KEEP_FLAGS.get(machine.triple.partition("-")[0], _KEEP_FLAGS[""])
+    text = _DISPATCHER.substitute(declare=declare, save=save, restore=restore)
+    loaded = jit.Loaded(jit.object_code(text, machine, level=1), ["dispatch"])
     _immortal.append(loaded)
     return loaded["dispatch"]

@@ -27,7 +27,9 @@ class Closure:
 
     def __init__(self, mechanism: Mechanism, demands: Sequence[Prepared], t: float = 0.0) -> None:
         self.mechanism = mechanism
-        self.demands = [c for c in demands if c.demand.level == "position" and not c.constraint.parameters.get("compliance")]
+        self.demands = [
+            c for c in demands if c.demand.level == "position" and not c.constraint.parameters.get("compliance")
+        ]
         self.t = t
         self.names = [name for c in self.demands for name in c.row_names]
         self.units = [unit for c in self.demands for unit in c.demand.units]
@@ -105,7 +107,8 @@ def close_loops(
             best, g = found, after
     if not g.size or np.abs(g).max() <= tolerance:
         return best
-    raise AssemblyError(_open_loops(model, closure, g, hold, tolerance))
+    gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
+    raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
 
 
 def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -125,7 +128,8 @@ def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any
         start += len(part)
         if np.abs(part).max() > tolerance:
             rows = ", ".join(
-                f"{row} = {value:.6g} {unit}" for row, value, unit in zip(c.demand.rows, part, c.demand.units, strict=True)
+                f"{row} = {value:.6g} {unit}"
+                for row, value, unit in zip(c.demand.rows, part, c.demand.units, strict=True)
             )
             lines.append(f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}")
     kept = f" with {', '.join(f'{n} = {v}' for n, v in hold.items())} held" if hold else ""

@@ -13,6 +13,7 @@ sine would also vanish after half a turn) and is rational.
 
     kind                 rows  parameters                    the second frame, against the first
     point                3                                   its origin stays at the first origin
+    pin                  2     axis                          the same in a plane of the world: rows in world axes
     weld                 6                                   stays where the first frame is
     hinge                5     axis                          turns about the axis
     universal            4     axis, second_axis             turns about the axis, and about its own second axis
@@ -83,7 +84,7 @@ def relative(poses: Sequence[Pose]) -> Pose:
 def turn(R: Array) -> Array:
     """2 tan(θ/2) times the axis: zero for the identity only, slope one there."""
     scale = 2 / (1 + R[0, 0] + R[1, 1] + R[2, 2])
-    return scale * vector(R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])
+    return vector(*[scale * x for x in (R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])])
 
 
 def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
@@ -95,6 +96,17 @@ def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
 def point(c: Constraint) -> Demands:
     """The origins of two frames coincide: 3 rows."""
     return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p)
+
+
+def pin(c: Constraint) -> Demands:
+    """Two origins coincide in the plane normal to ``axis`` of the world, as in planar linkages: 2 rows, in world axes."""
+    _, (u, w) = _axis(c, "axis")
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        gap = poses[1].p - poses[0].p
+        return vector(u @ gap, w @ gap)
+
+    return _frames(("x", "y"), _METRE * 2, residual)
 
 
 def weld(c: Constraint) -> Demands:
@@ -194,7 +206,9 @@ def coupling(c: Constraint) -> Demands:
     """One joint coordinate is a polynomial of another: 1 row, y − Σ cₖ xᵏ for joints (y, x); y − c₀ for one joint."""
     coefficients = [*np.atleast_1d(np.asarray(c.parameters.get("coefficients", (0, 1)), dtype=object))]
     if len(c.on) not in (1, 2):
-        raise ModelError(f"constraint {c.name!r}", [f"a coupling ties one or two joints (y, x), got {len(c.on)}: {c.on}"])
+        raise ModelError(
+            f"constraint {c.name!r}", [f"a coupling ties one or two joints (y, x), got {len(c.on)}: {c.on}"]
+        )
 
     def residual(coordinates: Sequence[Any], t: Any) -> Array:
         value: Any = 0
@@ -251,10 +265,8 @@ def prescribed_frame(c: Constraint) -> Demands:
         wanted = Pose.from_matrix(goal.reshape(4, 4))
         return np.concatenate([turn(wanted.R.T @ rel.R), rel.p - wanted.p])
 
-    rows, units = (("x", "y", "z"), _METRE * 3)
-    if whole:
-        rows, units = (("rx", "ry", "rz", *rows), _RAD * 3 + units)
-    return _frames(rows, units, residual, timed=True)
+    turns = ("rx", "ry", "rz") if whole else ()
+    return _frames((*turns, "x", "y", "z"), _RAD * len(turns) + _METRE * 3, residual, timed=True)
 
 
 def custom(c: Constraint) -> Demands:
@@ -288,11 +300,11 @@ def rolling(c: Constraint) -> Demands:
     def arm(rel: Pose) -> Array:
         """From the second origin to the contact, in the first frame's axes."""
         if spin is None:
-            return -radius * normal
+            return np.asarray(-radius * normal)
         # the part of −n in the plane of the disc, at length radius
         along = rel.R @ spin
         flat = along * (along @ normal) - normal
-        return radius / scalars.sqrt(flat @ flat) * flat
+        return np.asarray(flat * (radius / scalars.sqrt(flat @ flat)))
 
     def slip(poses: Sequence[Pose], twists: Sequence[Array], t: Any) -> Array:
         w, v = _relative_twist(poses, twists)
@@ -323,7 +335,7 @@ def knife_edge(c: Constraint) -> Demands:
 KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
-        point, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve, distance,
+        point, pin, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve, distance,
         prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
     )
 }  # fmt: skip

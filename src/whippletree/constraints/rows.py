@@ -6,7 +6,8 @@
 
 The rows of A come from moving each frame along unit twists (dual numbers), composed with the frames' Jacobians; A v + gₜ
 from one dual number along the motion; γ from one second-order jet along the motion at a = 0. No Jacobian is written by
-hand, and nothing is computed that was not asked for.
+hand, and nothing is computed that was not asked for. What stands still is lifted to dual numbers of slope zero beside
+what moves: the scalars may be dual numbers themselves (derivatives of these rows), and two levels must not mix.
 """
 
 from __future__ import annotations
@@ -82,10 +83,12 @@ def _prepared(model: Model, c: Constraint) -> list[Prepared]:
 class Rows:
     """The rows of some demands at one state; each quantity is computed when it is asked for."""
 
-    def __init__(self, m: Mechanism, demands: Sequence[Prepared], links: Field, q: Array, v: Array | None, t: Any) -> None:
+    def __init__(
+        self, m: Mechanism, demands: Sequence[Prepared], links: Field, q: Array, v: Array | None, t: Any
+    ) -> None:
         """``links`` in motion, and v, are needed for velocity and bias only."""
         self.nv = m.tree.model.nv
-        kinds = {"frames": _FrameRows, "joints": _JointRows}
+        kinds: dict[str, Any] = {"frames": _FrameRows, "joints": _JointRows}
         self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
 
     def residual(self) -> Array:
@@ -148,8 +151,8 @@ class _FrameRows:
         """∂g/∂(twist of frame i), (rows, 6)."""
         columns = []
         for e in identity(6):
-            moved = [_moved(X, e) if k == i else X for k, X in enumerate(self.poses)]
-            columns.append(_slopes_of(self.demand.residual(moved, self.t)))
+            moved = [_moved(X, e) if k == i else _lifted(X) for k, X in enumerate(self.poses)]
+            columns.append(_slopes_of(self.demand.residual(moved, Dual(self.t, 0))))
         return np.stack(columns, axis=1)
 
     def _coefficients(self, i: int) -> Array:
@@ -182,8 +185,8 @@ class _JointRows:
         # a velocity row is linear in the rates, so any point will do for its slope
         at = self.x if self.demand.level == "position" else [0] * len(self.x)
         for number, column in enumerate(self.columns):
-            moved = [Dual(x, 1) if k == number else x for k, x in enumerate(at)]
-            A[:, column] = A[:, column] + _slopes_of(self.demand.residual(moved, self.t))
+            moved = [Dual(x, 1 if k == number else 0) for k, x in enumerate(at)]
+            A[:, column] = A[:, column] + _slopes_of(self.demand.residual(moved, Dual(self.t, 0)))
         return A
 
     def velocity(self) -> Array:
@@ -202,6 +205,11 @@ class _JointRows:
 def _moved(X: Pose, V: Array) -> Pose:
     """The pose as dual numbers, moving with the twist V (in its own axes)."""
     return Pose(_duals(X.R, X.R @ skew(V[:3])), _duals(X.p, X.R @ V[3:]))
+
+
+def _lifted(X: Pose) -> Pose:
+    """The pose as dual numbers, standing still."""
+    return Pose(_duals(X.R, zeros(3, 3)), _duals(X.p, zeros(3)))
 
 
 def _jet(X: Pose, V: Array, rate: Array) -> Pose:

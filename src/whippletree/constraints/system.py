@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -56,6 +55,8 @@ class Structure:
     """Degrees of freedom with every constraint on."""
     free: tuple[int, ...]
     """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
+    squares: tuple[float, ...]
+    """|Aᵢ|² of the independent rows at a generic configuration: their typical size."""
     light: bool
     """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
 
@@ -146,9 +147,6 @@ class ConstraintSet:
         return tuple(c for c in self.demands for _ in c.demand.rows)
 
 
-_SETS: WeakKeyDictionary[Model, ConstraintSet] = WeakKeyDictionary()
-
-
 def constraint_set(model: Model) -> ConstraintSet:
     """The constraints of a model; the same object for the same model.
 
@@ -156,12 +154,15 @@ def constraint_set(model: Model) -> ConstraintSet:
     """
     if model.origin is not None:
         model = model.origin
-    if model not in _SETS:
+    # kept beside the model's own cached properties: it lives as long as the model and no longer
+    found: ConstraintSet | None = model.__dict__.get("_constraint_set")
+    if found is None:
         demands = [c for c in prepare(model) if _is_on(c) or _is_switchable(c)]
         switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
         off = [c.name for c in model.constraints if c.name not in {d.constraint.name for d in demands}]
-        _SETS[model] = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
-    return _SETS[model]
+        found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
+        model.__dict__["_constraint_set"] = found
+    return found
 
 
 def _is_on(c: Prepared) -> bool:
@@ -198,8 +199,12 @@ def _structure(system: ConstraintSet) -> Structure:
         links = m.still(state)
         matrices.append(system.rows(m, links, state, None, 0).jacobian().astype(float))
         masses.append(inertia.mass_matrix(m.tree, m.sweep, links).astype(float))
-    always = [i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k < 0 and not c]
-    switched = [i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k >= 0 and not c]
+    always = [
+        i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k < 0 and not c
+    ]
+    switched = [
+        i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k >= 0 and not c
+    ]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
     best = max(matrices, key=lambda A: len(independent_rows(A, always + switched)))
     firm = independent_rows(best, always)
@@ -210,14 +215,15 @@ def _structure(system: ConstraintSet) -> Structure:
     conditional = [i for i in kept if i in switched and i not in together]
     light = any(_is_light(M, A[kept], m) for M, A in zip(masses, matrices, strict=True))
     free = _free_velocities(best[together], system.model.nv)
-    return Structure(tuple(kept), tuple(redundant), tuple(conditional), len(free), tuple(free), light)
+    squares = [float(best[i] @ best[i]) for i in kept]
+    return Structure(tuple(kept), tuple(redundant), tuple(conditional), len(free), tuple(free), tuple(squares), light)
 
 
 def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
     """The first rows, in this order, that no earlier ones explain; by orthogonalisation done twice."""
     largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
     basis = np.zeros((0, A.shape[1]))
-    kept = []
+    kept: list[int] = []
     for i in order:
         norm = np.linalg.norm(A[i])
         if norm <= tolerance * largest or len(kept) == A.shape[1]:

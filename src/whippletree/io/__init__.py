@@ -1,13 +1,13 @@
 """Files to models and back.
 
-:func:`load` reads URDF, MJCF and this library's own files; :func:`save` writes the latter. Each format is a reader of
-its own, imported when it is first needed, that produces a :class:`~whippletree.model.Model` and nothing else.
+:func:`load` reads URDF, SDF, MJCF and this library's own files; :func:`save` writes the latter. Each format is a reader
+of its own, imported when it is first needed, that produces a :class:`~whippletree.model.Model` and nothing else.
 
-Constraints that files bring are those of :mod:`whippletree.constraints`: a URDF mimic and an MJCF joint equality are a
-``coupling``, MJCF connect and weld a ``point`` and a ``weld`` between two frames. ``active`` is False where the file
-switches one off. A kind that no other layer knows (``unresolved_coupling``: a mimic whose leader the file lacks;
-``mjcf_…``: one that only MuJoCo has) is kept all the same, so that evaluating the model refuses it instead of ignoring
-it.
+Constraints that files bring are those of :mod:`whippletree.constraints`: a URDF mimic, an SDF gearbox and an MJCF joint
+equality are a ``coupling``; SDF joints that close a loop, MJCF connect and weld tie two frames. ``active`` is False
+where the file switches one off. A kind that no other layer knows (``unresolved_coupling``: a mimic whose leader the
+file lacks; ``mjcf_…`` and ``sdf_…``: one that only those have) is kept all the same, so that evaluating the model
+refuses it instead of ignoring it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ BASES = ("fixed", "free")
 
 
 def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
-    """A model from a file: URDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
+    """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
     XML is told apart by its root element, not by its suffix.
 
     Args:
         path: The file.
-        base: How the root of a URDF stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float. An MJCF file
-            says so itself; there ``"free"`` lets a welded root body float. A native file is complete and takes no base.
+        base: How the root of a URDF or SDF model stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float.
+            An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
+            takes no base.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -77,11 +78,11 @@ def _load_xml(path: Path, data: bytes, base: str) -> Model:
 
             return mjcf.read(path, data, root, base=base)
         case "sdf":
-            raise UnsupportedError(f"{path}: SDF files are not read yet; convert the model to URDF or MJCF")
+            from whippletree.io import sdf
+
+            return sdf.read(path, root, base=base)
         case _:
-            fault = (
-                f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot> (URDF) or <mujoco> (MJCF)"
-            )
+            fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot>, <sdf> or <mujoco>"
             raise FileError(str(path), [fault])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.errors import did_you_mean
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.files import LARGEST_FILE, inside
 
@@ -57,6 +58,7 @@ def prepare(draft: Draft, spec: Any) -> Parts:
             _name_all(group, f"{body.name}/{word}")
         if body.explicitinertial and body.mass < 0:
             draft.fault(f"body {body.name!r}: mass {body.mass:g} is negative", line_of(body))
+    _check_references(draft, spec)
     parts = Parts(spec, spec, spec)
     parts.keys = {key.name: list(key.qpos) for key in spec.keys}
     _report_unused(draft, spec)
@@ -80,6 +82,31 @@ def line_of(part: Any) -> int | None:
     """The line that MuJoCo remembers for a part; None for one that came from an included file."""
     match = re.search(r"line (\d+)", part.info or "")
     return int(match[1]) or None if match else None
+
+
+def _check_references(draft: Draft, spec: Any) -> None:
+    """Find names that lead nowhere: copying a spec drops the parts that hold them without a word."""
+    from mujoco import mjtEq, mjtObj
+
+    names = {
+        word: {part.name for part in getattr(spec, word)} for word in ("bodies", "sites", "joints", "meshes", "hfields")
+    }
+    for part in spec.equalities:
+        if part.type == mjtEq.mjEQ_JOINT:
+            word = "joints"
+        elif part.type in (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD):
+            word = "sites" if part.objtype == mjtObj.mjOBJ_SITE else "bodies"
+        else:
+            continue
+        for name in (part.name1, part.name2):
+            if name and name not in names[word]:
+                hint = did_you_mean(name, names[word])
+                draft.fault(f"equality {part.name!r}: there is no {name!r} among the {word}{hint}", line_of(part))
+    for geom in spec.geoms:
+        for name, word in ((geom.meshname, "meshes"), (geom.hfieldname, "hfields")):
+            if name and name not in names[word]:
+                hint = did_you_mean(name, names[word])
+                draft.fault(f"geom {geom.name!r}: there is no {name!r} among the {word}{hint}", line_of(geom))
 
 
 def _name_all(group: Iterable[Any], word: str) -> None:
@@ -122,9 +149,10 @@ def _shape(spec: Any, geom: Any) -> dict[str, Any]:
     if not geom.meshname:
         return {"kind": "signed_distance", "asset": geom.plugin.plugin_name}
     mesh = spec.mesh(geom.meshname)
-    shape = {"kind": "mesh", "asset": geom.meshname, "file": "", "scale": (1.0, 1.0, 1.0)}
-    if mesh is not None:
-        shape |= {"file": mesh.file, "scale": tuple(float(s) for s in mesh.scale)}
+    if mesh is None:
+        return {"kind": "mesh"}  # a fault already
+    scale = tuple(float(s) for s in mesh.scale)
+    shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale}
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
     return shape

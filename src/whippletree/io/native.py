@@ -25,6 +25,8 @@ _NUMBERS = {"gravity", "mass", "center", "inertia", "q", "v", *schema.fields(sch
     *("name", "kind", "parent", "child")
 }
 """Keys whose texts are numbers."""
+_LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
+"""Numbers that are always floats."""
 _UNIT_NOISE = 1e-15
 """An axis whose squared length is this close to 1 has unit length; its numbers are kept to the last bit."""
 
@@ -143,8 +145,11 @@ def _table(
         try:
             checked = msgspec.convert(value, known[key].type)
             values[key] = schema.exact(checked) if key in _NUMBERS else checked
+            if key == "parameters":
+                values[key] = {word: schema.free(entry) for word, entry in checked.items()}
         except (msgspec.ValidationError, ValueError) as error:
-            draft.fault(f"{where}: {key}: {str(error).replace('`', '').replace(' - at $', ' at ')}", line(key))
+            reason = str(error).replace("`", "").replace("Expected", "expected").replace(" - at $", " at ")
+            draft.fault(f"{where}: {key}: {reason}", line(key))
     for key, info in known.items():
         if key not in item and info.required:
             draft.fault(f"{where}: the key {key!r} is missing", line(""))
@@ -160,17 +165,17 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.builder.body(table["name"], *numbers)
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
-            draft.builder.joint(**_without_line(table))
+            limits = {key: float(table[key]) for key in _LIMITS if key in table}
+            draft.builder.joint(**_without_line(table | limits))
     for table in tables["frames"]:
         if "body" in table:
             draft.builder.frame(**_without_line(table))
     for table in tables["constraints"]:
         if {"kind", "on"} <= set(table):
-            parameters = {key: schema.free(value) for key, value in table.get("parameters", {}).items()}
-            draft.builder.constraint(table["name"], table["kind"], *table["on"], **parameters)
+            draft.builder.constraint(table["name"], table["kind"], *table["on"], **table.get("parameters", {}))
     for table in tables["geometries"]:
         if {"body", "kind"} <= set(table):
-            parameters = {key: schema.free(value) for key, value in table.pop("parameters", {}).items()}
+            parameters = table.pop("parameters", {})
             draft.builder.geometry(**_without_line(table), **parameters)
 
 

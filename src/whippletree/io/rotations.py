@@ -46,11 +46,16 @@ def about(axis: Sequence[float] | Array, angle: float) -> Array:
     return from_quaternion((math.cos(angle / 2), half * x, half * y, half * z))
 
 
+def snap(numbers: Array) -> Array:
+    """The numbers, those that are noise beside 0 or ±1 set to exactly that."""
+    nearest = np.round(numbers)
+    noisy = np.abs(numbers - nearest) <= NOISE
+    return np.asarray(np.where(noisy, nearest, numbers) + 0.0)  # + 0.0 turns −0.0 into 0.0
+
+
 def clean(rotation: Array) -> tuple[Array, bool]:
-    """The rotation with noise set to exactly 0 or ±1, and whether any entry moved."""
-    nearest = np.round(rotation)
-    noisy = np.abs(rotation - nearest) <= NOISE
-    cleaned = np.where(noisy, nearest, rotation) + 0.0  # + 0.0 turns −0.0 into 0.0
+    """The rotation without noise, and whether any entry moved."""
+    cleaned = snap(rotation)
     return cleaned, bool(np.any(cleaned != rotation))
 
 

@@ -116,7 +116,11 @@ def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
     """−M⁻¹ F for matrices F of joint forces, and M⁻¹ itself (one triangle computed) as the last."""
     n = len(factor.pivots)
     W = factor.forward(identity(n))
-    results = [W @ ((W.T @ F).T * -factor.reciprocals).T for F in forces]
+    below = identity(n) - W  # −L⁻¹ without its diagonal of ones: the sign of the result costs nothing
+    results = []
+    for F in forces:
+        Y = ((W.T @ F).T * factor.reciprocals).T
+        results.append(below @ Y - Y)
     scaled = (W * factor.reciprocals).T
     inverse = zeros(n, n)
     for i in range(n):

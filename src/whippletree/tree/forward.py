@@ -6,10 +6,10 @@ Three passes (the links of :mod:`whippletree.tree.links` are the first):
                z = b + Σ φ z⁺         ε = T − H z                              z⁺ = z + P⁺ a + K ε
     outwards   α⁺ = φ* α(parent) + a        θ̈ = D⁻¹ ε − Kᵀ α⁺                  α = α⁺ + H* θ̈
 
-P is the articulated inertia, the solution of the Riccati equation of document 002; K is what the document calls the
-shifted Kalman gain. The document adds a after the joint's own step; here it enters before (Featherstone 2008, §7.3),
-where P⁺ has more zeros. A joint whose acceleration is prescribed is not eliminated: P⁺ = P, and its force is read off
-afterwards (hybrid dynamics).
+P is the articulated inertia, the solution of the Riccati equation of document 002; K is the gain that Jain (2011) calls
+G (the K of 002 is E_φ G, the same gain shifted to the parent). The document adds a after the joint's own step; here it
+enters before (Featherstone 2008, §7.3), where P⁺ has more zeros. A joint whose acceleration is prescribed is not
+eliminated: P⁺ = P, and its force is read off afterwards (hybrid dynamics).
 """
 
 from __future__ import annotations

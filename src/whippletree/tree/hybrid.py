@@ -75,9 +75,9 @@ def forward_dynamics_squared(sweep: Sweeper, links: Field, tau: Field, base: Any
     parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
     def forces(qdd: Array) -> Array:
-        return np.concatenate(inverse_dynamics(sweep, links, [qdd[p] for p in parts], base))
+        return np.concatenate([zeros(0), *inverse_dynamics(sweep, links, [qdd[p] for p in parts], base)])
 
     bias = forces(zeros(ends[-1]))
     # symmetric, so its columns may be stacked as rows; reshaped because there may be none
     M = np.array([forces(e) - bias for e in identity(ends[-1])], dtype=object).reshape(ends[-1], ends[-1])
-    return linalg.ldlt(M).solve(np.concatenate(tau) - bias)
+    return linalg.ldlt(M).solve(np.concatenate([zeros(0), *tau]) - bias)

@@ -67,7 +67,7 @@ def mass_matrix_columns(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
 def solve(tree: Skeleton, sweep: Sweeper, links: Field, b: Array) -> Array:
     """M⁻¹ b (nv,) by the articulated recursion."""
     still = sweep.map(_at_rest, links)
-    return np.concatenate(forward_dynamics(sweep, still, [b[part] for part in tree.v_slices], zeros(6)))
+    return np.concatenate([zeros(0), *forward_dynamics(sweep, still, [b[part] for part in tree.v_slices], zeros(6))])
 
 
 def mass_matrix_inverse(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:

@@ -20,8 +20,10 @@ from whippletree.tree.steps import Manifold
 class Mechanism:
     """What the functions of the catalogue work on. One evaluation makes one mechanism; nothing in it can go stale."""
 
-    def __init__(self, tree: Skeleton, sweep: Sweeper | None = None) -> None:
+    def __init__(self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None) -> None:
+        """``route``: how the block matrix of constraints is solved; None for the one that the model calls for."""
         self.tree = tree
+        self.route = route
         self.sweep: Sweeper = sweep if sweep is not None else Unrolled(tree.parents)
         self.nodes: Field = tree.nodes
         self.joints: Field = tree.joints

@@ -50,5 +50,7 @@ def refined(pattern: Pattern, start: Sequence[Any], sent: Sequence[Sequence[Any]
 
 
 def _mark(x: Any) -> Any:
-    """Equal for equal scalars of one trace, different for a number and a node."""
-    return x.index if isinstance(x, Traced) else ("number", float(x))
+    """Equal for equal scalars of one trace, different for a number and a node; NaN are equal until more is known."""
+    if isinstance(x, Traced):
+        return x.index
+    return ("number", float(x) if x == x else None)

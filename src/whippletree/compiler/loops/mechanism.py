@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import scalars
-from whippletree.catalogue import Function, resolve, sizes
 from whippletree.compiler.loops.assembly import assemble
 from whippletree.compiler.loops.bodytypes import MOST_TYPES
 from whippletree.compiler.loops.recorder import Looped
@@ -17,6 +16,7 @@ from whippletree.compiler.loops.values import flatten
 from whippletree.compiler.program import Address, Buffer, Program, every_address
 from whippletree.compiler.tracing import STATUS
 from whippletree.errors import UnsupportedError
+from whippletree.registry import Function, resolve, sizes
 from whippletree.spatial import Array
 from whippletree.sweeps import Field
 from whippletree.tree.mechanism import Mechanism

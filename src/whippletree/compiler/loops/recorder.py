@@ -249,18 +249,20 @@ class Looped:
         """Trace a step for all types, assuming of what arrives only what turns out to hold for all that is sent."""
         number = len(self.sweeps)
         own = list(zip(*fields, strict=True))
-        shape, _ = step(first, *own[0])
-        structure = flatten(shape)[0]
-        start = conformed(first, shape)
-        pattern: Pattern = tuple(start)
-        while True:
-            arriving = [self._arriving(t, number, pattern, start, outwards) for t in range(len(own))]
-            outcomes = [step(rebuild(structure, a), *values) for a, values in zip(arriving, own, strict=True)]
-            _, sent = self._alike([value for value, _ in outcomes])
-            finer = refined(pattern, start, sent, summed=not outwards)
-            if finer == pattern:
-                break
-            pattern = finer
+        # the first rounds may divide by zeros that later rounds know to be none: a massless link without children
+        with np.errstate(all="ignore"):
+            shape, _ = step(first, *own[0])
+            structure = flatten(shape)[0]
+            start = conformed(first, shape)
+            pattern: Pattern = tuple(start)
+            while True:
+                arriving = [self._arriving(t, number, pattern, start, outwards) for t in range(len(own))]
+                outcomes = [step(rebuild(structure, a), *values) for a, values in zip(arriving, own, strict=True)]
+                _, sent = self._alike([value for value, _ in outcomes])
+                finer = refined(pattern, start, sent, summed=not outwards)
+                if finer == pattern:
+                    break
+                pattern = finer
         sweep = Sweep(outwards, pattern, start, sent)
         self.sweeps.append(sweep)
         self._place(number, sweep)

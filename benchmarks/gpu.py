@@ -1,0 +1,277 @@
+"""``make bench-gpu``: rates on one GPU, beside its two ceilings (measured copy bandwidth and arithmetic).
+
+    python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minute
+    python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
+    python -m benchmarks.gpu             the whole table
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whippletree as wt
+from benchmarks.robots import ROBOTS, Robot, model_of, states
+from whippletree.catalogue import find
+from whippletree.compiler import cuda
+from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.cuda_function import CudaFunction, compile_for_cuda
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.compiler.ptx import Form
+from whippletree.compiler.rollout import rollout_program
+from whippletree.compiler.tracing import unrolled_program
+from whippletree.expression import Trace, finish
+
+NAMES = ("UR5", "Panda", "G1", "Talos")
+FLOORS = {
+    ("forward_dynamics", "UR5"): 13.0, ("forward_dynamics", "Panda"): 8.0, ("forward_dynamics", "G1"): 1.5,
+    ("forward_dynamics", "Talos"): 1.0, ("inverse_dynamics", "Panda"): 12.0, ("inverse_dynamics", "G1"): 2.5,
+}  # fmt: skip
+"""Thousand million states per second in float32 on an H200 that issue 8 asks for."""
+
+GIGA = 1e9
+
+
+def robots() -> list[Robot]:
+    """The robots of the table."""
+    return [r for r in ROBOTS if r.name in NAMES]
+
+
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+def seconds(work: Callable[[], Any], repeats: int = 20) -> float:
+    """Median seconds of one call on the default stream, by the device's own clock."""
+    first, last = ctypes.c_void_p(), ctypes.c_void_p()
+    work()
+    times = []
+    with cuda.device(0).current():
+        for event in (first, last):
+            cuda.call("cuEventCreate", ctypes.byref(event), 0)
+        for _ in range(repeats):
+            cuda.call("cuEventRecord", first, ctypes.c_void_p(1))
+            work()
+            cuda.call("cuEventRecord", last, ctypes.c_void_p(1))
+            cuda.call("cuEventSynchronize", last)
+            elapsed = ctypes.c_float()
+            cuda.call("cuEventElapsedTime_v2" if _has("cuEventElapsedTime_v2") else "cuEventElapsedTime", ctypes.byref(elapsed), first, last)
+            times.append(elapsed.value * 1e-3)
+    return statistics.median(times)
+
+
+def _has(name: str) -> bool:
+    return hasattr(cuda.driver(), name)
+
+
+def device_array(values: np.ndarray, columns: bool) -> DeviceArray:
+    """Numbers (batch, n) on the device, by rows or by columns."""
+    strides = column_strides(values.shape, values.ndim - 1, values.itemsize) if columns else None
+    made = DeviceArray(0, values.shape, values.dtype, strides)
+    made.fill(values)
+    return made
+
+
+def arrays_of(program: Program, model: wt.Model, batch: int, dtype: str, columns: bool) -> list[DeviceArray]:
+    """Inputs for a function of q, v and one more vector: 2¹⁶ random states, repeated."""
+    few = min(batch, 1 << 16)
+    s = states(model, few)
+    found = [s.q, s.v, s.tau][: len(program.of_role("input"))]
+    return [device_array(np.tile(x.astype(dtype), (-(-batch // few), 1))[:batch], columns) for x in found]
+
+
+def rate(function: CudaFunction, inputs: list[DeviceArray], batch: int, repeats: int = 20) -> float:
+    """States per second."""
+    out = function(*inputs)
+    return batch / seconds(lambda: function(*inputs, out=out), repeats)
+
+
+def batch_for(model: wt.Model) -> int:
+    """So many that the arrays are several times the cache and a launch takes a millisecond."""
+    return 1 << (22 if model.nv < 12 else 20)
+
+
+# ---- ceilings --------------------------------------------------------------------------------------------------------
+
+
+def copy_bandwidth(size: int = 1 << 31) -> float:
+    """Bytes per second, read and written, of a copy on the device."""
+    a, b = (cuda.Memory(cuda.device(0), size, "a copy") for _ in range(2))
+
+    def work() -> None:
+        with cuda.device(0).current():
+            arguments = (ctypes.c_uint64(b.pointer), ctypes.c_uint64(a.pointer), ctypes.c_size_t(size), ctypes.c_void_p(1))
+            cuda.call("cuMemcpyDtoDAsync_v2", *arguments)
+
+    return 2 * size / seconds(work)
+
+
+def arithmetic(dtype: str, chains: int = 8, length: int = 256, batch: int = 1 << 20) -> float:
+    """Fused multiply-adds per second, all independent enough to be issued back to back."""
+    trace = Trace()
+    x = trace.inputs(chains)
+    values = list(x)
+    for _ in range(length):
+        values = [v * x[(i + 1) % chains] + x[i] for i, v in enumerate(values)]
+    code = finish(trace, values)
+    program = straight_program("peak", code, [Buffer("x", "input", (chains,))], [Buffer("y", "output", (chains,))])
+    data = device_array(np.random.default_rng(0).uniform(0.1, 0.2, (batch, chains)).astype(dtype), True)
+    return code.operations * rate(compile_for_cuda(program, dtype=dtype), [data], batch)
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+
+
+def smoke() -> Iterator[str]:
+    """Bits against the CPU on odd batches, then a rate in both layouts."""
+    for robot in robots():
+        model = model_of(robot)
+        for name in ("forward_dynamics", "inverse_dynamics"):
+            program = unrolled_program(model, find(name))
+            for dtype in ("float32", "float64"):
+                yield f"{robot.name} {name} {dtype}: {equality(program, model, dtype)}"
+        program = unrolled_program(model, find("forward_dynamics"))
+        function, batch = compile_for_cuda(program, dtype="float32"), batch_for(model)
+        for columns in (True, False):
+            found = rate(function, arrays_of(program, model, batch, "float32", columns), batch, 10) / GIGA
+            yield f"{robot.name} forward dynamics float32, {'columns' if columns else 'rows'}: {found:.2f} G/s"
+
+
+def equality(program: Program, model: wt.Model, dtype: str, batch: int = 4099) -> str:
+    """Compare every bit with the CPU's."""
+    ours = compile_for_cuda(program, dtype=dtype)
+    s = states(model, batch, seed=1)
+    inputs = [x.astype(dtype) for x in (s.q, s.v, s.tau)]
+    inputs[0][::97] *= 1e6  # far arguments of sine and cosine too
+    started = time.perf_counter()
+    found = ours(*inputs)
+    elapsed = time.perf_counter() - started
+    expected = compile_function(program, dtype=dtype, threads=1)(*inputs)
+    bits = np.dtype(f"u{expected.itemsize}")
+    wrong = int((found.view(bits) != expected.view(bits)).sum())
+    module = ours._kernel.loaded(cuda.device(0)).module
+    used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
+    return f"{'same bits' if not wrong else f'{wrong} of {found.size} numbers DIFFER'}; first call {elapsed:.2f} s, {used}"
+
+
+def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]:
+    """Rates of single evaluations."""
+    for robot in robots():
+        model = model_of(robot)
+        for name in ("forward_dynamics", "inverse_dynamics"):
+            program = unrolled_program(model, find(name))
+            operations = program.body[0].code.operations  # type: ignore[union-attr]
+            for dtype in ("float32", "float64"):
+                function, batch = compile_for_cuda(program, dtype=dtype), batch_for(model)
+                for columns in (True, False):
+                    inputs = arrays_of(program, model, batch, dtype, columns)
+                    found = rate(function, inputs, batch)
+                    moved = (3 * model.nv + model.nq) * np.dtype(dtype).itemsize
+                    yield {
+                        "robot": robot.name, "function": name, "dtype": dtype,
+                        "layout": "columns" if columns else "rows", "rate": found,
+                        "arithmetic": found * operations / peaks[dtype], "bandwidth": found * moved / bandwidth,
+                        "floor": FLOORS.get((name, robot.name)) if dtype == "float32" else None,
+                    }  # fmt: skip
+
+
+def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
+    """Whole trajectories of the Panda against the rate of single evaluations."""
+    model = model_of(next(r for r in ROBOTS if r.name == "Panda"))
+    program = rollout_program(model, "semi_implicit_euler")
+    single = unrolled_program(model, find("forward_dynamics"))
+    alone = rate(compile_for_cuda(single, dtype="float32"), arrays_of(single, model, batch, "float32", True), batch)
+    function = compile_for_cuda(program, dtype="float32")
+    while True:
+        try:
+            few = states(model, 1 << 16)
+            q, v = (device_array(np.tile(x.astype("f4"), (batch >> 16, 1)), True) for x in (few.q, few.v))
+            # the same forces for all states: an array with one state is broadcast
+            tau = device_array(np.zeros((1, steps, model.nv), "f4"), False)
+            dt = np.float32(1e-4)
+            out = function(q, v, tau, dt)
+            break
+        except wt.DeviceMemoryError as error:
+            yield f"rollout: {error}; half the batch"
+            batch //= 2
+    found = batch * steps / seconds(lambda: function(q, v, tau, dt, out=out), 3)
+    yield f"Panda rollout, {steps} steps of {batch}: {found / GIGA:.2f} G steps/s, {found / alone:.0%} of {alone / GIGA:.2f}"
+
+
+def variants(names: list[str]) -> Iterator[str]:
+    """Every form of the kernels, to choose from."""
+    for robot in robots():
+        if names and robot.name not in names:
+            continue
+        model = model_of(robot)
+        for name in ("forward_dynamics", "inverse_dynamics"):
+            program = unrolled_program(model, find(name))
+            for dtype in ("float32", "float64"):
+                batch = batch_for(model)
+                inputs = [arrays_of(program, model, batch, dtype, columns) for columns in (True, False)]
+                for form in forms(robot, dtype):
+                    yield variant(robot.name, name, program, dtype, form, inputs, batch)
+
+
+def forms(robot: Robot, dtype: str) -> list[Form]:
+    """Candidates: threads of a block and registers of a thread."""
+    limits = (0, 128, 168) if robot.kind == "humanoid" else (0, 64, 96)
+    return [Form(threads, registers) for threads in (64, 128, 256) for registers in limits]
+
+
+def variant(
+    robot: str, name: str, program: Program, dtype: str, form: Form, inputs: list[list[DeviceArray]], batch: int
+) -> str:
+    function = compile_for_cuda(program, dtype=dtype, form=form)
+    found = [rate(function, few, batch, 7) / GIGA for few in inputs]
+    module = function._kernel.loaded(cuda.device(0)).module
+    used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes"
+    return f"{robot:6}{name:18}{dtype:8} {form}: columns {found[0]:6.2f} rows {found[1]:6.2f} G/s, {used}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", default=["table"], help="smoke, variants [robot ...], rollout or table")
+    what, *names = parser.parse_args().what
+    try:
+        device = cuda.device(0)
+    except wt.DeviceError as error:
+        print(f"bench-gpu: nothing measured. {error}")
+        return 0
+    print(f"{device.name}, compute capability {device.capability}, {device.multiprocessors} multiprocessors")
+    if what in ("smoke", "variants", "rollout"):
+        lines = {"smoke": smoke, "rollout": rollout}.get(what, lambda: variants(names))()
+        for line in lines:
+            print(line, flush=True)
+        return 0
+    print("frax and MJX are measured beside us where they are installed: see benchmarks/gpu_peers.py" if _peers() else "peers: neither frax nor MJX is installed here")
+    bandwidth, peaks = copy_bandwidth(), {d: arithmetic(d) for d in ("float32", "float64")}
+    print(f"copy {bandwidth / 1e12:.2f} TB/s; fused multiply-adds {', '.join(f'{d} {p / 1e12:.1f} T/s' for d, p in peaks.items())}")
+    rows = []
+    for row in table(peaks, bandwidth):
+        rows.append(row)
+        floor = f" (asked: {row['floor']})" if row["floor"] else ""
+        print(
+            f"{row['robot']:6}{row['function']:18}{row['dtype']:9}{row['layout']:8}{row['rate'] / GIGA:7.2f} G/s, "
+            f"arithmetic {row['arithmetic']:4.0%}, bandwidth {row['bandwidth']:4.0%}{floor}",
+            flush=True,
+        )
+    for line in rollout():
+        print(line, flush=True)
+    if place := os.environ.get("OUT"):
+        Path(place, "gpu.json").write_text(json.dumps({"device": device.name, "bandwidth": bandwidth, "peaks": peaks, "rows": rows}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""A program on its way to a GPU: PTX from the cache or the emitter, one module per device, tables in its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whippletree.compiler import cuda, jit, ptx
+from whippletree.compiler.cache import Cache
+from whippletree.compiler.kernel import Kernel, Options, Recipe
+
+WORK_SHARE = 0.5
+"""Share of a device's free memory that the work space of one call may take."""
+
+
+class CudaKernel(Kernel):
+    """The kernel of one program on every device that it was called on."""
+
+    def __init__(self, recipe: Recipe, options: Options, cache: Cache, form: ptx.Form | None = None) -> None:
+        super().__init__(recipe, options, cache)
+        self.form = form or ptx.choose_form(self.interface.operations, options.real)
+        self._on: dict[int, _Loaded] = {}
+        self._lock = threading.Lock()
+        self._names = ptx.named_dimensions(self.interface.shell)
+        self._work = ptx.global_work(self.interface.shell, options.real)
+
+    def ptx(self, arch: str) -> str:
+        """The kernel's text for an architecture such as ``sm_90``."""
+        key = self._key(f"ptx {arch} {self.options.real} {self.form} {jit.llvm_version()}")
+        stored = self._cache.load(key)
+        if stored is not None:
+            return stored.decode()
+        text = ptx.ptx_text(ptx.kernel_ir(self._build(), self.options.real, self.form), arch)
+        self._cache.store(key, text.encode())
+        return text
+
+    def loaded(self, device: cuda.Device) -> _Loaded:
+        """The module on a device."""
+        with self._lock:
+            if device.number not in self._on:
+                self._on[device.number] = _Loaded(self, device)
+            return self._on[device.number]
+
+    def launch(
+        self, device: cuda.Device, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int
+    ) -> None:
+        """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
+        here = self.loaded(device)
+        parameters = [states, *[x for array in arrays for x in array], *[sizes[d] for d in self._names], *here.tables]
+        blocks = -(-states // self.form.threads)
+        if not self._work:
+            here.module.launch(blocks, self.form.threads, parameters, stream)
+            return
+        blocks = min(blocks, here.most_blocks(self._work))
+        slots = blocks * self.form.threads
+        with _work_space(device, slots * self._work, stream) as pointer:
+            here.module.launch(blocks, self.form.threads, [*parameters, pointer, slots], stream)
+
+
+class _Loaded:
+    """A kernel on one device."""
+
+    def __init__(self, kernel: CudaKernel, device: cuda.Device) -> None:
+        self.device = device
+        self.threads = kernel.form.threads
+        self.module = cuda.Module(device, kernel.ptx(ptx.architecture(device.capability)), ptx.SYMBOL)
+        self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
+        for memory, table in zip(self._memory, kernel.tables, strict=True):
+            cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
+        device.synchronize()
+        self.tables = [memory.pointer for memory in self._memory]
+
+    def most_blocks(self, work: int) -> int:
+        """Blocks that run at once, or fewer if their work space would not fit."""
+        resident = self.module.resident_blocks(self.threads) * self.device.multiprocessors
+        fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.threads)
+        return max(1, min(resident, fitting))
+
+
+class _work_space:
+    """Memory of a device for the time of one call, in the order of the stream: other streams have their own."""
+
+    def __init__(self, device: cuda.Device, size: int, stream: int) -> None:
+        self.device, self.size, self.stream = device, size, ctypes.c_void_p(stream)
+        self.pointer = ctypes.c_uint64()
+
+    def __enter__(self) -> int:
+        with self.device.current():
+            cuda.call(
+                "cuMemAllocAsync",
+                *(ctypes.byref(self.pointer), ctypes.c_size_t(self.size), self.stream),
+                doing=f"{self.size} bytes of work space on {self.device.name}",
+            )
+        return self.pointer.value
+
+    def __exit__(self, *_: Any) -> None:
+        with self.device.current():
+            cuda.call("cuMemFreeAsync", self.pointer, self.stream)

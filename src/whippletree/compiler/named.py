@@ -1,0 +1,116 @@
+"""What every compiled function shares, whatever it runs on: named inputs, named outputs, and a status per state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whippletree.compiler.kernel import Interface
+from whippletree.errors import SingularSystemError, did_you_mean
+
+NO_MEMORY = -1
+"""The status of a call that could not get its work space."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero."""
+
+    hints: Mapping[str, str] = field(default_factory=dict)
+    failure: Callable[[int, Mapping[str, Any]], str] | None = None
+
+
+class NamedFunction:
+    """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
+
+    __slots__ = ("_arity", "_inputs", "_outputs", "_status", "_warned", "_wording", "name", "status")
+
+    def __init__(self, interface: Interface, wording: Wording) -> None:
+        self.name = interface.name
+        self.status: Any = None
+        self._inputs = [b for b in interface.buffers if b.role == "input"]
+        self._outputs = [b for b in interface.buffers if b.role == "output"]
+        self._arity = len(self._inputs)
+        self._wording = wording
+        # an integer at the end is a status per state: it is not returned but acted upon
+        self._status = bool(self._outputs) and self._outputs[-1].integer
+        self._warned = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of a positional call."""
+        return tuple(b.name for b in self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the results, in order."""
+        return tuple(b.name for b in (self._outputs[:-1] if self._status else self._outputs))
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Evaluate; positional or named inputs of any batch shape."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<compiled function {self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"
+
+    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Positional and named inputs as one tuple."""
+        names = self.inputs
+        listed = f"its inputs are {', '.join(names)}"
+        if len(inputs) > self._arity:
+            count = f"{len(inputs)} inputs were given"
+            raise TypeError(f"{self.name}: {count}; {listed}. An output array is given by out=.")
+        found = dict(zip(names, inputs))
+        for name, value in named.items():
+            if name not in names:
+                raise TypeError(f"{self.name}: there is no input {name!r}; {listed}{did_you_mean(name, names)}")
+            if name in found:
+                raise TypeError(f"{self.name}: {name} was given twice, by position and by name")
+            found[name] = value
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise TypeError(f"{self.name}: {', '.join(missing)} not given; {listed}")
+        return tuple(found[name] for name in names)
+
+    # ---- status --------------------------------------------------------------------------------------------------
+
+    def _act_on_status(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """NumPy results without their status: a failed single state raises, failed states of a batch become NaN."""
+        status = self.status = results[-1]
+        if type(status) is np.int64:
+            if status:
+                raise SingularSystemError(self._explain_failure(int(status), inputs))
+        elif status.any():
+            self._mark_failures(results, inputs)
+        return results[0] if len(results) == 2 else results[:-1]
+
+    def _mark_failures(self, results: Sequence[Any], inputs: Sequence[Any]) -> None:
+        failed = results[-1] != 0
+        for result in results[:-1]:
+            result[failed] = np.nan
+        if not self._warned:
+            self._warned = True
+            first = np.argwhere(failed)[0]
+            place = tuple(int(i) for i in first)
+            reason = self._explain_failure(int(results[-1][place]), inputs)
+            warnings.warn(
+                f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
+                f"(status: {self.name}.status); the first is {place}: {reason}",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
+    def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
+        if code == NO_MEMORY:
+            return f"{self.name}: there is not enough memory for the work space of this call"
+        explain = self._wording.failure
+        return explain(code, dict(zip(self.inputs, inputs, strict=True))) if explain else f"{self.name}: status {code}"
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """One array or several, as a tuple."""
+    return value if isinstance(value, tuple) else (value,)

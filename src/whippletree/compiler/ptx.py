@@ -1,0 +1,311 @@
+"""The GPU target: a program as one kernel in PTX, one thread per state, through LLVM's NVPTX back end (no CUDA toolkit).
+
+The kernel's parameters, in order (:func:`parameters` lists them):
+
+    states                     how many states there are
+    for each input and output  its address, the bytes from state to state, the strides of its core dimensions in bytes
+    sizes                      of the named dimensions
+    tables                     addresses of the table and index buffers
+    work, slots                address of the work space and how many states it has room for, where it is in global memory
+
+Arrays of any strides are served. Work space that is small is local to a thread, where the hardware interleaves the threads;
+large work space lies in global memory, number after number, each for all threads: neighbours read neighbours.
+
+The arithmetic is that of the CPU, operation by operation: fused multiply-adds are explicit, division and square root are rounded
+correctly, subnormal numbers are kept, and no fast-math flag is written. So the bits are the CPU's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from whippletree.compiler import jit
+from whippletree.compiler.emit import Memory, Registers, emit_body
+from whippletree.compiler.far_arguments import far_arguments_function
+from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
+from whippletree.compiler.program import Address, Buffer, Program
+
+SYMBOL = "whippletree_kernel"
+TRIPLE = "nvptx64-nvidia-cuda"
+
+LOCAL_LIMIT = 8 * 1024
+"""Work space up to this many bytes is local to a thread; the driver reserves it for every thread that the card can hold."""
+
+ARCHITECTURES = (50, 60, 70, 75, 80, 86, 90, 100)
+"""Compute capabilities that code is written for; a newer card runs the code of the newest older one."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kernel is written. Nothing here changes a bit of any result."""
+
+    threads: int = 128  # of a block
+    registers: int = 0  # at most so many per thread; 0: as many as there are
+
+
+def choose_form(operations: int, real: Real) -> Form:
+    """The form for a program of that many operations."""
+    return Form()
+
+
+def architecture(capability: tuple[int, int]) -> str:
+    """The name of the architecture to compile for, for a card of that compute capability."""
+    number = 10 * capability[0] + capability[1]
+    return f"sm_{max((a for a in ARCHITECTURES if a <= number), default=ARCHITECTURES[0])}"
+
+
+def global_work(program: Program, real: Real) -> int:
+    """Bytes of global work space for each state, 0 if it is small enough to be local."""
+    size = sum(_size(b) for b in program.of_role("work")) * Lanes(1, real).bytes
+    return size if size > LOCAL_LIMIT else 0
+
+
+def _size(buffer: Buffer) -> int:
+    size = 1
+    for d in buffer.shape:
+        size *= int(d)
+    return size
+
+
+# ---- from a program to LLVM IR ---------------------------------------------------------------------------------------
+
+
+def kernel_ir(program: Program, real: Real, form: Form) -> str:
+    """The module of LLVM IR with the kernel of a program."""
+    lanes = Lanes(1, real)
+    declarations = _declarations({lanes, Lanes(1, "double")})
+    return "\n".join([declarations, _Kernel(program, lanes, form).text(), far_arguments_function(lanes), _UNLIKELY])
+
+
+class _Kernel:
+    """Writes the kernel: read the parameters, then one state after the other if there are more than threads."""
+
+    def __init__(self, program: Program, lanes: Lanes, form: Form) -> None:
+        self.program = program
+        self.lanes = lanes
+        self.form = form
+        self.writer = Writer(lanes)
+        self.shared_work = global_work(program, lanes.real) > 0
+
+    def text(self) -> str:
+        w = self.writer
+        thread = self.thread()
+        arguments = parameters(self.program, self.lanes.real)
+        arrays = {b.name: _Array(b) for b in self.program.of_role("input", "output")}
+        body = self.per_state(thread, arrays)
+        return "\n".join(
+            [
+                f"define ptx_kernel void @{SYMBOL}({', '.join(f'{a.kind} %{a.name}' for a in arguments)}) #0 {{",
+                "entry:",
+                *w.entry,
+                *body,
+                "}",
+                _attributes(self.form),
+            ]
+        )
+
+    def thread(self) -> Operand:
+        """The number of this thread among all."""
+        w = self.writer
+        read = [w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()") for name in ("ctaid.x", "ntid.x", "tid.x")]
+        block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
+        return w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
+
+    def per_state(self, thread: Operand, arrays: dict[str, _Array]) -> list[str]:
+        w = self.writer
+        before = w.block
+        w.emit("br label %next")
+        w.start("next")
+        state, following = w.fresh(), w.fresh()
+        if self.shared_work:
+            w.emit(f"{state} = phi i64 [ {thread}, %{before} ], [ {following}, %done ]")
+        else:
+            w.emit(f"{state} = add i64 {thread}, 0")
+        w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
+        w.start("inside")
+        for number, array in enumerate(arrays.values()):
+            moved = w.value(f"mul i64 {state}, %step{number}")
+            array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
+            array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
+        emit_body(self.program, w, _GpuMemory(self.program, w, arrays, thread, self.shared_work))
+        w.emit("br label %done")
+        w.start("done")
+        if self.shared_work:
+            w.emit(f"{following} = add i64 {state}, %slots")
+            w.emit("br label %next")
+        else:
+            w.emit("br label %finish")
+        w.start("finish")
+        w.emit("ret void")
+        return w.lines
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the kernel: its LLVM type and its name. Every one takes eight bytes."""
+
+    kind: str
+    name: str
+
+
+def parameters(program: Program, real: Real) -> list[Parameter]:
+    """The parameters of the kernel, in order."""
+    found = [Parameter("i64", "states")]
+    for number, b in enumerate(program.of_role("input", "output")):
+        found += [Parameter("ptr addrspace(1)", f"array{number}"), Parameter("i64", f"step{number}")]
+        found += [Parameter("i64", f"stride{number}.{i}") for i in range(len(b.shape))]
+    found += [Parameter("i64", f"size.{d}") for d in named_dimensions(program)]
+    found += [
+        Parameter("ptr addrspace(1)", f"table{number}") for number, _ in enumerate(program.of_role("table", "index"))
+    ]
+    if global_work(program, real):
+        found += [Parameter("ptr addrspace(1)", "work"), Parameter("i64", "slots")]
+    return found
+
+
+def named_dimensions(program: Program) -> list[str]:
+    """The dimensions that the arrays of a call decide, in order of appearance."""
+    buffers = program.of_role("input", "output")
+    return list(dict.fromkeys(d for b in buffers for d in b.shape if isinstance(d, str)))
+
+
+class _Array:
+    """An input or output, as operands of the emitted code."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.base: Operand = ""
+        self.strides: list[Operand] = []
+
+
+class _GpuMemory(Memory):
+    """Where the numbers of one thread live."""
+
+    def __init__(
+        self, program: Program, writer: Writer, arrays: dict[str, _Array], thread: Operand, shared_work: bool
+    ) -> None:
+        super().__init__(program, writer)
+        self.arrays = arrays
+        self.real = writer.lanes.real
+        self.thread = thread
+        self.shared_work = shared_work
+        self.pointers = {
+            b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))
+        }
+        self.first: dict[str, int] = {}
+        place = 0
+        for b in program.of_role("work"):
+            self.first[b.name] = place
+            place += _size(b)
+        self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not shared_work else ""
+
+    def count(self, dimension: str) -> Operand:
+        return f"%size.{dimension}"
+
+    def lookup(self, address: Address, registers: Registers) -> Operand:
+        (index,) = address.indices
+        place = self.index(index, registers)
+        pointer = self.writer.value(f"getelementptr i64, ptr addrspace(1) {self.pointers[address.buffer]}, i64 {place}")
+        return self.writer.value(f"load i64, ptr addrspace(1) {pointer}, !invariant.load !1")
+
+    def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
+        """Nothing is read before it is needed: what is not read yet takes no register."""
+
+        def read(number: int) -> Operand:
+            address = loads[number]
+            # inputs and tables do not change while the kernel runs; work space does
+            constant = "" if self.role[address.buffer] == "work" else ", !invariant.load !1"
+            return self.writer.value(f"load {self.real}, {self.place(address, registers)}{constant}")
+
+        return read
+
+    def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
+        w = self.writer
+        for address, value in stores:
+            if self.role[address.buffer] == "output" and self.arrays[address.buffer].buffer.integer:
+                w.emit(f"store i64 {w.to_integer(value)}, {self.place(address, registers)}")
+            else:
+                w.emit(f"store {self.real} {value}, {self.place(address, registers)}")
+
+    def place(self, address: Address, registers: Registers) -> str:
+        """A typed pointer to a number of this thread's state."""
+        role = self.role[address.buffer]
+        if role in ("input", "output"):
+            return f"ptr addrspace(1) {self.in_array(address, registers)}"
+        (index,) = address.indices
+        number = self.index(index, registers)
+        w = self.writer
+        if role == "work":
+            number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
+            if not self.shared_work:
+                return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
+            # all threads' values of one number lie side by side
+            number = w.value(f"add i64 {w.value(f'mul i64 {number}, %slots')}, {self.thread}")
+        base = "%work" if role == "work" else self.pointers[address.buffer]
+        return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
+
+    def in_array(self, address: Address, registers: Registers) -> Operand:
+        w, array = self.writer, self.arrays[address.buffer]
+        pointer = array.base
+        for index, stride in zip(address.indices, array.strides, strict=True):
+            if index.register is not None or index.offset:
+                moved = w.value(f"mul i64 {self.index(index, registers)}, {stride}")
+                pointer = w.value(f"getelementptr i8, ptr addrspace(1) {pointer}, i64 {moved}")
+        return pointer
+
+
+def _declarations(kinds: set[Lanes]) -> str:
+    lines = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
+    for lanes in sorted(kinds, key=lambda k: k.real):
+        suffix = Writer(lanes).suffix
+        for name, count in INTRINSICS.items():
+            lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({', '.join([lanes.number] * count)})")
+    return "\n".join(lines) + "\n"
+
+
+def _attributes(form: Form) -> str:
+    limits = [f'"nvvm.maxntid"="{form.threads}"']
+    if form.registers:
+        limits.append(f'"nvvm.maxnreg"="{form.registers}"')
+    return f"attributes #0 = {{ nounwind {' '.join(limits)} }}\n"
+
+
+_UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
+
+
+# ---- from LLVM IR to PTX ---------------------------------------------------------------------------------------------
+
+
+def ptx_text(ir: str, arch: str) -> str:
+    """PTX of a module of LLVM IR."""
+    with jit.compiling():
+        binding = _binding()
+        module = binding.parse_assembly(ir)
+        module.triple = TRIPLE
+        machine = binding.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, features="", opt=3)
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        return _plain(str(machine.emit_assembly(module)))
+
+
+@cache
+def _binding() -> Any:
+    import llvmlite.binding as binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
+_FORBIDDEN = re.compile(r"\.(approx|ftz|full)\b")
+
+
+def _plain(text: str) -> str:
+    """The text, after a look that nothing in it rounds in another way than the CPU does."""
+    if found := _FORBIDDEN.search(text):
+        raise AssertionError(f"the NVPTX back end wrote an instruction that is not exact: {found.group()}")
+    return text

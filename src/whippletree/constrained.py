@@ -1,0 +1,243 @@
+"""Dynamics under constraints at one state: the block matrix of a mechanism, factored by the route that suits it.
+
+    M a + c = τ + Aᵀ f          A a + γ = −C f
+
+The route needs no choosing. ``schur`` where every link has inertia of its own and no loop is nearly massless, else
+``augmented``, which is exact for massless links. Both are free of branches on values, so they compile; their margins go
+to ``mechanism.doubts``. Where a margin fails, the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals
+ranks: dependent rows share their force in the least-norm sense, and at a singular configuration the motion keeps to the
+branch that its velocity points along (:mod:`whippletree.constraints.branches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree import kkt, linalg
+from whippletree.constraints.branches import branch_rows
+from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.constraints.rows import Rows
+from whippletree.constraints.system import ConstraintSet, constraint_set
+from whippletree.errors import SingularSystemError
+from whippletree.spatial import Array, identity, zeros
+from whippletree.sweeps import Field
+from whippletree.tree import inertia, inverse
+from whippletree.tree.mechanism import Mechanism, singular_motion
+from whippletree.tree.skeleton import Skeleton
+
+PIVOT_TOLERANCE = 2.0**-33
+"""Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows are
+within 1e-5 rad of being dependent; accelerations are still right to about 1e-11, forces to about 1e-6."""
+
+RANK_TOLERANCE = 1e-6
+"""Relative size below which a pivot of the rank-revealing factor counts as zero."""
+
+MASSLESS_TOLERANCE = 1e-12
+"""Relative inertia below which a motion that every row allows counts as massless, in the rank-revealing route."""
+
+DEPENDENT, MASSLESS = 0, 1
+"""Numbers of the two ways to fail, after the nodes of the tree in ``mechanism.doubts``."""
+
+
+class Closed(NamedTuple):
+    """The block matrix of a mechanism at one state, factored."""
+
+    system: ConstraintSet
+    kept: list[int]
+    """Rows that were factored, among all rows."""
+    rows: Rows
+    A: Array
+    """Of the factored rows, zeros where switched off, (k, nv)."""
+    factor: kkt.Factored
+    mask: Array | None
+    """1 for factored rows that are on, 0 for those that are off, (k,); None if nothing can be switched."""
+
+    def right(self, values: Array) -> Array:
+        """A right-hand side of all rows, for the factored ones: zero where switched off."""
+        own = values[self.kept]
+        return own if self.mask is None else own * self.mask
+
+    def all_rows(self, f: Array) -> Array:
+        """Numbers of the factored rows among zeros for the others, (m, ...)."""
+        result = zeros(len(self.system.row_names), *f.shape[1:])
+        result[self.kept] = f
+        return result
+
+
+def closed(
+    m: Mechanism,
+    links: Field,
+    q: Array,
+    v: Array | None,
+    t: Any,
+    active: Array | None,
+    *,
+    rigid: bool = False,
+    accelerations: bool = False,
+) -> Closed:
+    """Factor the block matrix; with ``rigid`` that of the rigid rows alone.
+
+    ``accelerations``: the right-hand sides will be those of :func:`solve`, so that a singular configuration may be given
+    the rows that keep to a branch.
+    """
+    system = constraint_set(m.tree.model)
+    rows = system.rows(m, links, q, v, t)
+    kept = [i for i in system.structure.independent if not (rigid and system.compliance[i])]
+    A = rows.jacobian()[kept]
+    mask = system.mask(active)
+    mask = None if mask is None else mask[kept]
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    factor = _factored(m, system, kept, M, A, mask)
+    if accelerations and v is not None and isinstance(factor, kkt.Nullspace) and factor.rank < len(kept):
+        y = factor.idle_rows() if mask is None else (factor.idle_rows().T * mask).T
+        factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
+    _doubt(m, factor)
+    return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
+
+
+class _Branched(NamedTuple):
+    """A rank-revealing factor with rows that keep to a branch, whose bias is their own."""
+
+    factor: kkt.Nullspace
+    beta: Array
+
+    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
+        a, f = self.factor.solve(b, np.concatenate([gamma, self.beta]))
+        return kkt.Solution(a, f[: len(gamma)])
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return self.factor.margins(tolerance)
+
+
+def _branched(factor: kkt.Nullspace, B: Array, beta: Array) -> kkt.Factored:
+    if not len(B):
+        return factor
+    return _Branched(kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE), beta)
+
+
+def _factored(
+    m: Mechanism, system: ConstraintSet, kept: list[int], M: Array, A: Array, mask: Array | None
+) -> kkt.Factored:
+    """By the mechanism's route, or by the one that its masses call for."""
+    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
+    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
+    squares = np.array([typical[i] for i in kept], dtype=object)
+    on = A if mask is None else (A.T * mask).T
+    idle = None if mask is None else 1 - mask
+    route = m.route or ("augmented" if m.tree.doubtful or system.structure.light else "schur")
+    if route in ("schur", "block"):
+        corner = compliance if idle is None else compliance * mask + idle
+        if route == "block":
+            return kkt.block(M, on, corner)
+        return kkt.schur(M, on, m.tree.velocity_parents, corner if np.any(corner != 0) else None)
+    soft = [i for i, c in enumerate(compliance) if c != 0]
+    hard = [i for i, c in enumerate(compliance) if c == 0]
+    stiffness = np.array([1 / compliance[i] for i in soft], dtype=object)
+    heavy = kkt.stiffened(M, on[soft], stiffness) if soft else M
+    if route == "nullspace":
+        factor: kkt.Factored = kkt.nullspace(heavy, on[hard], RANK_TOLERANCE)
+    else:
+        # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
+        scales = kkt.row_scales(heavy, squares[hard])
+        factor = kkt.augmented(heavy, on[hard], scales, None if idle is None else idle[hard])
+    return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
+
+
+def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
+    tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
+    number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
+    m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
+
+
+def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
+    """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
+    links = m.moving(q, v)
+    at = closed(m, links, q, v, t, active, accelerations=True)
+    a, f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias()))
+    return a, at.all_rows(f)
+
+
+def bias_forces(m: Mechanism, links: Field) -> Array:
+    """c (nv,), of links in motion."""
+    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
+    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+
+
+def least_norm_forces(
+    m: Mechanism, q: Array, v: Array, tau: Array, weights: Array, t: Any, active: Array | None
+) -> Array:
+    """The forces of all rows, redundant ones too, with the same effect and the least Σ wᵢ fᵢ².
+
+    With A = K A₁ for the factored rows A₁, K = A A₁†ᵀ, and Kᵀ f = f₁ has the least-norm solution W⁻¹ K (Kᵀ W⁻¹ K)⁻¹ f₁.
+    """
+    links = m.moving(q, v)
+    at = closed(m, links, q, v, t, active)
+    f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias())).f
+    k = len(at.kept)
+    spread = at.factor.solve(zeros(m.tree.model.nv, k), -identity(k)).a
+    A = at.rows.jacobian()
+    mask = at.system.mask(active)
+    K = (A if mask is None else (A.T * mask).T) @ spread
+    scaled = (K.T / weights).T
+    gram = K.T @ scaled
+    if at.mask is not None:
+        gram = gram + np.diag(1 - at.mask)
+    return np.asarray(scaled @ linalg.ldlt(gram).solve(f))
+
+
+def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
+    """M†, A†, Λ† of the factored rows."""
+    at = closed(m, m.still(q), q, None, t, active)
+    return kkt.dagger(at.factor, m.tree.model.nv, len(at.kept))
+
+
+def velocity_correction(
+    m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """−factor · A†ᵀ (A v + gₜ) (nv,), and the impulses of all rows that cause it; rigid rows only."""
+    at = closed(m, m.moving(q, v), q, v, t, active, rigid=True)
+    change, impulses = at.factor.solve(zeros(m.tree.model.nv), factor * at.right(at.rows.velocity()))
+    return change, at.all_rows(impulses)
+
+
+def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSystemError:
+    """The error for a doubt that turned out to be justified: a joint without inertia, or the block matrix.
+
+    ``state`` holds the inputs of the function that failed; where q is among them, the motion is named.
+    """
+    if number < len(tree.nodes):
+        return singular_motion(tree, number)
+    model = tree.model
+    if number - len(tree.nodes) == DEPENDENT:
+        return SingularSystemError(
+            f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or constraints "
+            f"that are switched on together), so a factorisation without pivoting cannot continue. wt.reference follows "
+            f"the branch that the velocity points along; wt.diagnose(model, q) names the rows."
+        )
+    motions = massless_motions(tree, state) if "q" in state else []
+    named = "; ".join(motion.words(model) for motion in motions) or "some motion that the constraints allow"
+    return SingularSystemError(
+        f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of 000), so "
+        f"its acceleration is not determined. Give it mass, add the constraint that carries it, hold the joint "
+        f'(massless="hold"), or give it a damper or spring and its own first-order equation.'
+    )
+
+
+def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[Motion]:
+    """The motions that every active row allows and that have no inertia, at one state of plain numbers."""
+    m = Mechanism(tree)
+    q = np.asarray(state["q"]).astype(object)
+    links = m.still(q)
+    M = inertia.mass_matrix(tree, m.sweep, links).astype(float)
+    A = np.zeros((0, tree.model.nv))
+    if tree.model.constraints:
+        system = constraint_set(tree.model)
+        A = system.rows(m, links, q, None, state.get("t", 0)).jacobian().astype(float)
+        mask = system.mask(state.get("active"))
+        on = [i for i, c in enumerate(system.compliance) if not c and (mask is None or mask[i])]
+        A = A[on]
+    found = [motion for motion in lightest(M, A, RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
+    return sparsest(found, tree.model)

@@ -1,0 +1,169 @@
+"""The catalogue's functions about constraints: rows, the block matrix, its inverse blocks, projection and impact.
+
+Signs (docs/notation.md): M a + c = τ + Aᵀ f, and f is what the constraints apply to the system. Rows are in the order of
+the model's constraints; ``constraint_set(model).row_names`` names them. Rows that are redundant by structure are left out
+of every factorisation: they carry no force unless ``constraint_forces_least_norm`` is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree import constrained, linalg
+from whippletree.constraints.system import constraint_set
+from whippletree.errors import UnsupportedError
+from whippletree.registry import function
+from whippletree.spatial import Array, identity, zeros
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+
+
+@function(residual=("positions",), constraints="needs")
+def constraint_residual(m: Mechanism, q: Array, t: Any = 0) -> Array:
+    """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are included."""
+    return constraint_set(m.tree.model).rows(m, m.still(q), q, None, t).residual()
+
+
+@function(jacobian=("rows", "nv"), constraints="needs")
+def constraint_jacobian(m: Mechanism, q: Array, t: Any = 0) -> Array:
+    """A (rows, nv): of all rows, redundant and switched ones too."""
+    return constraint_set(m.tree.model).rows(m, m.still(q), q, None, t).jacobian()
+
+
+@function(velocity=("rows",), constraints="needs")
+def constraint_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
+    """A v + ∂g/∂t (rows,): zero for a velocity that the constraints allow."""
+    return constraint_set(m.tree.model).rows(m, m.moving(q, v), q, v, t).velocity()
+
+
+@function(bias=("rows",), constraints="needs")
+def constraint_bias(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
+    """γ = Ȧ v and time terms (rows,): what A a must balance."""
+    return constraint_set(m.tree.model).rows(m, m.moving(q, v), q, v, t).bias()
+
+
+@function(f=("rows",), constraints="needs", may_fail=True)
+def constraint_forces(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None) -> Array:
+    """f (rows,) with M a + c = tau + Aᵀ f; zero for redundant rows and for those that are switched off."""
+    return constrained.solve(m, q, v, tau, t, active)[1]
+
+
+@function(f=("rows",), constraints="needs", may_fail=True)
+def constraint_forces_least_norm(
+    m: Mechanism, q: Array, v: Array, tau: Array, weights: Array, t: Any = 0, active: Any = None
+) -> Array:
+    """f (rows,) over all rows, redundant ones too, with the same Aᵀ f and the least Σ wᵢ fᵢ².
+
+    The weights (rows,) are positive and settle how newtons and newton metres compare: a weight of 1/L² on rows in N m
+    makes a moment count as a force on an arm L.
+    """
+    return constrained.least_norm_forces(m, q, v, tau, weights, t, active)
+
+
+@function(
+    M_dagger=("nv", "nv"),
+    A_dagger=("independent", "nv"),
+    Lambda_dagger=("independent", "independent"),
+    constraints="needs",
+    may_fail=True,
+)
+def dagger(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> tuple[Array, Array, Array]:
+    """M† (nv, nv), A† (k, nv), Λ† (k, k): the blocks of [M Aᵀ; A −C]⁻¹ (000 eq. 5), for the k independent rows.
+
+    They exist for massless links too. The multiplier of the document is λ = −f.
+    """
+    blocks = constrained.dagger(m, q, t, active)
+    return blocks.M, blocks.A, blocks.Lambda
+
+
+@function(v=("nv",), constraints="needs", may_fail=True)
+def project_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0, active: Any = None) -> Array:
+    """v − A†ᵀ (A v + ∂g/∂t) (nv,): the velocity that the constraints allow at the least kinetic energy of the change."""
+    return np.asarray(v + constrained.velocity_correction(m, q, v, 1, t, active)[0])
+
+
+@function(d=("nv",), constraints="needs", may_fail=True)
+def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """−A†ᵀ g (nv,): the displacement of least kinetic energy that closes the position rows to first order.
+
+    q ⊕ d (``integrate``), repeated, brings a configuration back onto the constraints; rows at velocity level do not move.
+    """
+    at = constrained.closed(m, m.still(q), q, None, t, active, rigid=True)
+    residual = zeros(len(at.system.row_names))
+    residual[list(at.system.position_rows)] = at.rows.residual()
+    return at.factor.solve(zeros(m.tree.model.nv), at.right(residual)).a
+
+
+@function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)
+def impact(m: Mechanism, q: Array, v: Array, restitution: Any, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
+    """v⁺ = v − (1 + e) A†ᵀ A v (nv,) and the impulses p (rows,), M (v⁺ − v) = Aᵀ p, when constraints meet a velocity.
+
+    Newton's law at all active rows at once; e = 0 is plastic.
+    """
+    change, impulses = constrained.velocity_correction(m, q, v, 1 + restitution, t, active)
+    return v + change, impulses
+
+
+@function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)
+def velocity_step(
+    m: Mechanism, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, active: Any = None
+) -> tuple[Array, Array]:
+    """v⁺ (nv,) and impulses p (rows,) of one step at velocity level: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ = 0 (003).
+
+    Step 4 of document 003: A M⁻¹ Aᵀ p = −A M⁻¹ (M v + h (tau − c)), by solves; its step 5 has the wrong sign.
+    """
+    links = m.moving(q, v)
+    at = constrained.closed(m, links, q, v, t, active)
+    b = h * (tau - constrained.bias_forces(m, links))
+    change, impulses = at.factor.solve(b, at.right(at.rows.velocity()))
+    return v + change, at.all_rows(impulses)
+
+
+@function(delassus=("independent", "independent"), constraints="needs", may_fail=True)
+def delassus(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """A M⁻¹ Aᵀ (k, k) of the independent rows, without forming M⁻¹; needs every motion of the tree to have inertia."""
+    links = m.still(q)
+    m.require_invertible(links)
+    at = constrained.closed(m, links, q, None, t, active)
+    factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
+    return np.asarray(at.A @ factor.solve(at.A.T))
+
+
+@function(inertia=("independent", "independent"), constraints="needs", may_fail=True)
+def apparent_inertia(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """−Λ† (k, k): the inertia that the independent rows feel; (A M⁻¹ Aᵀ)⁻¹ where M⁻¹ exists."""
+    return np.asarray(-constrained.dagger(m, q, t, active).Lambda)
+
+
+@function(M=("freedoms", "freedoms"), constraints="needs", may_fail=True)
+def reduced_mass_matrix(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """Bᵀ M B (d, d) in minimal coordinates, v = B v[free]; ``constraint_set(model).structure.free`` are these velocities.
+
+    The block of M† that belongs to them is its inverse, also for massless links.
+    """
+    _refuse_switches(m, "reduced_mass_matrix")
+    free = list(constraint_set(m.tree.model).structure.free)
+    block = constrained.dagger(m, q, t, active).M[np.ix_(free, free)]
+    return linalg.ldlt(block, lenient=True).solve(identity(len(free)))
+
+
+@function(B=("nv", "freedoms"), constraints="needs", may_fail=True)
+def allowed_motions(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """B (nv, d) with A B = 0 and B = 1 at the minimal coordinates: all velocities that the constraints allow, v = B v[free]."""
+    _refuse_switches(m, "allowed_motions")
+    free = list(constraint_set(m.tree.model).structure.free)
+    M = constrained.dagger(m, q, t, active).M
+    if not free:
+        return zeros(m.tree.model.nv, 0)
+    return linalg.ldlt(M[np.ix_(free, free)], lenient=True).solve(M[free]).T
+
+
+def _refuse_switches(m: Mechanism, name: str) -> None:
+    switches = constraint_set(m.tree.model).switches
+    if switches:
+        raise UnsupportedError(
+            f"{name}: the number of minimal coordinates changes when {', '.join(map(repr, switches))} are switched: "
+            f"use dagger, whose M† has a fixed size"
+        )

@@ -1,0 +1,67 @@
+"""Singular configurations: which way the motion goes on where the rows do not say.
+
+At a dead point some combination y of rows has yᵀ A = 0, so its acceleration row is empty. But a motion that stays on the
+constraints also meets the *rate* of that row,
+
+    yᵀ d/dt (A a + γ) = yᵀ (Ȧ a + ∂γ/∂v a + ∂γ/∂q v) = 0        (the jerk drops out, since yᵀ A = 0)
+
+which is linear in a and takes the place of the empty row. So the branch that is followed is the one that the velocity
+points along; at rest, or where this row is empty as well, nothing but inertia decides. Numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.constraints.system import ConstraintSet
+from whippletree.scalars import Dual
+from whippletree.spatial import Array, identity
+from whippletree.tree.mechanism import Mechanism
+
+EMPTY = 1e-9
+"""Size of a branch row, relative to the speed, below which it says nothing."""
+
+
+def branch_rows(
+    m: Mechanism, system: ConstraintSet, kept: Sequence[int], y: Array, q: Array, v: Array, t: Any
+) -> tuple[Array, Array]:
+    """(B, β) with B a + β = 0 for the combinations y (k, r) of the kept rows that vanish; at unit length, empty ones gone."""
+    drift_A, drift = _along(m, system, q, m.manifold().rate(q, v), v, v * 0, t, 1)
+    columns = [_along(m, system, q, q * 0, v, e, t, 0)[1][kept] for e in identity(len(v))]
+    B = y.T @ (drift_A[kept] + np.stack(columns, axis=1))
+    beta = y.T @ drift[kept]
+    speed = float(sum(abs(x) for x in v))
+    rows, rest = [], []
+    for row, b in zip(B, beta, strict=True):
+        size = float(row @ row) ** 0.5
+        if size > EMPTY * speed:
+            rows.append(row / size)
+            rest.append(b / size)
+    return np.array(rows, dtype=object).reshape(len(rows), len(v)), np.array(rest, dtype=object)
+
+
+def _along(
+    m: Mechanism, system: ConstraintSet, q: Array, dq: Array, v: Array, dv: Array, t: Any, dt: Any
+) -> tuple[Array, Array]:
+    """The rates of A and γ while q, v and t change at these rates."""
+    state, rates = _duals(q, dq), _duals(v, dv)
+    rows = system.rows(m, m.moving(state, rates), state, rates, Dual(t, dt))
+    return _slopes(rows.jacobian()), _slopes(rows.bias())
+
+
+def _duals(value: Array, slope: Array) -> Array:
+    result = np.empty(value.shape, dtype=object)
+    for i in range(len(value)):
+        result[i] = Dual(value[i], slope[i])
+    return result
+
+
+def _slopes(array: Array) -> Array:
+    result = np.empty(array.shape, dtype=object)
+    for index in np.ndindex(*array.shape):
+        x: Any = array[index]
+        result[index] = x.slope if isinstance(x, Dual) else 0
+    return result

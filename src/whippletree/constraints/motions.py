@@ -1,0 +1,88 @@
+"""Motions in words: which bodies and joints take part, and in which direction. Numbers only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.model import Array, Model
+
+SHARE = 1e-6
+"""Part of the largest entry of a motion below which a joint is not mentioned."""
+
+MENTIONED = 4
+"""How many joints of a motion are named, largest part first."""
+
+
+class Motion(NamedTuple):
+    """A direction of the velocities of a tree, at unit length, and how much inertia resists it."""
+
+    direction: Array
+    """(nv,), of unit length, the largest entry positive."""
+    inertia: float
+    """directionᵀ M direction, relative to the largest such number among allowed motions (or to the trace of M)."""
+
+    def joints(self, model: Model) -> list[str]:
+        """The joints that take part, largest part first."""
+        size = {j.name: np.abs(self.direction[model.slice(j.name)]).max(initial=0) for j in model.joints}
+        largest = max(size.values(), default=0.0)
+        return sorted((n for n, s in size.items() if s > SHARE * largest), key=lambda n: -size[n])
+
+    def words(self, model: Model) -> str:
+        """For example: 'fore' about joint 'elbow' (direction elbow +1)."""
+        every = self.joints(model)
+        names = every[:MENTIONED]
+        more = f" and {len(every) - len(names)} joints more" if len(every) > len(names) else ""
+        bodies = [model.joints[model.joint_index(name)].child for name in names]
+        parts = []
+        for name in names:
+            own = self.direction[model.slice(name)]
+            parts.append(f"{name} {own[0]:+.3g}" if len(own) == 1 else f"{name} {np.array2string(own, precision=3)}")
+        carried = ", ".join(f"{body!r} about joint {name!r}" for body, name in zip(bodies, names, strict=True))
+        return f"{carried}{more} (direction {', '.join(parts)})"
+
+
+def allowed(A: Array, tolerance: float) -> Array:
+    """An orthonormal basis (nv, d) of the velocities with A v = 0; rows are compared at unit length."""
+    norms = np.linalg.norm(A, axis=1)
+    rows = A[norms > 0] / norms[norms > 0, None]
+    if not len(rows):
+        return np.eye(A.shape[1])
+    _, s, Vt = np.linalg.svd(rows, full_matrices=True)
+    return np.asarray(Vt[int(np.sum(s > tolerance * s[0])) :].T)
+
+
+def lightest(M: Array, A: Array, rank_tolerance: float) -> list[Motion]:
+    """The allowed motions by their inertia, lightest first."""
+    basis = allowed(A, rank_tolerance)
+    if not basis.shape[1]:
+        return []
+    values, vectors = np.linalg.eigh(basis.T @ M @ basis)
+    scale = max(float(values[-1]), float(np.trace(M)) / max(len(M), 1), np.finfo(float).tiny)
+    motions = []
+    for value, vector in zip(values, vectors.T, strict=True):
+        direction = basis @ vector
+        sign = 1.0 if direction[np.argmax(np.abs(direction))] >= 0 else -1.0
+        motions.append(Motion(sign * direction, max(float(value), 0.0) / scale))
+    return motions
+
+
+def sparsest(motions: list[Motion], model: Model) -> list[Motion]:
+    """The same span by directions that move as few joints as possible, so that each can be named by itself."""
+    if not motions:
+        return []
+    rows = np.array([m.direction for m in motions])
+    # reduced row echelon form with pivoting: every pivot column belongs to one direction
+    done = 0
+    for _ in range(len(rows)):
+        i, j = divmod(int(np.argmax(np.abs(rows[done:]))), rows.shape[1])
+        rows[[done, done + i]] = rows[[done + i, done]]
+        rows[done] /= rows[done, j]
+        for k in range(len(rows)):
+            if k != done:
+                rows[k] -= rows[k, j] * rows[done]
+        done += 1
+    rows[np.abs(rows) < SHARE] = 0.0
+    worst = max(m.inertia for m in motions)
+    return [Motion(row / np.linalg.norm(row), worst) for row in rows]

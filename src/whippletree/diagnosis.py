@@ -1,0 +1,223 @@
+"""``wt.diagnose``: what a model can and cannot do at a configuration, in names, numbers and cures. Numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.assembly import TOLERANCE, Closure
+from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
+from whippletree.constraints.system import ConstraintSet, constraint_set, generic_configurations, independent_rows
+from whippletree.errors import AssemblyError, ShapeError
+from whippletree.model import Array, Model
+from whippletree.spatial import zeros
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+NEAR = 1e-6
+"""Relative inertia of an allowed motion below which it is reported as nearly massless."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found; ``str()`` of it is the report."""
+
+    model: Model = field(repr=False)
+    q: Array
+    """Where: (nq,)."""
+    freedoms: int
+    """Degrees of freedom at almost every configuration."""
+    mobility: int
+    """Velocities that the rows leave free at this configuration: more than ``freedoms`` at a singular one."""
+    redundant: tuple[str, ...]
+    """Rows that depend on earlier ones everywhere; left out of every factorisation."""
+    dependent: tuple[str, ...]
+    """Rows that depend on earlier ones at this configuration only."""
+    conditional: tuple[str, ...]
+    """Rows that depend on others when certain switchable constraints are on together."""
+    open: dict[str, float]
+    """Position rows that this configuration does not meet, with their residual, m or rad."""
+    conflict: bool
+    """Whether no configuration nearby meets the open rows: the constraints contradict each other."""
+    massless: tuple[Motion, ...]
+    """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
+    margin: float
+    """Inertia of the lightest allowed motion relative to the heaviest: how close (32) is to failing."""
+    lightest: Motion | None
+    condition: float
+    """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
+    route: str
+    """How the block matrix is solved."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether accelerations are determined and every row is met."""
+        return not self.massless and not self.open and self.mobility == self.freedoms
+
+    def __str__(self) -> str:
+        return "\n".join([*self._counts(), *self._rows(), *self._inertia(), *self._cures()])
+
+    def _counts(self) -> list[str]:
+        model = self.model
+        system = constraint_set(model)
+        lines = [
+            f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, {len(system.row_names)} constraint "
+            f"rows ({len(system.velocity_rows)} at velocity level), route {self.route}",
+            f"  degrees of freedom: {self.freedoms}",
+        ]
+        if self.mobility != self.freedoms:
+            lines.append(
+                f"  mobility at this configuration: {self.mobility}. It is singular: the first-order constraints do not "
+                f"determine the acceleration; the branch that the velocity points along is followed"
+            )
+        if system.off:
+            lines.append(f"  switched off by the model: {_listed(system.off)}")
+        if system.switches:
+            lines.append(f"  switchable (input active): {_listed(system.switches)}")
+        return lines
+
+    def _rows(self) -> list[str]:
+        lines = []
+        if self.redundant:
+            lines.append(f"  redundant rows, left out everywhere: {_listed(self.redundant)}")
+        if self.dependent:
+            lines.append(f"  rows that depend on others here: {_listed(self.dependent)}")
+        if self.conditional:
+            lines.append(f"  rows that depend on others when all switches are on: {_listed(self.conditional)}")
+        if self.open:
+            why = "rows in conflict, which no configuration nearby meets" if self.conflict else "rows that are not met here"
+            lines.append(f"  {why}: " + ", ".join(f"{name} (residual {gap:.6g})" for name, gap in self.open.items()))
+        return lines
+
+    def _inertia(self) -> list[str]:
+        lines = [f"  massless motion that nothing stops: {motion.words(self.model)}" for motion in self.massless]
+        if self.massless:
+            return lines
+        if self.lightest is not None:
+            near = " (nearly massless)" if self.margin < NEAR else ""
+            lines.append(
+                f"  condition (32) holds; lightest allowed motion has {self.margin:.3g} of the heaviest's inertia{near}: "
+                f"{self.lightest.words(self.model)}"
+            )
+            digits = max(0.0, 15.95 - np.log10(self.condition)) if np.isfinite(self.condition) else 0.0
+            lines.append(f"  reduced mass matrix: condition number {self.condition:.3g}, about {digits:.0f} digits are kept")
+        return lines
+
+    def _cures(self) -> list[str]:
+        cures = []
+        if self.massless:
+            cures.append(
+                'give a body of each massless motion mass, add the constraint that carries it, hold its joint (massless="hold"), '
+                "or let a damper or spring decide its first-order equation"
+            )
+        if self.open:
+            cures.append(
+                "remove or correct one of the rows in conflict (lengths, positions)"
+                if self.conflict
+                else "close the loops with wt.assemble(model, q)"
+            )
+        if self.mobility != self.freedoms and not self.open:
+            cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
+        return [f"  cure: {cure}" for cure in cures]
+
+
+def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = TOLERANCE) -> Diagnosis:
+    """Explain a model at a configuration: freedoms, redundant and conflicting rows, massless motions, conditioning, cures.
+
+    Args:
+        model: with or without constraints; ``model.tree`` shows what the constraints do.
+        q: (nq,); default: the model's home, or the closest to it that was found if its loops cannot close.
+        t: time, for constraints that depend on it.
+        tolerance: residual up to which a row counts as met, m or rad.
+    """
+    conflict = False
+    gaps: dict[str, float] = {}
+    if q is None:
+        try:
+            q = model.home.q
+        except AssemblyError as error:
+            q, gaps, conflict = error.q, error.residuals, True
+    at = np.array(q, dtype=float)
+    if at.shape != (model.nq,):
+        raise ShapeError(f"diagnose: q has shape {at.shape}, expected ({model.nq},)")
+    system = constraint_set(model)
+    m = Mechanism(skeleton(model))
+    if not conflict:
+        closure = Closure(m, system.demands, t)
+        gaps = {n: float(g) for n, g in zip(closure.names, closure.residual(at), strict=True) if abs(g) > tolerance}
+    return _diagnosis(system, m, at, t, gaps, conflict)
+
+
+def _diagnosis(
+    system: ConstraintSet, m: Mechanism, q: Array, t: float, gaps: dict[str, float], conflict: bool
+) -> Diagnosis:
+    M, A = _matrices(system, m, q, t)
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    here = independent_rows(A, rigid, RANK_TOLERANCE)
+    if conflict:
+        # nothing assembled to learn the structure from: this configuration has to do
+        redundant, conditional, freedoms = [i for i in rigid if i not in here], [], system.model.nv - len(here)
+        light = bool(m.tree.doubtful)
+    else:
+        found = system.structure
+        redundant, conditional, freedoms, light = list(found.redundant), list(found.conditional), found.mobility, found.light
+    dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
+    motions = lightest(M, A[rigid], RANK_TOLERANCE)
+    massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
+    return Diagnosis(
+        model=system.model,
+        q=q,
+        freedoms=freedoms,
+        mobility=system.model.nv - len(here),
+        redundant=system.named(redundant),
+        dependent=system.named(dependent),
+        conditional=system.named(conditional),
+        open=gaps,
+        conflict=conflict,
+        massless=tuple(sparsest(massless, system.model)),
+        margin=motions[0].inertia if motions else 1.0,
+        lightest=motions[0] if motions else None,
+        condition=_condition(M, A[rigid]),
+        route="augmented" if m.tree.doubtful or light else "schur",
+    )
+
+
+def _matrices(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> tuple[Array, Array]:
+    state = q.astype(object)
+    links = m.still(state)
+    A = system.rows(m, links, state, None, t).jacobian() if system.demands else zeros(0, system.model.nv)
+    return inertia.mass_matrix(m.tree, m.sweep, links).astype(float), A.astype(float)
+
+
+def _condition(M: Array, A: Array) -> float:
+    """κ of the reduced mass matrix at unit diagonal."""
+    basis = allowed(A, RANK_TOLERANCE)
+    if not basis.shape[1]:
+        return 1.0
+    reduced = basis.T @ M @ basis
+    scale = np.sqrt(np.maximum(np.diag(reduced), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(reduced / np.outer(scale, scale))
+    return float(values[-1] / values[0]) if values[0] > 0 else np.inf
+
+
+def massless_everywhere(model: Model) -> list[Motion]:
+    """Motions without inertia that nothing stops at generic configurations, each moving as few joints as possible."""
+    system = constraint_set(model)
+    m = Mechanism(skeleton(model))
+    rigid = [i for i, c in enumerate(system.compliance) if not c and system.switch_of_row[i] < 0]
+    smallest: list[Motion] | None = None
+    for q in generic_configurations(system):
+        M, A = _matrices(system, m, q, 0.0)
+        found = [motion for motion in lightest(M, A[rigid], RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
+        if smallest is None or len(found) < len(smallest):
+            smallest = found
+    return sparsest(smallest or [], model)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,0 +1,239 @@
+"""SDF: Gazebo's models, in which a link may be held by several joints. Versions 1.4 to 1.11, one model per file.
+
+Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
+becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child. A
+gearbox becomes a coupling of the two joints that it gears. Links that no joint carries hang from the world by a weld,
+or float with ``base="free"``. At q = 0 every link is where the file puts it.
+
+SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.errors import did_you_mean
+from whippletree.io import rotations
+from whippletree.io.draft import Draft, fresh
+from whippletree.io.markup import line_of, tag_of
+from whippletree.io.sdf_values import KEPT, Values, read_inertia, read_shapes
+from whippletree.model import EARTH_GRAVITY, WORLD, Array, Model
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+CARRIED = {
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+    "screw": "helical",
+    "universal": "universal",
+    "ball": "spherical",
+    "fixed": "weld",
+}
+"""SDF's joint types, and this library's joints."""
+
+CLOSING = {
+    "revolute": "hinge",
+    "continuous": "hinge",
+    "prismatic": "slider",
+    "universal": "universal",
+    "ball": "point",
+    "fixed": "weld",
+}
+"""SDF's joint types, and the constraints that close a loop."""
+
+
+@dataclass(eq=False)
+class _Joint:
+    """A joint as the file gives it; its axes are in the frame of the child link."""
+
+    name: str
+    line: int | None
+    type: str
+    parent: str
+    child: str
+    pose: Array
+    """Pose of the joint in the child link, (4, 4)."""
+    axis: Array
+    second_axis: Array
+    data: dict[str, Any]
+    ratio: float
+    reference: str
+
+    @property
+    def anchor(self) -> Array:
+        """The point of the child link that the joint acts at; a slide has none."""
+        return np.zeros(3) if CARRIED.get(self.type) in ("prismatic", "weld") else self.pose[:3, 3]
+
+
+def read(path: Path, root: Element, *, base: str) -> Model:
+    """A model from the ``<sdf>`` element of a file.
+
+    Raises:
+        FileError: listing every fault with its line.
+    """
+    models = [*root.findall("model"), *root.findall("world/model")]
+    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem)
+    if len(models) != 1 or root.find(".//include") is not None or (models and models[0].find("model") is not None):
+        draft.fault(
+            f"the file holds {len(models)} models, or models inside models; exactly one can be read", line_of(root)
+        )
+        draft.stop_if_faulty()
+    values = Values(draft, root.get("version", "1.6"))
+    model = models[0]
+    draft.builder.gravity = values.numbers_in(root, "world/gravity", EARTH_GRAVITY)
+    _count_unused(draft, model)
+    places = {str(link.get("name")): values.pose(link) for link in model.findall("link") if values.text(link, "name")}
+    for link in model.findall("link"):
+        if link.get("name"):
+            draft.body(str(link.get("name")), *read_inertia(values, link), line_of(link))
+            read_shapes(values, link)
+    joints = [_joint(values, element, places) for element in model.findall("joint")]
+    joints = [joint for joint in joints if _is_known(draft, joint, places)]
+    # places are in the model's frame, which has a pose in the world itself
+    _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base)
+    return draft.finish("SDF")
+
+
+def _count_unused(draft: Draft, model: Element) -> None:
+    for child in model:
+        if child.tag not in ("link", "joint", "pose"):
+            draft.unused[f"<model/{tag_of(child)}>"] += 1
+        for part in child:
+            if child.tag in ("link", "joint") and part.tag not in KEPT[str(child.tag)]:
+                draft.unused[f"<{child.tag!s}/{tag_of(part)}>"] += 1
+
+
+def _joint(values: Values, element: Element, places: dict[str, Array]) -> _Joint:
+    child = values.child_text(element, "child")
+    place = places.get(child, np.eye(4))
+    pose = values.pose(element)
+    return _Joint(
+        name=values.text(element, "name"),
+        line=line_of(element),
+        type=values.text(element, "type"),
+        parent=values.child_text(element, "parent"),
+        child=child,
+        pose=pose,
+        axis=values.axis(element, "axis", pose, place),
+        second_axis=values.axis(element, "axis2", pose, place),
+        data=values.joint_data(element),
+        ratio=values.number_in(element, "gearbox_ratio", 1.0),
+        reference=(element.findtext("gearbox_reference_body") or "").strip(),
+    )
+
+
+def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
+    """Whether a joint can be used; what is wrong with it becomes faults."""
+    faults = []
+    if joint.type not in (*CARRIED, "gearbox"):
+        known = [*CARRIED, "gearbox"]
+        faults.append(f"has type {joint.type!r}; known: {', '.join(known)}{did_you_mean(joint.type, known)}")
+    for role, name in (("parent", joint.parent), ("child", joint.child)):
+        if name not in places and not (role == "parent" and name == WORLD):
+            faults.append(f"names the unknown {role} {name!r}{did_you_mean(name, places)}")
+    for fault in faults:
+        draft.fault(f"joint {joint.name!r} {fault}", joint.line)
+    return not faults
+
+
+# --- the tree and what closes it ---
+
+
+def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base: str) -> None:
+    carriers: dict[str, _Joint] = {}
+    for joint in joints:
+        if joint.type != "gearbox":
+            carriers.setdefault(joint.child, joint)
+    root_joint = fresh("root_joint", [joint.name for joint in joints])
+    roots = [name for name in places if name != WORLD and name not in carriers]
+    for name in roots:
+        place = _relative(places[WORLD], places[name])
+        pose = {"position": place[:3, 3], "rotation": draft.rotation(place[:3, :3])}
+        own_name = root_joint if len(roots) == 1 else f"{root_joint} of {name}"
+        draft.builder.joint(own_name, "free" if base == "free" else "weld", WORLD, name, **pose)
+    for joint in joints:
+        draft.declare("joint", joint.name, joint.line)
+        if joint.type == "gearbox":
+            _gear(draft, joint, carriers, places)
+        elif carriers[joint.child] is joint:
+            _carry(draft, joint, places)
+        else:
+            _close(draft, joint, places)
+
+
+def _relative(first: Array, second: Array) -> Array:
+    """The pose of the second frame in the first, (4, 4)."""
+    pose = np.eye(4)
+    pose[:3, :3] = first[:3, :3].T @ second[:3, :3]
+    pose[:3, 3] = first[:3, :3].T @ (second[:3, 3] - first[:3, 3])
+    return pose
+
+
+def _carry(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+    """A joint of the tree; where it acts beside the link's origin, a massless body and a weld lead back to that."""
+    relative = _relative(places[joint.parent], places[joint.child])
+    rotation = draft.rotation(relative[:3, :3])
+    position = relative[:3, 3] + rotation @ joint.anchor
+    child = joint.child
+    if np.any(joint.anchor):
+        child = f"{joint.child}/{joint.name}"
+        draft.body(child, 0.0, (0, 0, 0), (0, 0, 0))
+        draft.builder.joint(f"{joint.child}/weld", "weld", child, joint.child, position=-joint.anchor)
+    kind = CARRIED[joint.type]
+    axes: dict[str, Any] = {"axis": joint.axis}
+    if kind == "universal":
+        axes["second_axis"] = joint.second_axis
+    draft.builder.joint(
+        joint.name, kind, joint.parent, child, position=position, rotation=rotation, **axes, **joint.data
+    )
+
+
+def _close(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+    """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, and told."""
+    relative = _relative(places[joint.parent], places[joint.child])
+    frames = ((joint.parent, relative @ joint.pose), (joint.child, joint.pose))
+    for number, (body, pose) in enumerate(frames, start=1):
+        rotation = draft.rotation(pose[:3, :3])
+        draft.builder.frame(f"{joint.name}/{number}", body, position=pose[:3, 3], rotation=rotation)
+    parameters = dict(joint.data)
+    if joint.type in ("revolute", "continuous", "prismatic", "universal"):
+        parameters["axis"] = _in_joint(joint, joint.axis)
+    if joint.type == "universal":
+        parameters["second_axis"] = _in_joint(joint, joint.second_axis)
+    acting = [word for word, value in joint.data.items() if value and np.isfinite(value) and word != "rest"]
+    if acting:
+        draft.notes.append(
+            f"joint {joint.name!r} closes a loop: what acts along it ({', '.join(acting)}) is kept, without effect"
+        )
+    kind = CLOSING.get(joint.type, f"sdf_{joint.type}")
+    draft.builder.constraint(joint.name, kind, f"{joint.name}/1", f"{joint.name}/2", **parameters)
+
+
+def _in_joint(joint: _Joint, axis: Array) -> tuple[float, ...]:
+    """An axis of the child link in the joint's frame."""
+    return tuple(float(x) for x in rotations.snap(joint.pose[:3, :3].T @ axis))
+
+
+def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[str, Array]) -> None:
+    """θ₂ = −ratio θ₁: the turns of parent (1) and child (2) against the reference body, about axis and axis2."""
+    turns = []
+    for link, axis in ((gear.parent, gear.axis), (gear.child, gear.second_axis)):
+        own = carriers.get(link)
+        if own is None or own.parent != gear.reference or CARRIED[own.type] != "revolute":
+            draft.fault(
+                f"joint {gear.name!r}: the gearbox needs {link!r} to hang from its reference body {gear.reference!r} "
+                f"by a revolute joint",
+                gear.line,
+            )
+            return
+        # the gear's axes are given in its child, the joint's in its own: compare them in the model's frame
+        ours, theirs = places[gear.child][:3, :3] @ axis, places[link][:3, :3] @ own.axis
+        turns.append((own.name, 1.0 if ours @ theirs > 0 else -1.0))
+    (first, s1), (second, s2) = turns
+    draft.builder.constraint(gear.name, "coupling", second, first, coefficients=(0.0, -gear.ratio * s1 * s2))

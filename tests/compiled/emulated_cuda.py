@@ -1,0 +1,158 @@
+"""A CUDA driver made of host memory, for tests without a GPU.
+
+Device memory is host memory that only this driver knows, a module is the kernel's LLVM IR compiled for the CPU, and a launch runs
+one thread after the other. What LLVM's and NVIDIA's assemblers do is not tested this way; everything around them is.
+"""
+
+import ctypes
+import re
+
+from whippletree.compiler import cuda, jit, ptx
+
+DEVICES = 2
+
+
+class EmulatedDriver:
+    """The functions of the driver that the library calls; every one returns 0 or an error code."""
+
+    def __init__(self, capacity=1 << 30):
+        self.capacity = capacity
+        self.memory = {}  # address -> (buffer, device)
+        self.modules = {}
+        self.contexts = []
+        self.streams = []
+        self.launches = 0
+
+    # ---- devices and contexts ----------------------------------------------------------------------------------------
+
+    def cuInit(self, flags):
+        return 0
+
+    def cuGetErrorName(self, code, name):
+        name._obj.value = f"ERROR_{code}".encode()
+        return 0
+
+    def cuGetErrorString(self, code, text):
+        text._obj.value = b"an emulated error"
+        return 0
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = DEVICES
+        return 0
+
+    def cuDeviceGet(self, handle, number):
+        handle._obj.value = number
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context, handle):
+        context._obj.value = handle.value + 1
+        return 0
+
+    def cuDeviceGetName(self, text, size, handle):
+        text.value = b"emulated"
+        return 0
+
+    def cuDeviceGetAttribute(self, value, attribute, handle):
+        value._obj.value = {16: 2, 75: 9, 76: 0}[attribute]
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context):
+        self.contexts.append(context.value - 1)
+        return 0
+
+    def cuCtxPopCurrent_v2(self, context):
+        self.contexts.pop()
+        return 0
+
+    def cuStreamSynchronize(self, stream):
+        return 0
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def cuMemGetInfo_v2(self, free, total):
+        free._obj.value = self.capacity
+        return 0
+
+    def cuMemAlloc_v2(self, pointer, size):
+        if size.value > self.capacity:
+            return 2
+        buffer = ctypes.create_string_buffer(size.value + 64)
+        pointer._obj.value = ctypes.addressof(buffer)
+        self.memory[ctypes.addressof(buffer)] = (buffer, self.contexts[-1])
+        return 0
+
+    def cuMemAllocAsync(self, pointer, size, stream):
+        return self.cuMemAlloc_v2(pointer, size)
+
+    def cuMemFree_v2(self, pointer):
+        return 0 if self.memory.pop(pointer.value, None) else 1
+
+    def cuMemFreeAsync(self, pointer, stream):
+        return self.cuMemFree_v2(pointer)
+
+    def cuMemcpyHtoDAsync_v2(self, target, source, size, stream):
+        ctypes.memmove(target.value, source.value, size.value)
+        return 0
+
+    def cuMemcpyDtoHAsync_v2(self, target, source, size, stream):
+        ctypes.memmove(target.value, source.value, size.value)
+        return 0
+
+    def cuPointerGetAttribute(self, value, attribute, pointer):
+        for start, (buffer, device) in self.memory.items():
+            if start <= pointer.value < start + len(buffer):
+                value._obj.value = {2: 2, 9: device}[attribute]
+                return 0
+        return 1
+
+    # ---- modules -----------------------------------------------------------------------------------------------------
+
+    def cuModuleLoadDataEx(self, module, image, count, options, values):
+        code = jit.object_code(image.value.decode(), jit.host())
+        module._obj.value = len(self.modules) + 1
+        self.modules[module._obj.value] = jit.Loaded(code, [ptx.SYMBOL])
+        return 0
+
+    def cuModuleUnload(self, module):
+        return 0
+
+    def cuModuleGetFunction(self, function, module, symbol):
+        function._obj.value = self.modules[module.value][symbol.decode()]
+        return 0
+
+    def cuFuncGetAttribute(self, value, attribute, function):
+        value._obj.value = 1
+        return 0
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, count, function, threads, shared):
+        count._obj.value = 1
+        return 0
+
+    def cuLaunchKernel(self, function, blocks, by, bz, threads, ty, tz, shared, stream, parameters, extra):
+        self.launches += 1
+        self.streams.append(stream.value or 0)
+        size = ctypes.c_size_t.from_address(extra[3]).value
+        packed = (ctypes.c_uint64 * (size // 8)).from_address(extra[1])
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 3, *[ctypes.c_uint64] * len(packed))(function.value)
+        for block in range(blocks):
+            for thread in range(threads):
+                run(block, threads, thread, *packed)
+        return 0
+
+
+def for_the_host(ir, arch):
+    """The kernel as a function of the CPU: where its thread stands becomes an argument."""
+    ir = ir.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
+    ir = ir.replace(f"@{ptx.SYMBOL}(", f"@{ptx.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ")
+    ir = re.sub(r"declare i32 @llvm.nvvm.*\n", "", ir)
+    return re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)\(\)", r"add i32 %\1, 0", ir)
+
+
+def install(monkeypatch, **options):
+    """Put the emulated driver in place of the real one for one test."""
+    emulated = EmulatedDriver(**options)
+    monkeypatch.setattr(cuda, "driver", lambda: emulated)
+    monkeypatch.setattr(ptx, "ptx_text", for_the_host)
+    cuda.device.cache_clear()
+    cuda.device_count.cache_clear()
+    return emulated

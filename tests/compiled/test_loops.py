@@ -1,0 +1,356 @@
+"""Loops over bodies: the same numbers as the reference, from programs whose size does not grow with the system."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import make_model, make_motion, make_parents, models, seeds, trees
+from whippletree import catalogue, mechanisms
+from whippletree.builder import Builder
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.loops import Looped, assemble, loop_program, storage, work_size
+from whippletree.compiler.loops.bodytypes import MOST_TYPES, classify
+from whippletree.compiler.loops.slots import inward_slots, outward_slots
+from whippletree.compiler.program import Address, Block, Buffer, Lookup, Loop, Program, Statement, Switch
+from whippletree.errors import UnsupportedError
+from whippletree.expression import evaluate
+from whippletree.joints import KINDS
+from whippletree.model import Model
+from whippletree.parameters import with_parameters
+from whippletree.plain import reference
+from whippletree.sweeps import Unrolled
+from whippletree.tree.skeleton import skeleton
+
+LOOPING = sorted(name for name, entry in catalogue.CATALOGUE.items() if entry.loops)
+MOVING = [kind for kind in KINDS if kind != "weld"]
+
+
+# --- a slow interpreter of programs, which notices what is read before it is written ----------------------------------
+
+
+class Interpreter:
+    def __init__(self, program: Program, inputs: dict[str, np.ndarray]) -> None:
+        self.program = program
+        self.memory: dict[str, Any] = {}
+        for b in program.buffers:
+            if b.role in ("input", "table", "index"):
+                self.memory[b.name] = np.asarray(inputs[b.name] if b.role == "input" else b.data)
+            else:
+                self.memory[b.name] = np.full(b.shape, None, dtype=object)
+        self.run(program.body, {})
+
+    def outputs(self) -> list[np.ndarray]:
+        return [np.asarray(self.memory[b.name], dtype=float) for b in self.program.of_role("output")]
+
+    def run(self, statements: tuple[Statement, ...], registers: dict[str, int]) -> None:
+        registers = dict(registers)
+        for statement in statements:
+            match statement:
+                case Block(code, loads, stores):
+                    values = evaluate(code, [float(self.read(a, registers)) for a in loads])
+                    for address, value in zip(stores, values, strict=True):
+                        buffer, place = self.place(address, registers)
+                        self.memory[buffer][place] = value
+                case Lookup(register, address):
+                    registers[register] = int(self.read(address, registers))
+                case Switch(register, cases):
+                    self.run(cases[registers[register]], registers)
+                case Loop(counter, count, body, backwards):
+                    rounds = range(int(count))
+                    for k in reversed(rounds) if backwards else rounds:
+                        self.run(body, {**registers, counter: k})
+
+    def read(self, address: Address, registers: dict[str, int]) -> Any:
+        buffer, place = self.place(address, registers)
+        value = self.memory[buffer][place]
+        assert value is not None, f"{address} is read before it is written"
+        return value
+
+    def place(self, address: Address, registers: dict[str, int]) -> tuple[str, tuple[int, ...]]:
+        place = tuple((registers[i.register] if i.register else 0) + i.offset for i in address.indices)
+        shape = self.memory[address.buffer].shape
+        assert len(place) == len(shape)
+        assert all(0 <= i < n for i, n in zip(place, shape, strict=True))
+        return address.buffer, place
+
+
+def inputs_of(model: Model, name: str, seed: int) -> dict[str, np.ndarray]:
+    motion = make_motion(model, seed)
+    known = {"q": motion.q, "v": motion.v, "a": motion.a, "tau": motion.tau, "b": motion.tau}
+    return {word: known[word] for word in catalogue.find(name, model).inputs}
+
+
+def looped(model: Model, name: str) -> Program:
+    return loop_program(catalogue.find(name, model), skeleton(model))
+
+
+def assert_equal(found: np.ndarray, expected: np.ndarray) -> None:
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * scale)
+
+
+def alternating_chain(n: int, kinds: tuple[str, ...] = ("revolute", "prismatic")) -> Model:
+    return make_model(range(-1, n - 1), [kinds[k % len(kinds)] for k in range(n)], seed=n)
+
+
+MODELS = {
+    "one body": mechanisms.pendulum(),
+    "planar chain": mechanisms.chain(6, length=0.7),
+    "alternating chain": alternating_chain(7),
+    "every joint in a chain": alternating_chain(2 * len(MOVING), tuple(MOVING)),
+    "free bodies": make_model([-1] * 5, ["free"] * 5, seed=3),
+    "star": make_model([-1, 0, 0, 0, 0, 0], ["free", "spherical", "revolute", "revolute", "revolute", "universal"], 4),
+    "forest of any joints": mechanisms.tree(25, seed=5),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("name", LOOPING)
+def test_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> None:
+    inputs = inputs_of(model, name, seed=1)
+    found, *_ = Interpreter(looped(model, name), inputs).outputs()
+    assert_equal(found, getattr(reference(model), name)(*inputs.values()))
+
+
+@given(models(max_size=9), seeds, st.sampled_from(["forward_dynamics", "inverse_dynamics"]))
+def test_random_models_with_massless_links(model: Model, seed: int, name: str) -> None:
+    if model.nv == 0:
+        return
+    inputs = inputs_of(model, name, seed)
+    found, *_ = Interpreter(looped(model, name), inputs).outputs()
+    expected = getattr(reference(model), name)(*inputs.values())
+    # massless links are held up by small pivots: an error of the inputs' rounding grows by what the answer shows
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * max(1.0, float(np.abs(expected).max())))
+
+
+@pytest.mark.parametrize("model", [MODELS["star"], MODELS["forest of any joints"]], ids=["star", "forest"])
+@pytest.mark.parametrize("name", ["forward_dynamics", "inverse_dynamics", "kinetic_energy"])
+def test_compiled_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> None:
+    batch = [inputs_of(model, name, seed) for seed in range(11)]
+    stacked = [np.stack([inputs[word] for inputs in batch]) for word in batch[0]]
+    program = looped(model, name)
+    expected = getattr(reference(model), name)(*stacked)
+    one, four, eight = (compile_function(program, width=width)(*stacked) for width in (1, 4, 8))
+    assert_equal(one, expected)
+    np.testing.assert_array_equal(one, four)
+    np.testing.assert_array_equal(one, eight)
+
+
+# --- what a program costs ---------------------------------------------------------------------------------------------
+
+
+def blocks(*statements: Statement) -> list[Block]:
+    found: list[Block] = []
+    for s in statements:
+        match s:
+            case Block():
+                found.append(s)
+            case Loop(body=body):
+                found += blocks(*body)
+            case Switch(cases=cases):
+                found += [b for case in cases for b in blocks(*case)]
+    return found
+
+
+def crossing(program: Program) -> list[int]:
+    """For each loop, how many numbers a body sends through its edge."""
+    return [
+        max(sum(a.buffer == "passing" for a in block.stores) for block in blocks(loop))
+        for loop in program.body
+        if isinstance(loop, Loop)
+    ]
+
+
+def test_code_does_not_grow_with_the_system_and_memory_is_linear() -> None:
+    programs = {n: looped(mechanisms.chain(n, length=0.7), "forward_dynamics") for n in (10, 40)}
+    assert [b.code for b in blocks(*programs[10].body)] == [b.code for b in blocks(*programs[40].body)]
+    per_body = (work_size(programs[40]) - work_size(programs[10])) / 30
+    assert per_body <= 12
+    tables = [sum(b.data.nbytes for b in p.of_role("table", "index")) for p in programs.values()]
+    assert tables[1] <= 4 * tables[0] + 64
+
+
+def test_a_planar_chain_is_planar_by_itself() -> None:
+    """Nobody says that the chain is planar; the zeros of what crosses its edges are found."""
+    program = looped(mechanisms.chain(10, length=0.7), "forward_dynamics")
+    # ω, vx, vy; six entries of the inertia and three of the wrench; α, ax, ay
+    assert crossing(program) == [3, 9, 3]
+
+
+def test_a_spatial_chain_sends_one_triangle_of_the_inertia() -> None:
+    program = looped(make_model(range(-1, 5), ["revolute"] * 6, seed=1), "forward_dynamics")
+    assert crossing(program) == [6, 21 + 6, 6]
+
+
+def test_sweeps_of_one_direction_share_a_loop() -> None:
+    program = looped(mechanisms.chain(5), "inverse_dynamics")
+    assert [s.backwards for s in program.body if isinstance(s, Loop)] == [False, True]
+
+
+def test_what_nobody_needs_is_not_computed() -> None:
+    """The twist crosses no edge where only gravity acts."""
+    program = looped(make_model(range(-1, 4), ["revolute"] * 5, seed=2), "gravity")
+    # the acceleration of gravity, which only turns, on the way out; a wrench on the way in
+    assert crossing(program) == [3, 6]
+
+
+# --- types of bodies --------------------------------------------------------------------------------------------------
+
+
+def test_types_are_few_and_bodies_with_equal_numbers_share_rows() -> None:
+    rng = Random(0)
+    nodes = [(rng.choice([0, 1, -1, 0.5]), rng.choice([0, 1, 2.5]), np.array([rng.random(), 0])) for _ in range(200)]
+    nodes += nodes[:50]
+    found = classify([nodes], len(nodes))
+    assert len(found.types) <= MOST_TYPES
+    assert (found.rows[200:] == found.rows[:50]).all()
+    for k, (a, b, c) in enumerate(nodes):
+        kind = found.types[found.of[k]]
+        row = found.table[found.rows[k] : found.rows[k] + kind.width]
+        values = [row[x.place] if hasattr(x, "place") else x for x in kind.leaves]
+        assert values == [a, b, *c]
+
+
+def test_a_limit_of_one_type_per_joint_kind_still_gives_the_right_numbers() -> None:
+    model = mechanisms.tree(20, seed=8)
+    function = catalogue.find("forward_dynamics", model)
+    inputs = inputs_of(model, "forward_dynamics", seed=2)
+    few = loop_program(function, skeleton(model), most_types=1)
+    found, *_ = Interpreter(few, inputs).outputs()
+    assert_equal(found, reference(model).forward_dynamics(*inputs.values()))
+
+
+# --- storing against computing again ----------------------------------------------------------------------------------
+
+
+def random_graph(rng: Random, size: int) -> list[tuple[Any, ...]]:
+    nodes: list[tuple[Any, ...]] = [("input", 0), ("input", 1), ("input", 2)]
+    while len(nodes) < size:
+        nodes.append((rng.choice(["add", "mul", "sin", "div"]), rng.randrange(len(nodes)), rng.randrange(len(nodes))))
+    return [node[:2] if node[0] == "sin" else node for node in nodes]
+
+
+def cost(nodes: list[tuple[Any, ...]], computed: set[int], loaded: set[int]) -> int:
+    total = len(loaded) * (storage.LOAD_COST + storage.STORE_COST)
+    for n in computed:
+        total += storage.ARGUMENT_COST if nodes[n][0] == "input" else storage.OPERATION_COSTS.get(nodes[n][0], 2)
+    return total
+
+
+@given(seeds)
+def test_the_cut_is_the_cheapest_choice(seed: int) -> None:
+    """Against all choices of a small graph: what the second loop needs was known in the first one."""
+    rng = Random(seed)
+    nodes = random_graph(rng, 9)
+    known = [-1 if n < 3 else 0 for n in range(len(nodes))]
+    required = {len(nodes) - 1, rng.randrange(3, len(nodes))}
+    first, second = storage.shares(nodes, known, [set(), required], lasting={0, 1, 2})
+    assert set(second.loaded) == set(first.stored)
+    best = None
+    for flags in itertools.product([False, True], repeat=len(nodes) - 3):
+        loaded = {n for n, flag in enumerate(flags, start=3) if flag}
+        computed: set[int] = set()
+        stack = [n for n in required if n not in loaded]
+        used = {n for n in required if n in loaded}
+        while stack:
+            n = stack.pop()
+            computed.add(n)
+            for operand in nodes[n][1:] if nodes[n][0] != "input" else ():
+                (used.add if operand in loaded else stack.append)(operand)
+        if best is None or cost(nodes, computed, used) < best:
+            best = cost(nodes, computed, used)
+    assert cost(nodes, set(second.computed), set(second.loaded)) == best
+
+
+@given(trees(max_size=30))
+def test_slots_hold_what_is_waited_for(parents: tuple[int, ...]) -> None:
+    out, into = outward_slots(np.array(parents)), inward_slots(np.array(parents))
+    slots: dict[int, Any] = {0: -1}
+    for k, parent in enumerate(parents):
+        assert slots[int(out.parent[k])] == parent
+        slots[int(out.own[k])] = k
+    sums: dict[int, list[int]] = {0: []}
+    for k in reversed(range(len(parents))):
+        children = [j for j in range(len(parents)) if parents[j] == k]
+        assert sorted(sums[int(into.received[k])]) == children
+        sums[int(into.sent[k])] = [*sums[int(into.before[k])], k]
+        assert into.sent[k] != 0
+
+
+def test_a_chain_of_any_length_needs_one_slot() -> None:
+    parents = np.arange(-1, 999)
+    assert outward_slots(parents).slots == 1
+    assert inward_slots(parents).slots == 2
+
+
+# --- the recorder beyond rigid bodies ---------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 12), seeds)
+def test_any_scalar_recursion_can_be_looped(n: int, seed: int) -> None:
+    """A weighted depth, a weighted size of the subtree, and a sum over all bodies, by hand-made steps."""
+    parents = make_parents(n, seed)
+    weights = [float(k % 4) for k in range(n)]
+
+    def depth(parent: Any, w: Any) -> tuple[Any, Any]:
+        return parent + w, parent * 2
+
+    def size(children: Any, w: Any, d: Any) -> tuple[Any, Any]:
+        return children + w + d, children - d
+
+    def run(sweep: Any, field: Any) -> tuple[Any, Any]:
+        kept = sweep.gather(size, 1, field, sweep.scatter(depth, 3, field))
+        return kept, sweep.total(lambda k, w: k * w, 10, kept, field)
+
+    kept, total = run(Unrolled(parents), weights)
+    sweep = Looped(parents, [weights])
+    looped_kept, looped_total = run(sweep, *sweep.constant_fields())
+    sweep.offsets["k"] = np.arange(n)
+    sweep.result("kept", "k", [[x] for x in looped_kept])
+    outputs = (Buffer("kept", "output", (n,)), Buffer("total", "output", ()))
+    program = assemble("recursion", sweep, outputs, [(Address("total", ()), looped_total)])
+    found, found_total = Interpreter(program, {}).outputs()
+    assert found.tolist() == kept
+    assert found_total == pytest.approx(total)
+
+
+def test_what_crosses_an_edge_must_have_one_shape() -> None:
+    sweep = Looped([-1, 0], [[True, False]])
+    (field,) = sweep.constant_fields()
+    with pytest.raises(TypeError, match="one shape for all joint types"):
+        sweep.scatter(lambda parent, flag: (np.zeros(2 if flag else 3), None), 0, field)
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_joint_without_inertia_is_named_by_the_status() -> None:
+    model = (
+        Builder("whip")
+        .body("heavy", 1.0, (0, 0, 0.1), (0.1, 0.1, 0.1))
+        .body("light")
+        .joint("base", "revolute", "world", "heavy", axis=(1, 0, 0))
+        .joint("tip", "revolute", "heavy", "light", position=(0, 0, 1), axis=(0, 1, 0))
+        .build()
+    )
+    a, status = Interpreter(looped(model, "forward_dynamics"), inputs_of(model, "forward_dynamics", 0)).outputs()
+    assert status == 2
+    assert np.isnan(a).all()
+
+
+def test_open_parameters_and_indexing_functions_are_refused() -> None:
+    from whippletree.expression import Trace
+
+    model = mechanisms.chain(3)
+    with pytest.raises(UnsupportedError, match="mass_matrix indexes single bodies"):
+        looped(model, "mass_matrix")
+    opened = with_parameters(model, {"bodies.rod_1.mass": Trace().input()})
+    with pytest.raises(UnsupportedError, match="open parameter"):
+        loop_program(catalogue.find("forward_dynamics", model), skeleton(opened))

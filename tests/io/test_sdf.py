@@ -1,0 +1,195 @@
+"""SDF: loops as the file has them, poses and axes in all their frames, and Cassie, which no peer's wheel loads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from lxml import etree
+
+import whippletree as wt
+from whippletree.io.rotations import from_rpy
+
+CASSIE = Path(pin.__file__).parents[4] / "share/example-robot-data/robots/cassie_description/robots"
+CLOSURES = {
+    "cassie.sdf": {"coupling": 10, "slider": 2, "hinge": 2, "point": 2},
+    "cassie_v2.sdf": {"point": 4},
+    "cassie_reduced.sdf": {"point": 4},
+    "cassie_simple.sdf": {"hinge": 2, "point": 2},
+    "cassie_wo_gearbox_spring.sdf": {"hinge": 2, "point": 2},
+}
+
+
+def load_text(folder: Path, inner: str, version: str = "1.6", **options: str) -> wt.Model:
+    path = folder / "robot.sdf"
+    path.write_text(f"<sdf version='{version}'><model name='m'>{inner}</model></sdf>", encoding="utf-8")
+    return wt.load(path, **options)
+
+
+def faults(folder: Path, inner: str) -> list[str]:
+    with pytest.raises(wt.FileError) as caught:
+        load_text(folder, inner)
+    return list(caught.value.faults)
+
+
+def link(name: str, pose: str = "0 0 0 0 0 0") -> str:
+    inertia = "<inertia><ixx>1</ixx><iyy>1</iyy><izz>1</izz></inertia>"
+    return f"<link name='{name}'><pose>{pose}</pose><inertial><mass>2</mass>{inertia}</inertial></link>"
+
+
+def joint(
+    name: str, parent: str, child: str, kind: str = "revolute", inner: str = "<axis><xyz>0 0 1</xyz></axis>"
+) -> str:
+    return f"<joint name='{name}' type='{kind}'><parent>{parent}</parent><child>{child}</child>{inner}</joint>"
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+@pytest.mark.parametrize("base", ["fixed", "free"])
+def test_cassie(name: str, base: str) -> None:
+    model = wt.load(CASSIE / name, base=base)
+    assert Counter(constraint.kind for constraint in model.constraints) == CLOSURES[name]
+    pose = wt.reference(model.tree).pose
+    for element in etree.parse(CASSIE / name).getroot().iterfind("model/link"):
+        x, y, z, *angles = map(float, element.findtext("pose").split())
+        placed = pose(element.get("name"))(model.neutral.q)
+        np.testing.assert_allclose(placed[:3, 3], [x, y, z], atol=1e-14)
+        np.testing.assert_allclose(placed[:3, :3], from_rpy(*angles), atol=1e-14)
+    for constraint in model.constraints:
+        if constraint.kind != "coupling":
+            first, second = (pose(frame)(model.neutral.q) for frame in constraint.on)
+            np.testing.assert_allclose(first, second, atol=1e-14)
+
+
+def test_a_joint_turns_about_its_own_place(tmp_path: Path) -> None:
+    """The joint's pose is in the child; its axis in the joint, or in the model where the file says so."""
+    at = "<pose>0 1 0 0 0 0</pose>"
+    own = joint("own", "a", "b", inner=f"{at}<axis><xyz>1 0 0</xyz></axis>")
+    model = load_text(tmp_path, link("a", "1 0 0 0 0 0") + link("b", "2 0 0 0 0 1.5707963267948966") + own)
+    assert [(j.name, j.parent, j.child) for j in model.joints] == [
+        ("root_joint", "world", "a"),
+        ("own", "a", "b/own"),
+        ("b/weld", "b/own", "b"),
+    ]
+    pose = wt.reference(model).pose
+    # b is turned by 90°, so the joint is at (1, 0, 0) in the model and its axis along the model's y
+    np.testing.assert_allclose(pose("b/own")([0.3])[:3, 3], [1, 0, 0], atol=1e-15)
+    turned = np.array([[np.cos(0.3), 0, np.sin(0.3)], [0, 1, 0], [-np.sin(0.3), 0, np.cos(0.3)]])
+    np.testing.assert_allclose(pose("b")([0.3])[:3, :3], turned @ from_rpy(0, 0, np.pi / 2), atol=1e-15)
+    np.testing.assert_allclose(pose("b")([0.3])[:3, 3], [1 + np.cos(0.3), 0, -np.sin(0.3)], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("version", "axis"),
+    [
+        ("1.4", "<xyz>0 1 0</xyz>"),
+        ("1.6", "<xyz>0 1 0</xyz><use_parent_model_frame>1</use_parent_model_frame>"),
+        ("1.9", "<xyz expressed_in='__model__'>0 1 0</xyz>"),
+        ("1.6", "<xyz>1 0 0</xyz>"),
+    ],
+)
+def test_frames_of_an_axis(tmp_path: Path, version: str, axis: str) -> None:
+    turned = link("b", "0 0 0 0 0 1.5707963267948966")
+    hinge = joint("j", "a", "b", inner=f"<axis>{axis}</axis>")
+    model = load_text(tmp_path, link("a") + turned + hinge, version)
+    assert model.joints[1].axis.tolist() == [1, 0, 0]
+
+
+def test_a_second_joint_closes_a_loop(tmp_path: Path) -> None:
+    data = "<axis><xyz>0 0 1</xyz><dynamics><damping>2</damping></dynamics></axis>"
+    loop = [
+        joint("ab", "a", "b"),
+        joint("ac", "a", "c"),
+        joint("bc", "b", "c", inner=f"<pose>0 1 0 0 0 0</pose>{data}"),
+    ]
+    model = load_text(tmp_path, link("a") + link("b", "1 0 0 0 0 0") + link("c", "0 1 0 0 0 0") + "".join(loop))
+    (closing,) = model.constraints
+    assert (closing.name, closing.kind, closing.on) == ("bc", "hinge", ("bc/1", "bc/2"))
+    assert dict(closing.parameters) == {"axis": (0, 0, 1), "damping": 2}
+    assert [(f.body, f.pose[:3, 3].tolist()) for f in model.frames] == [("b", [-1, 2, 0]), ("c", [0, 1, 0])]
+    assert "joint 'bc' closes a loop: what acts along it (damping) is kept, without effect" in model.source
+
+
+@pytest.mark.parametrize(("first", "second", "ratio"), [("0 0 1", "0 0 1", -0.5), ("0 0 -1", "0 0 1", 0.5)])
+def test_a_gearbox_couples_two_joints(tmp_path: Path, first: str, second: str, ratio: float) -> None:
+    gear = joint(
+        "gear", "b", "c", "gearbox",
+        f"<gearbox_ratio>.5</gearbox_ratio><gearbox_reference_body>a</gearbox_reference_body>"
+        f"<axis><xyz>{first}</xyz></axis><axis2><xyz>{second}</xyz></axis2>",
+    )  # fmt: skip
+    model = load_text(
+        tmp_path, link("a") + link("b") + link("c") + joint("in", "a", "b") + joint("out", "a", "c") + gear
+    )
+    (coupling,) = model.constraints
+    assert (coupling.kind, coupling.on) == ("coupling", ("out", "in"))
+    assert coupling.parameters["coefficients"] == (0, ratio)
+
+
+def test_joint_types_and_data(tmp_path: Path) -> None:
+    axis = """<axis><xyz>0 0 2</xyz>
+      <limit><lower>-1e16</lower><upper>1</upper><effort>-1</effort><velocity>3</velocity></limit>
+      <dynamics><damping>1</damping><friction>2</friction><spring_stiffness>3</spring_stiffness>
+      <spring_reference>4</spring_reference></dynamics></axis>"""
+    kinds = {"revolute": "revolute", "prismatic": "prismatic", "ball": "spherical", "fixed": "weld", "screw": "helical"}
+    names = list(kinds)
+    text = "".join(link(name) for name in names) + joint(
+        "u", "world", "screw", "universal", "<axis2><xyz>1 0 0</xyz></axis2>"
+    )
+    text += "".join(joint(f"j{k}", names[k - 1], name, name, axis) for k, name in enumerate(names[:4]) if k)
+    model = load_text(tmp_path, text + joint("j0", "screw", "revolute", "revolute", axis))
+    found = {j.name: j for j in model.joints}
+    assert [found[name].kind for name in ("u", "j0", "j1", "j2", "j3")] == [
+        "universal", "revolute", "prismatic", "spherical", "weld",
+    ]  # fmt: skip
+    j = found["j0"]
+    assert (j.damping, j.friction, j.stiffness, j.rest) == (1, 2, 3, 4)
+    assert (j.lower, j.upper, j.effort_limit, j.velocity_limit) == (-np.inf, 1, np.inf, 3)
+
+
+def test_a_link_without_inertia_weighs_a_kilogram(tmp_path: Path) -> None:
+    model = load_text(tmp_path, "<link name='a'/>")
+    assert (model.bodies[0].mass, np.diag(model.bodies[0].inertia).tolist()) == (1, [1, 1, 1])
+    assert "link 'a' has no <inertial>: 1 kg and 1 kg m², SDF's own rule" in model.source
+
+
+def test_a_model_in_a_world(tmp_path: Path) -> None:
+    path = tmp_path / "world.sdf"
+    inner = f"<model name='m'><pose>0 0 5 0 0 0</pose>{link('a', '1 0 0 0 0 0')}{joint('j', 'world', 'a')}</model>"
+    path.write_text(f"<sdf version='1.6'><world name='w'><gravity>0 0 -1.6</gravity>{inner}</world></sdf>")
+    model = wt.load(path)
+    assert model.gravity.tolist() == [0, 0, -1.6]
+    assert model.joints[0].pose[:3, 3].tolist() == [1, 0, 5]
+
+
+def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
+    bad = "\n".join(
+        [
+            "<link name='a'><pose>0 0 x 0 0 0</pose></link>",
+            "<link><inertial><mass>-1</mass></inertial></link>",
+            "<link name='b'><pose relative_to='a'>0 0 0 0 0 0</pose><inertial><mass>-1</mass></inertial></link>",
+            joint("j", "a", "c"),
+            joint("k", "a", "b", "revolut"),
+            joint("l", "a", "b", inner="<axis><xyz>0 0 0</xyz></axis>"),
+            joint("g", "a", "b", "gearbox", "<gearbox_reference_body>a</gearbox_reference_body>"),
+        ]
+    )
+    assert faults(tmp_path, f"\n{bad}") == [
+        "line 2: link 'a': <pose> '0 0 x 0 0 0' holds something that is not a finite number",
+        "line 3: a link has no name",
+        "line 4: link 'b': <pose> with relative_to, frame or rotation_format is not supported: "
+        "give x y z roll pitch yaw",
+        "line 4: body 'b': mass -1.0 is negative",
+        "line 5: joint 'j' names the unknown child 'c'",
+        "line 6: joint 'k' has type 'revolut'; known: revolute, continuous, prismatic, screw, universal, ball, fixed, "
+        "gearbox. Did you mean 'revolute'?",
+        "line 7: joint 'l': <axis> has no direction",
+        "line 8: joint 'g': the gearbox needs 'a' to hang from its reference body 'a' by a revolute joint",
+    ]
+
+
+def test_one_model_per_file(tmp_path: Path) -> None:
+    (tmp_path / "a.sdf").write_text("<sdf version='1.6'/>")
+    with pytest.raises(wt.FileError, match="the file holds 0 models, or models inside models; exactly one can be read"):
+        wt.load(tmp_path / "a.sdf")
