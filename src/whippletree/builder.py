@@ -33,6 +33,10 @@ INERTIA_TOLERANCE = 1e-9
 """How far, relative to its trace, an inertia may violate the triangle inequality or definiteness before it is refused."""
 
 
+UNIT_ROUNDING = 1e-15
+"""How far the square of an axis may be from 1 and count as unit length; renormalising it would only move its last bits."""
+
+
 class Builder:
     """Collects bodies, joints, frames, constraints and geometry; :meth:`build` checks them all and freezes a Model."""
 
@@ -120,8 +124,7 @@ class Builder:
             ModelError: with every fault found, by name.
         """
         faults = [*self._faults, *self._naming_faults(), *self._tree_faults()]
-        for body in self._bodies:
-            faults += body_faults(body)
+        faults += inertia_faults(self._bodies)
         for joint in self._joints:
             faults += joint_faults(joint)
         faults += _number_faults("gravity", self.gravity)
@@ -160,13 +163,14 @@ class Builder:
         return replace(model, start=State(q, np.zeros(model.nv)))
 
     def _unit(self, axis: Vector, where: str) -> Array:
-        """The axis at unit length; an axis that already has unit length keeps its exact numbers."""
+        """The axis at unit length; one that has it already, up to rounding, keeps its exact numbers."""
         array = frozen_array(axis, (3,))
-        square = array @ array
+        square = array.astype(object) @ array.astype(object)
         if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
-            self._faults.append(f"{where} {tuple(array)} has no direction: give a finite vector that is not zero")
+            shown = ", ".join(map(str, array.tolist()))
+            self._faults.append(f"{where} ({shown}) has no direction: give a finite vector that is not zero")
             return frozen_array([0, 0, 1], (3,))
-        if square == 1:
+        if square == 1 or (isinstance(square, float) and abs(square - 1) <= UNIT_ROUNDING):
             return array
         try:
             return frozen_array(array.astype(object) / scalars.sqrt(square), (3,))
@@ -217,11 +221,29 @@ class Builder:
                 )
         if not faults:
             reached = set(self._depth_first())
-            faults += [
-                f"body {b.name!r} is not connected to the world: add a joint that carries it (kind 'free' lets it float)"
-                for b in self._bodies
-                if b.name not in reached
-            ]
+            faults += self._unreached_faults(reached)
+        return faults
+
+    def _unreached_faults(self, reached: set[str]) -> list[str]:
+        """Bodies that do not hang from the world: they carry each other in a circle, or nothing carries them."""
+        carrier = {joint.child: joint.parent for joint in self._joints}
+        faults: list[str] = []
+        told: set[str] = set()
+        for body in self._bodies:
+            path: list[str] = []
+            name = body.name
+            while name not in reached and name not in path and name in carrier:
+                path.append(name)
+                name = carrier[name]
+            if name in path and name not in told:
+                circle = [*path[path.index(name) :], name]
+                told |= set(circle)
+                faults.append(f"bodies carry each other in a circle: {' <- '.join(map(repr, circle))}; hang one from the world")
+            elif body.name not in reached and name not in path and body.name not in carrier:
+                faults.append(
+                    f"body {body.name!r} is not connected to the world: add a joint that carries it "
+                    f"(kind 'free' lets it float)"
+                )
         return faults
 
     def _depth_first(self) -> list[str]:
@@ -238,30 +260,45 @@ class Builder:
         return order
 
 
-def body_faults(body: Body) -> list[str]:
-    """What is physically wrong with a body: negative mass, an inertia that no mass distribution has, NaN."""
-    where = f"body {body.name!r}"
-    faults = [
-        *_number_faults(f"{where}: mass", [body.mass]),
-        *_number_faults(f"{where}: center", body.center),
-        *_number_faults(f"{where}: inertia", body.inertia),
-    ]
-    if faults:
-        return faults
-    if body.mass < 0:
-        faults.append(f"{where}: mass {body.mass} is negative")
-    matrix = body.inertia.astype(float)
-    scale = float(np.trace(matrix))
-    if np.abs(matrix - matrix.T).max() > INERTIA_TOLERANCE * abs(scale):
-        faults.append(f"{where}: inertia is not symmetric")
-        return faults
+def inertia_faults(bodies: Sequence[Body]) -> list[str]:
+    """What is physically wrong with bodies: negative mass, an inertia that no mass distribution has, NaN."""
+    faults: list[str] = []
+    sound: list[Body] = []
+    for body in bodies:
+        where = f"body {body.name!r}"
+        found = [
+            *_number_faults(f"{where}: mass", [body.mass]),
+            *_number_faults(f"{where}: center", body.center),
+            *_number_faults(f"{where}: inertia", body.inertia),
+        ]
+        if not found:
+            sound.append(body)
+            if body.mass < 0:
+                found.append(f"{where}: mass {body.mass} is negative")
+        faults += found
+    return faults + _unphysical(sound)
+
+
+def _unphysical(bodies: Sequence[Body]) -> list[str]:
+    """Inertias that are not symmetric or violate the triangle inequality, all bodies at once."""
+    if not bodies:
+        return []
+    matrices = np.array([body.inertia.astype(float) for body in bodies])
+    traces = np.trace(matrices, axis1=1, axis2=2)
+    allowed = INERTIA_TOLERANCE * np.abs(traces)
+    skewed = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2)) > allowed
     # the second moments of mass ½ tr(I) 1 − I must not be negative: the triangle inequality along every axis at once
-    moments = np.linalg.eigvalsh(np.eye(3) * scale / 2 - matrix)
-    if moments[0] < -INERTIA_TOLERANCE * abs(scale):
-        faults.append(
-            f"{where}: principal inertias {np.array2string(np.linalg.eigvalsh(matrix), precision=6)} violate the triangle "
-            f"inequality (each must be at most the sum of the other two): no distribution of mass has them"
-        )
+    moments = np.linalg.eigvalsh(traces[:, None, None] / 2 * np.eye(3) - matrices)[:, 0]
+    faults = []
+    for body, matrix, crooked, low, limit in zip(bodies, matrices, skewed, moments, allowed, strict=True):
+        if crooked:
+            faults.append(f"body {body.name!r}: inertia is not symmetric")
+        elif low < -limit:
+            principal = ", ".join(f"{x:.6g}" for x in np.linalg.eigvalsh(matrix))
+            faults.append(
+                f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be at "
+                f"most the sum of the other two): no distribution of mass has them"
+            )
     return faults
 
 
@@ -271,11 +308,12 @@ def joint_faults(joint: Joint) -> list[str]:
     faults: list[str] = []
     if joint.kind not in joint_types.KINDS:
         known = ", ".join(joint_types.KINDS)
-        faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{did_you_mean(joint.kind, joint_types.KINDS)}")
+        hint = did_you_mean(joint.kind, joint_types.KINDS)
+        faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
     for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
         faults += _number_faults(f"{where}: {word}", [getattr(joint, word)])
     faults += _number_faults(f"{where}: pose", joint.pose)
-    if faults:
+    if any("number" in fault for fault in faults):
         return faults
     for word in ("rotor_inertia", "damping", "friction"):
         if getattr(joint, word) < 0:
@@ -283,7 +321,7 @@ def joint_faults(joint: Joint) -> list[str]:
     rotation = joint.pose[:3, :3].astype(float)
     if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
         faults.append(f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)")
-    if np.isnan(joint.lower) or np.isnan(joint.upper) or joint.lower > joint.upper:
+    if not joint.lower <= joint.upper:
         faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
         faults.append(f"{where}: the two axes of a universal joint are parallel")

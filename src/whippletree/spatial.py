@@ -41,6 +41,13 @@ def cross(a: Array, b: Array) -> Array:
     return vector(a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0)
 
 
+def add_cross(c: Array, a: Array, b: Array) -> Array:
+    """c + a × b, each entry as one chain of sums: then every product fuses with a sum, which c + cross(a, b) prevents."""
+    a0, a1, a2 = a
+    b0, b1, b2 = b
+    return vector(c[0] + a1 * b2 - a2 * b1, c[1] + a2 * b0 - a0 * b2, c[2] + a0 * b1 - a1 * b0)
+
+
 def skew(a: Array) -> Array:
     """The matrix â with â b = a × b."""
     x, y, z = a
@@ -54,14 +61,24 @@ def join(top: Array, bottom: Array) -> Array:
 
 def cross_motion(V: Array, U: Array) -> Array:
     """V × U: the rate of a twist U that is fixed in a frame moving with twist V."""
-    w, v = V[:3], V[3:]
-    return join(cross(w, U[:3]), cross(w, U[3:]) + cross(v, U[:3]))
+    return add_cross_motion(zeros(6), V, U)
 
 
 def cross_force(V: Array, f: Array) -> Array:
     """V ×* f: the rate of a wrench f that is fixed in a frame moving with twist V."""
+    return add_cross_force(zeros(6), V, f)
+
+
+def add_cross_motion(c: Array, V: Array, U: Array) -> Array:
+    """c + V × U, each entry as one chain of sums."""
     w, v = V[:3], V[3:]
-    return join(cross(w, f[:3]) + cross(v, f[3:]), cross(w, f[3:]))
+    return join(add_cross(c[:3], w, U[:3]), add_cross(add_cross(c[3:], w, U[3:]), v, U[:3]))
+
+
+def add_cross_force(c: Array, V: Array, f: Array) -> Array:
+    """c + V ×* f, each entry as one chain of sums."""
+    w, v = V[:3], V[3:]
+    return join(add_cross(add_cross(c[:3], w, f[:3]), v, f[3:]), add_cross(c[3:], w, f[3:]))
 
 
 def symmetric(upper: Array) -> Array:
@@ -121,17 +138,17 @@ class Pose(NamedTuple):
     def motion(self, V: Array) -> Array:
         """φ* V: a twist of A, as the twist of a frame B fixed to it."""
         w, v = V[:3], V[3:]
-        return join(self.R.T @ w, self.R.T @ (v + cross(w, self.p)))
+        return join(self.R.T @ w, self.R.T @ add_cross(v, w, self.p))
 
     def motion_back(self, V: Array) -> Array:
         """φ*⁻¹ V: a twist of B, as the twist of a frame A fixed to it."""
         w = self.R @ V[:3]
-        return join(w, self.R @ V[3:] + cross(self.p, w))
+        return join(w, add_cross(self.R @ V[3:], self.p, w))
 
     def force(self, f: Array) -> Array:
         """φ f: a wrench on B, as the same wrench on A."""
         force = self.R @ f[3:]
-        return join(self.R @ f[:3] + cross(self.p, force), force)
+        return join(add_cross(self.R @ f[:3], self.p, force), force)
 
     def inertia(self, P: Array) -> Array:
         """φ P φ*: an inertia of B, carried to A."""
@@ -251,7 +268,7 @@ class RigidInertia(NamedTuple):
     def __matmul__(self, V: Array) -> Array:
         """The momentum (or wrench) of a twist (or acceleration)."""
         w, v = V[:3], V[3:]
-        return join(self.rotation @ w + cross(self.moment, v), self.mass * v - cross(self.moment, w))
+        return join(add_cross(self.rotation @ w, self.moment, v), add_cross(self.mass * v, w, self.moment))
 
     def dense(self) -> Array:
         """The same inertia as a (6, 6) matrix."""

@@ -238,7 +238,7 @@ def random_graph(rng: Random, size: int) -> list[tuple[Any, ...]]:
 
 
 def cost(nodes: list[tuple[Any, ...]], computed: set[int], loaded: set[int]) -> int:
-    total = len(loaded) * (storage.LOAD_COST + storage.STORE_COST)
+    total = len(loaded) * sum(storage.NEAR)
     for n in computed:
         total += storage.ARGUMENT_COST if nodes[n][0] == "input" else storage.OPERATION_COSTS.get(nodes[n][0], 2)
     return total

@@ -57,7 +57,7 @@ def model_of(kind):
         .body("hand body", 1.0, inertia=(1, 1, 1))
         .body("ball", 1.0, inertia=(1, 1, 1))
         .body("last", 1.0, inertia=(1, 1, 1))
-        .joint("arm", "revolute", "world", "upper", position=(0.1, 0.2, 0.3), axis=(0.3, -0.4, 1.2))
+        .joint("arm", "revolute", "world", "upper", position=(0.1, 0.2, 0.3), axis=(1, 0, 0))  # a rounded axis would not be of unit length in 50 digits
         .joint("ball joint", "spherical", "upper", "hand body", position=(0.5, 0, 0.1))
         .joint("floating", "free", "world", "ball")
         .joint("wrist", "helical", "ball", "last", position=(0, 0.2, 0), axis=(0, 1, 0), pitch=0.1)

@@ -93,7 +93,8 @@ class _Loop:
     def frame(self) -> Frame:
         """Read what NumPy passes."""
         w, program = self.writer, self.program
-        buffers = program.of_role("input", "output")
+        # NumPy does not know arrays without numbers, and no statement can mean one
+        buffers = [b for b in program.of_role("input", "output") if not b.empty]
         names = list(dict.fromkeys(str(d) for b in buffers for d in b.shape))
         dimensions = {n: self.load("i64", "%dimensions", names.index(n) + 1) for n in names if not n.isdigit()}
         width = self.lanes.width
@@ -192,9 +193,10 @@ class _Loop:
 
 def _failure(program: Program) -> Program:
     """The program that marks every output as failed."""
-    outputs = program.of_role("output")
     body: list[Statement] = []
-    for b in outputs:
+    for b in program.of_role("output"):
+        if b.empty:
+            continue
         counters = tuple(f"{b.name}.{i}" for i in range(len(b.shape)))
         place = Address(b.name, tuple(Index(c) for c in counters))
         statement: Statement = Block(Straight([], [-1.0 if b.integer else float("nan")]), (), (place,))

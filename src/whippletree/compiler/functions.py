@@ -22,7 +22,7 @@ from whippletree.compiler.named import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Program
 from whippletree.compiler.shapes import check_shapes, convert
 from whippletree.compiler.threads import thread_count
-from whippletree.compiler.ufunc import Engine, takes_part
+from whippletree.compiler.ufunc import Engine
 from whippletree.errors import ScalarError, ShapeError, WhippletreeError
 
 
@@ -88,7 +88,7 @@ class CompiledFunction(NamedFunction):
         """Compile what this call needs, so that an error is raised here; later calls skip this."""
         batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
         self._engine.prepare(math.prod(batch))
-        if not all(map(takes_part, self._inputs + self._outputs)):
+        if any(b.empty for b in self._inputs + self._outputs):
             self._run = self._run_with_empty_arrays
         elif self._status:
             self._run = self._run_with_status
@@ -111,13 +111,13 @@ class CompiledFunction(NamedFunction):
         batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
         made: Iterator[Any] = iter(())
         if self.ufunc is not None:
-            used = [x for x, b in zip(inputs, self._inputs, strict=True) if takes_part(b)]
+            used = [x for x, b in zip(inputs, self._inputs, strict=True) if not b.empty]
             results = self.ufunc(*used)
             made = iter(results if isinstance(results, tuple) else (results,))
         every = []
         for b in self._outputs:
             shape = batch + tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
-            value = np.broadcast_to(next(made), shape).copy() if takes_part(b) else np.empty(shape, self.dtype)
+            value = np.empty(shape, self.dtype) if b.empty else np.broadcast_to(next(made), shape).copy()
             every.append(value[()])
         kept = self._act_on_status(every, inputs) if self._status else every[0] if len(every) == 1 else tuple(every)
         if out is None:

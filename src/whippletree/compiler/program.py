@@ -40,6 +40,11 @@ class Buffer:
     data: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
     integer: bool = False
 
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no number in any call, as the coordinates of a model without freedom."""
+        return 0 in self.shape
+
 
 @dataclass(frozen=True)
 class Index:

@@ -12,8 +12,8 @@ extension modules. It is given one small native function, the dispatcher, and a 
 Slots 0 and 1 begin as trampolines into Python, which compile the variant, put its address into the slot, and run it. So nothing
 is compiled before it is needed, and a call costs nothing extra afterwards.
 
-NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc (:func:`takes_part`); the
-callable above produces and checks them.
+NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable above produces
+and checks them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Engine:
 
     def __init__(self, kernel: Kernel, thread_count: int) -> None:
         self.kernel = kernel
-        buffers = [b for b in kernel.interface.buffers if b.role in ("input", "output") and takes_part(b)]
+        buffers = [b for b in kernel.interface.buffers if b.role in ("input", "output") and not b.empty]
         self.inputs = [b for b in buffers if b.role == "input"]
         self.outputs = [b for b in buffers if b.role == "output"]
         self.control = (ctypes.c_uint64 * (FIRST_TABLE + len(kernel.tables)))()
@@ -127,11 +127,6 @@ class Engine:
         )
         _keep_alive(ufunc, (self, functions, data, types, name, document, signature))
         return ufunc
-
-
-def takes_part(buffer: Buffer) -> bool:
-    """Whether a buffer can be an argument of a ufunc: NumPy refuses dimensions of fixed size 0."""
-    return 0 not in buffer.shape
 
 
 def _signature(inputs: list[Buffer], outputs: list[Buffer]) -> str:

@@ -12,6 +12,7 @@ changes rounding; signs are moved (x * −c = −(x * c)) because that is exact 
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -182,6 +183,8 @@ class Traced:
                 return -self
             if other < 0:
                 return -(self / -other)
+            if math.frexp(other)[0] == 0.5 and abs(other) > 2.0**-1000:
+                return self * (1 / other)  # a power of two: the same number, without a division
             other = trace.constant(other)
         i, j = self.index, other.index
         if nodes[i][0] == "neg":

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whippletree.builder import Builder, body_faults
+from whippletree.builder import Builder, inertia_faults
 from whippletree.errors import FileError, ModelError
 from whippletree.io import rotations
 from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector, frozen_array, inertia_matrix
@@ -57,7 +57,7 @@ class Draft:
         except (TypeError, ValueError):  # the builder will say what is wrong with it
             self.builder.body(name, mass, center, inertia)
             return
-        unphysical = [] if body_faults(hollow) else body_faults(body)
+        unphysical = [] if inertia_faults([hollow]) else inertia_faults([body])
         if any("triangle" in fault for fault in unphysical):
             self._unphysical[name] = body
             self.builder.body(name, mass, center)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.builder import body_faults
+from whippletree.builder import inertia_faults
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.io.files import replace_text
 from whippletree.io.native_schema import VERSION
@@ -68,7 +68,7 @@ def _body(body: Body) -> dict[str, Any]:
         table["center"] = number(body.center, where)
     if not _same(body.inertia, Body("").inertia, where):
         table["inertia"] = number(_short_inertia(body.inertia, where), where)
-    if any("triangle" in fault for fault in body_faults(body)):
+    if any("triangle" in fault for fault in inertia_faults([body])):
         table["unphysical"] = True
     return table
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.spatial import Array, Pose, RigidInertia, congruence, cross, join, symmetric, vector, zeros
+from whippletree.spatial import Array, Pose, RigidInertia, add_cross, congruence, join, symmetric, vector, zeros
 
 
 class Flow(NamedTuple):
@@ -50,13 +50,16 @@ class Coriolis(NamedTuple):
         """Of moving mass."""
         return Coriolis(trace_minus(flow.rate.T), flow.momentum)
 
-    def __matmul__(self, w: Array) -> Array:
-        """B ω (6,)."""
-        return join(self.turn @ w, -cross(self.momentum, w))
+    def added(self, f: Array, w: Array) -> Array:
+        """f + B ω (6,), each entry as one chain of sums."""
+        top = f[:3]
+        for k in range(3):
+            top = top + self.turn[:, k] * w[k]
+        return join(top, add_cross(f[3:], w, self.momentum))
 
     def along(self, S: Array) -> Array:
         """Sᵀ B (3,): the same map seen from a motion S."""
-        return S[:3] @ self.turn - cross(S[3:], self.momentum)
+        return add_cross(S[:3] @ self.turn, self.momentum, S[3:])
 
 
 class Moments(NamedTuple):
@@ -102,8 +105,8 @@ class Moments(NamedTuple):
     def moved(self, V: Array) -> Flow:
         """The flow when the body moves with twist V: ṙ = v + ω × r."""
         w, v = V[:3], V[3:]
-        rows = [self.first[i] * v + cross(w, self.second[i]) for i in range(3)]
-        return Flow(self.mass * v + cross(w, self.first), np.stack(rows))
+        rows = [add_cross(self.first[i] * v, w, self.second[i]) for i in range(3)]
+        return Flow(add_cross(self.mass * v, w, self.first), np.stack(rows))
 
     def rigid(self) -> RigidInertia:
         """The same as a rigid inertia."""

@@ -20,7 +20,7 @@ from whippletree.compiler.loops.bodytypes import Integers
 from whippletree.compiler.loops.crossing import entries
 from whippletree.compiler.loops.recorder import Arriving, Final, Gathered, Graph, Looped, Result, Running, Source, Sum
 from whippletree.compiler.loops.slots import inward_slots, outward_slots, record_places
-from whippletree.compiler.loops.storage import Share, shares
+from whippletree.compiler.loops.storage import Share, memory_for, shares
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 from whippletree.expression import Straight, Trace, Traced, finish
 
@@ -88,7 +88,8 @@ class _Assembly:
             known = [bisect_left(self.stages, s) if s >= 0 else -1 for s in graph.known_after(self.looped.stage_of)]
             required = [{x.index for _, x in pairs if isinstance(x, Traced)} for pairs in stores]
             lasting = {n for n, node in enumerate(graph.trace.nodes) if node[0] == "input" and graph.lasts(node[1])}
-            self.shares.append(shares(graph.trace.nodes, known, required, lasting))
+            memory = memory_for(len(self.looped.parent))
+            self.shares.append(shares(graph.trace.nodes, known, required, lasting, memory))
             places, length = record_places(self.shares[-1])
             self.kept.append(places)
             lengths.append(length)
