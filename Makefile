@@ -11,11 +11,11 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-gpu lint bench bench-gpu docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core  ## install the core and show what the library does
 	@$(PY) -m whippletree.cli demo
@@ -32,6 +32,12 @@ lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
 bench: $(VENV)/.test  ## this library and its peers, measured side by side
 	@test -d benchmarks || { echo "make bench: there is no benchmarks/ folder yet"; exit 1; }
 	$(PY) -m benchmarks
+
+test-gpu: $(VENV)/.test  ## the compiled functions on an NVIDIA GPU against the CPU, bit by bit
+	$(PY) -m pytest -m gpu -rs $(PYTEST_ARGS)
+
+bench-gpu: $(VENV)/.test  ## rates on an NVIDIA GPU, beside its two ceilings
+	$(PY) -m benchmarks.gpu
 
 docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, warnings are errors
 	@test -f docs/conf.py || { echo "make docs: there is no docs/conf.py yet"; exit 1; }

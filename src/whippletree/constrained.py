@@ -95,6 +95,10 @@ def closed(
         y = factor.idle_rows() if mask is None else (factor.idle_rows().T * mask).T
         factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
     _doubt(m, factor)
+    if m.route != "nullspace":
+        # a row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size
+        number = len(m.tree.nodes) + DEPENDENT
+        m.doubts += [(number, row @ row - PIVOT_TOLERANCE * usual) for row, usual in zip(A, _usual(system, kept))]
     return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
 
 
@@ -123,8 +127,7 @@ def _factored(
 ) -> kkt.Factored:
     """By the mechanism's route, or by the one that its masses call for."""
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
-    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
-    squares = np.array([typical[i] for i in kept], dtype=object)
+    squares = _usual(system, kept)
     on = A if mask is None else (A.T * mask).T
     idle = None if mask is None else 1 - mask
     route = m.route or ("augmented" if m.tree.doubtful or system.structure.light else "schur")
@@ -144,6 +147,12 @@ def _factored(
         scales = kkt.row_scales(heavy, squares[hard])
         factor = kkt.augmented(heavy, on[hard], scales, None if idle is None else idle[hard])
     return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
+
+
+def _usual(system: ConstraintSet, kept: list[int]) -> Array:
+    """|Aᵢ|² of rows at a generic configuration."""
+    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
+    return np.array([typical[i] for i in kept], dtype=object)
 
 
 def _doubt(m: Mechanism, factor: kkt.Factored) -> None:

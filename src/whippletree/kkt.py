@@ -23,6 +23,7 @@ when the route can be trusted; ``MASS`` ones fail with condition (32), ``ROWS`` 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -60,8 +61,17 @@ Margin: TypeAlias = tuple[str, Any]
 MASS, ROWS = "mass", "rows"
 
 
+NOTHING = 2.0**-80
+"""Share of the mean inertia (about 1e-24) below which a diagonal entry is what rounding left of a zero."""
+
+
 def _margins(kind: str, factor: linalg.LDLT, diagonal: Array, tolerance: Any) -> list[Margin]:
-    return [(kind, pivot - tolerance * d) for pivot, d in zip(factor.pivots, diagonal, strict=True)]
+    floor: Any = 0
+    if kind == MASS and len(diagonal):
+        for d in diagonal:
+            floor = floor + d
+        floor = floor * (NOTHING / len(diagonal))
+    return [(kind, pivot - tolerance * d - floor) for pivot, d in zip(factor.pivots, diagonal, strict=True)]
 
 
 class Schur(NamedTuple):
@@ -142,7 +152,7 @@ def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
     trace: Any = 0
     for i in range(len(M)):
         trace = trace + M[i, i]
-    if isinstance(trace, (int, float)) and trace == 0:
+    if isinstance(trace, Number) and trace == 0:
         trace = 1  # a system without any mass, all of whose motion is given
     return np.array([scale * trace / (len(M) * square) for square in squares], dtype=object)
 

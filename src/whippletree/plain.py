@@ -1,6 +1,6 @@
 """``wt.reference(model)``: every function of the catalogue in plain NumPy, on any scalar. No compiler, no surprises.
 
-The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath numbers, complex numbers or symbols
+The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols
 give arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import catalogue
+from whippletree import catalogue, scalars
 from whippletree.catalogue import Function
 from whippletree.constrained import failure
 from whippletree.derived import derived_function
@@ -96,7 +96,7 @@ class ReferenceFunction:
 
     def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
         """One state through the generic implementation."""
-        values = {name: array.astype(object) if array.ndim else array[()] for name, array in state.items()}
+        values = {name: _plain(value) for name, value in state.items()}
         opened = {path: values.pop(path) for path in self.owner.parameters}
         tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
         result, failed = self._by_route(tree, values, None)
@@ -112,9 +112,7 @@ class ReferenceFunction:
         mechanism = Mechanism(tree, route=route)
         with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
             result = self.function.implementation(mechanism, *self.names, *values.values())
-        # a NaN state is a NaN answer, not a singular system
-        failed = (number for number, pivot in mechanism.doubts if not pivot > 0 and pivot == pivot)
-        return result, next(failed, None)
+        return result, next((number for number, pivot in mechanism.doubts if _fails(pivot)), None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
@@ -134,10 +132,32 @@ class ReferenceFunction:
         return arrays
 
 
+def _fails(pivot: Any) -> bool:
+    """Whether a pivot is known not to be positive.
+
+    A NaN state is a NaN answer, not a singular system: NaN is neither below 1 nor above 0. A symbol tells nothing.
+    """
+    try:
+        return bool(scalars.less(pivot, 1)) and not scalars.less(0, pivot)
+    except TypeError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers instead of NumPy's, one by one or in an array; other scalars as they are."""
+    if isinstance(value, np.ndarray):
+        return value.astype(object)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _finished(array: Array, exact: bool) -> Array | Any:
     """float64 for plain numbers; a scalar result of one state as a scalar."""
     if not exact:
         array = array.astype(np.float64)
-    elif array.size and all(isinstance(x, (complex, float, int)) for x in array.flat):
-        array = array.astype(np.complex128)
+    elif all(isinstance(x, (complex, float, int)) for x in array.flat):
+        kinds = {type(x) for x in array.flat}
+        if any(issubclass(kind, complex) for kind in kinds):
+            array = array.astype(np.complex128)
+        elif any(issubclass(kind, float) for kind in kinds):
+            array = array.astype(np.float64)
     return array[()] if array.ndim == 0 else array

@@ -531,39 +531,45 @@ for n, m in ((1, 1), (2, 3), (3, 2), (5, 7), (7, 5), (8, 8), (9, 17), (13, 6)):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 def test_without_memory_the_outputs_are_nan():
-    n = 4_000_000
-    program = Program(
-        "large",
-        (
-            Buffer("x", "input", ()),
-            Buffer("y", "output", (2,)),
-            Buffer("w", "work", (n,)),
-        ),
-        (
-            Loop("i", n, (Block(Straight([("input", 0)], [0]), (Address("x", ()),), (Address("w", (Index("i"),)),)),)),
-            Block(
-                Straight([("input", 0), ("input", 1)], [0, 1]),
-                (Address("w", (Index(None, 0),)), Address("w", (Index(None, n - 1),))),
-                (Address("y", (Index(None, 0),)), Address("y", (Index(None, 1),))),
-            ),
-        ),
-    )
-    f = compile_function(program, threads=1, cache=OFF, width=8)
-    np.testing.assert_array_equal(f(3.0), [3.0, 3.0])
-    np.testing.assert_array_equal(f([3.0, 4.0]), [[3.0, 3.0], [4.0, 4.0]])
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 10_000_000, before[1]))
-    try:
-        one, many = f(3.0), f([3.0, 4.0, 5.0])
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-    assert np.isnan(one).all()
-    assert np.isnan(many).all()
-    np.testing.assert_array_equal(f(3.0), [3.0, 3.0])
+    code = HEAD + """
+import resource
+from whippletree.compiler.program import Address, Block, Index, Loop, Program
+from whippletree.expression import Straight
+n = 4_000_000
+def at(buffer, *indices):
+    return Address(buffer, tuple(Index(i) if isinstance(i, str) else Index(None, i) for i in indices))
+one, two = Straight([("input", 0)], [0]), Straight([("input", 0), ("input", 1)], [0, 1])
+outputs = (Buffer("y", "output", (2,)), Buffer("status", "output", (), integer=True))
+program = Program(
+    "large",
+    (Buffer("x", "input", ()), *outputs, Buffer("w", "work", (n,))),
+    (
+        Loop("i", n, (Block(one, (at("x"),), (at("w", "i"),)),)),
+        Block(two, (at("w", 0), at("w", n - 1)), (at("y", 0), at("y", 1))),
+        Block(Straight([], [0.0]), (), (at("status"),)),
+    ),
+)
+f = compile_function(program, threads=1, width=8)
+for states in (1, 2):
+    f._engine.prepare(states)
+before = resource.getrlimit(resource.RLIMIT_AS)
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 10_000_000, before[1]))
+for x in (3.0, [3.0, 4.0, 5.0]):
+    y, status = f.ufunc(x)
+    assert np.isnan(y).all() and (status == -1).all()
+try:
+    f(3.0)
+except ArithmeticError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, before)
+assert np.array_equal(f(3.0), [3.0, 3.0])
+assert np.array_equal(f([3.0, 4.0]), [[3.0, 3.0], [4.0, 4.0]])
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "large: there is not enough memory for the work space of this call\n"
 
 
 def test_importing_the_package_does_not_import_llvm():

@@ -56,7 +56,7 @@ def inputs(model, name, number=float):
     """A point for every input of a function, and a direction for each in its tangent space."""
     known = catalogue.sizes(model)
     points, directions = {}, {}
-    for seed, (word, shape) in enumerate(catalogue.find(name).inputs.items()):
+    for seed, (word, shape) in enumerate(catalogue.find(name, model).inputs.items()):
         motion = make_motion(model, seed, number=number)
         flat = word in ("q", "r")
         size = catalogue.resolve(shape, known)[0]
@@ -173,7 +173,7 @@ EVALUATED = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "passive_for
 
 
 def state_of(name):
-    return {word: np.array(STATE[word]) for word in catalogue.find(name).inputs}
+    return {word: np.array(STATE[word]) for word in catalogue.find(name, arm()).inputs}
 
 
 @pytest.mark.parametrize("path", PATHS)

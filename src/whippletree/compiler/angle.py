@@ -1,9 +1,10 @@
 """The angle of a point, atan2(y, x), in ordinary operations: no branch, no table, the same bits everywhere.
 
-With the smaller and the larger of |x| and |y| the angle within its octant is atan(small / large), and if that ratio is above
-tan(π/8), π/4 + atan((small − large) / (small + large)). One division gives a t with |t| ≤ tan(π/8). Then atan t = t + t z P(z),
-z = t²: minimax for the relative error, fitted as in :mod:`~whippletree.compiler.trigonometry`, relative error 2⁻⁵⁹·⁴ for doubles and
-2⁻³⁰·⁴ for floats. Reflections add a multiple of π/4, given in two parts. Signed zeros and infinities follow C's atan2.
+With the smaller and the larger of |x| and |y| the angle within its octant is atan(small / large), and if that ratio is
+above tan(π/8), π/4 + atan((small − large) / (small + large)). One division gives a t with |t| ≤ tan(π/8). Then atan t
+= t + t z P(z), z = t²: minimax for the relative error, fitted as in :mod:`~whippletree.compiler.trigonometry`,
+relative error 2⁻⁵⁹·⁴ for doubles and 2⁻³⁰·⁴ for floats. Reflections add a multiple of π/4, given in two parts. Signed
+zeros and infinities follow C's atan2.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Object code on disk, so that a second process does not compile again.
 
 One file per entry, named by its key. A file begins with a magic word, the key and a hash of the content: whatever is
-truncated, damaged or belongs to another key is treated as missing, never executed, and written anew. Files appear by renaming a
-finished temporary file, so processes that run at once cannot see half an entry. When the folder outgrows its limit, the
-entries that were not read for longest are removed. A folder that cannot be written costs one warning.
+truncated, damaged or belongs to another key is treated as missing, never executed, and written anew. Files appear by
+renaming a finished temporary file, so processes that run at once cannot see half an entry. When the folder outgrows
+its limit, the entries that were not read for longest are removed. A folder that cannot be written costs one warning.
 
     WHIPPLETREE_CACHE         the folder; an empty value or "off" switches the cache off
     WHIPPLETREE_CACHE_LIMIT   its size limit in megabytes (default 512)

@@ -3,10 +3,11 @@
 * every operation is known, has the right operands, and conditions are not mixed with numbers;
 * every address is inside its buffer, whatever the inputs are.
 
-The second is decided exactly, not estimated. An index is a register plus an offset, and a register is either the counter of a
-loop or was looked up in constant tables by way of one: so it is a *function of one counter*, and its values can be listed. A
-switch restricts the counters under which its cases run; a body with a short joint at the end of the work space is not blamed
-for what a longer joint would do there. A counter over a named dimension fits arrays with that dimension, and nothing else.
+The second is decided exactly, not estimated. An index is a register plus an offset, and a register is either the
+counter of a loop or was looked up in constant tables by way of one: so it is a *function of one counter*, and its
+values can be listed. A switch restricts the counters under which its cases run; a body with a short joint at the end
+of the work space is not blamed for what a longer joint would do there. A counter over a named dimension fits arrays
+with that dimension, and nothing else.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from whippletree import catalogue
 from whippletree.catalogue import Function
 from whippletree.compiler import cuda
 from whippletree.compiler.cuda_function import compile_for_cuda
+from whippletree.compiler.export import c_name, export_programs
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.compiler.functions import compile_function
+from whippletree.compiler.ir import Real
 from whippletree.compiler.kernel import Recipe
 from whippletree.compiler.loops import loop_program
 from whippletree.compiler.named import NamedFunction, Wording
@@ -127,6 +130,24 @@ class Compiled:
         if key not in self._made:
             self._made[key] = self._compiled(key, lambda: rollout_program(self.model, method, self.parameters))
         return self._made[key](q0, v0, tau, dt, *opened)
+
+    def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
+        """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.
+
+        Args:
+            folder: where to; made if it does not exist.
+            functions: names of the catalogue; one that needs a name is given with it, such as ``"jacobian:tool"``.
+            cpu: LLVM's name of the CPU to compile for, such as ``x86-64-v3``; default: this one.
+
+        Returns:
+            The files written. The header explains how to call the functions.
+        """
+        programs = {}
+        for text in functions:
+            name, *names = text.split(":")
+            programs[c_name(text)] = self._program(catalogue.find(name, self.model), tuple(names))
+        real: Real = "double" if self._dtype == np.float64 else "float"
+        return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 
     @cached_property
     def _tree(self) -> Skeleton:

@@ -7,8 +7,8 @@ The function has the signature that NumPy calls, ``(char **args, intp *dimension
     steps        bytes from state to state for each array, then the strides of all core dimensions
     data         the control block of :mod:`~whippletree.compiler.ufunc`; the tables begin at :data:`FIRST_TABLE`
 
-Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share nothing.
-Without memory every output becomes NaN (a status: −1), and the function returns.
+Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share
+nothing. Without memory every output becomes NaN (a status: −1), and the function returns.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@
     work            lane vectors, one after the other
     table, index    plain numbers, the same for all lanes
 
-A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array, a run is
-transposed in registers (:mod:`~whippletree.compiler.transpose`); if not, it goes number by number through a function.
+A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array,
+a run is transposed in registers (:mod:`~whippletree.compiler.transpose`); if not, it goes number by number through a
+function.
 
-Lanes without a state (the tail of a batch) are aliases of the last state: they read its inputs, compute the same bits, and
-write them to the same place. So a tail needs no masks, and no address exists that is not a state's own.
+Lanes without a state (the tail of a batch) are aliases of the last state: they read its inputs, compute the same bits,
+and write them to the same place. So a tail needs no masks, and no address exists that is not a state's own.
 """
 
 from __future__ import annotations

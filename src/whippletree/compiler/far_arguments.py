@@ -1,8 +1,9 @@
 """The reduction of far arguments of sine and cosine, as one function of LLVM IR (Payne and Hanek, in integers).
 
-For x = ± m 2ᵉ with a 53-bit integer m, only x·2/π modulo 4 matters, so the digits of 2/π that would contribute a multiple
-of 4 are skipped. The next 192 digits F, taken at bit e of the table, give m F modulo 2¹⁹²: two bits of quadrant and 190 bits of
-fraction. No double comes closer than 2⁻⁶² to a multiple of π/2 in these units, so at least 64 good bits remain.
+For x = ± m 2ᵉ with a 53-bit integer m, only x·2/π modulo 4 matters, so the digits of 2/π that would contribute a
+multiple of 4 are skipped. The next 192 digits F, taken at bit e of the table, give m F modulo 2¹⁹²: two bits of
+quadrant and 190 bits of fraction. No double comes closer than 2⁻⁶² to a multiple of π/2 in these units, so at least 64
+good bits remain.
 
 The function is scalar, never inlined, and calls nothing: each lane of each width on each device takes the same steps.
 """

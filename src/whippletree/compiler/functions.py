@@ -4,8 +4,8 @@
     a = forward_dynamics(q, v, tau, out=a)
     forward_dynamics.ufunc                     # the ufunc itself
 
-The common path is one ``try`` around the ufunc. Everything else (names, wrong shapes, other dtypes, a failed status) is
-found out after NumPy has refused or the status is not zero, so that a good call does not pay for it.
+The common path is one ``try`` around the ufunc. Everything else (names, wrong shapes, other dtypes, a failed status)
+is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs run in Python, one number at a time: what machine code is compared with.
 
-The arithmetic is the machine's: every operation is rounded to the chosen dtype once, a fused multiply-add through exact
-rational numbers. Only sine, cosine and atan2 are NumPy's and may differ from compiled code in the last bits.
+The arithmetic is the machine's: every operation is rounded to the chosen dtype once, a fused multiply-add through
+exact rational numbers. Only sine, cosine and atan2 are NumPy's and may differ from compiled code in the last bits.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Everything that this package emits goes through :class:`Writer`, so three promis
 
 * **no fast-math flag** is ever written, so LLVM may not change a rounding;
 * **only the intrinsics of** :data:`INTRINSICS` **exist**: LLVM ends the whole process when a target cannot select one;
-* a value is a *lane vector* ``<W x double>`` on a CPU and a plain ``double`` for one lane or one GPU thread: the code that
-  emits an operation does not know which.
+* a value is a *lane vector* ``<W x double>`` on a CPU and a plain ``double`` for one lane or one GPU thread: the code
+  that emits an operation does not know which.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LLVM in one place: the host's CPU, IR text to object code, object code to callable addresses.
 
-Object code is a plain byte string: position independent, complete but for the few functions of :func:`_imports`, and loadable
-in another process on the same kind of CPU. That is what the cache stores.
+Object code is a plain byte string: position independent, complete but for the few functions of :func:`_imports`, and
+loadable in another process on the same kind of CPU. That is what the cache stores.
 
 llvmlite is imported only when something is compiled or loaded.
 """
@@ -96,8 +96,8 @@ def _target_machine(machine: Machine, level: int) -> Any:
 def object_code(text: str, machine: Machine, *, level: int = 2) -> bytes:
     """Compile a module of LLVM IR; ``level`` is the effort of code generation, 0 to 3.
 
-    LLVM's passes over the IR are not run. Traced code is folded and free of common subexpressions already: the passes were
-    measured to cost 40 % more time for 0 to 3 % more speed, and they take NaNs of different bits for the same.
+    LLVM's passes over the IR are not run. Traced code is folded and free of common subexpressions already: the passes
+    were measured to cost 40 % more time for 0 to 3 % more speed, and they take NaNs of different bits for the same.
     """
     with compiling():
         binding = _binding()

@@ -1,7 +1,8 @@
 """A program on its way to machine code: what is known without it, and its loops, each compiled when first needed.
 
-A :class:`Recipe` is a cheap key and a function that builds the program. If the key is known to the cache, the program is never
-built: its :class:`Interface` and its object code are read instead. That is why a cached first use costs milliseconds.
+A :class:`Recipe` is a cheap key and a function that builds the program. If the key is known to the cache, the program
+is never built: its :class:`Interface` and its object code are read instead. That is why a cached first use costs
+milliseconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernel programs: what a back end is asked to emit, and nothing about how.
 
 A program works on one *state*; the back end adds the lanes (SIMD on a CPU, threads on a GPU). It is a short list of
-statements: straight-line blocks of arithmetic, counted loops (over bodies, time steps, solver sweeps) and a switch on a
-small integer. All storage is in named buffers; all addresses are integer registers plus constant offsets, so that a
+statements: straight-line blocks of arithmetic, counted loops (over bodies, time steps, solver sweeps) and a switch on
+a small integer. All storage is in named buffers; all addresses are integer registers plus constant offsets, so that a
 program can be checked for bounds before any code exists.
 
     buffer role   one per    content                                         addressed by

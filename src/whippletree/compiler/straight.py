@@ -1,8 +1,8 @@
 """Straight-line code to instructions: one operation of the graph, one instruction, in an order that suits the machine.
 
 Sines and cosines come first, as early as their arguments allow and all of a stage together: then one test guards the
-rarely taken path of far arguments for all of them. Everything else keeps the order of the graph, which generic code wrote
-body by body and which therefore keeps live ranges short.
+rarely taken path of far arguments for all of them. Everything else keeps the order of the graph, which generic code
+wrote body by body and which therefore keeps live ranges short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows to lanes and back: W states with C neighbouring numbers each become C lane vectors, by shuffles in registers.
 
-C is W, or a smaller power of two for short rows. Both directions are the same butterfly: stage by stage, blocks of 1, 2, 4 …
-numbers are exchanged between pairs of vectors.
+C is W, or a smaller power of two for short rows. Both directions are the same butterfly: stage by stage, blocks of 1,
+2, 4 … numbers are exchanged between pairs of vectors.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ P₁ = π/2 rounded, x − k P₁ is exact: it is a multiple of 2⁻⁵³ below 
 All parts are cut off, not rounded, so that they are positive and a zero keeps its sign.
 All arguments that are known together share one test and one rarely taken branch (:func:`sines_and_cosines`).
 
-*Polynomials.* sin r = r + r z P(z) and cos r = 1 + z Q(z) with z = r², |r| ≤ π/4 and a little: minimax for the relative
-error of the *function* (Remez exchange in 200-bit arithmetic), coefficients rounded one after the other, lowest first,
-the others fitted again after each rounding; Q begins with −1/2 exactly. Relative errors before rounding:
+*Polynomials.* sin r = r + r z P(z) and cos r = 1 + z Q(z) with z = r², |r| ≤ π/4 and a little: minimax for the
+relative error of the *function* (Remez exchange in 200-bit arithmetic), coefficients rounded one after the other,
+lowest first, the others fitted again after each rounding; Q begins with −1/2 exactly. Relative errors before rounding:
 
     double: sin 2⁻⁵⁷·⁹, cos 2⁻⁶³·⁹        float: sin 2⁻²⁷·⁸, cos 2⁻³²·⁸
 

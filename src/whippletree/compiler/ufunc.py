@@ -1,7 +1,7 @@
 """A kernel as a real NumPy generalised ufunc: broadcasting, ``out=``, strides and casting are NumPy's own.
 
-NumPy's C function ``PyUFunc_FromFuncAndDataAndSignature`` is reached through the table of pointers that NumPy exports to
-extension modules. It is given one small native function, the dispatcher, and a control block:
+NumPy's C function ``PyUFunc_FromFuncAndDataAndSignature`` is reached through the table of pointers that NumPy exports
+to extension modules. It is given one small native function, the dispatcher, and a control block:
 
     slot 0   the loop for one state
     slot 1   the loop for W states at a time
@@ -9,11 +9,11 @@ extension modules. It is given one small native function, the dispatcher, and a 
     slot 3   from how many states on slot 2 is used
     slot 4…  pointers to the tables of the program
 
-Slots 0 and 1 begin as trampolines into Python, which compile the variant, put its address into the slot, and run it. So nothing
-is compiled before it is needed, and a call costs nothing extra afterwards.
+Slots 0 and 1 begin as trampolines into Python, which compile the variant, put its address into the slot, and run it.
+So nothing is compiled before it is needed, and a call costs nothing extra afterwards.
 
-NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable above produces
-and checks them.
+NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable
+above produces and checks them.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class Traced:
                 return -self
             if other < 0:
                 return -(self / -other)
-            if math.frexp(other)[0] == 0.5 and abs(other) > 2.0**-1000:
+            if math.frexp(other)[0] == 0.5 and 1e-30 < other < 1e30:
                 return self * (1 / other)  # a power of two: the same number, without a division
             other = trace.constant(other)
         i, j = self.index, other.index

@@ -31,14 +31,24 @@ column D⁻¹ L⁻ᵀ ∂τ is exactly zero, so most of the product vanishes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree import linalg
 from whippletree.joints import Free
-from whippletree.spatial import Array, Pose, RigidInertia, cross_force, cross_motion, identity, join, zeros
+from whippletree.spatial import (
+    Array,
+    Pose,
+    RigidInertia,
+    add_cross_force,
+    add_cross_motion,
+    cross_motion,
+    identity,
+    join,
+    zeros,
+)
 from whippletree.sweeps import Field, Sweeper, Unrolled, add
 from whippletree.tree.links import falling
 from whippletree.tree.moments import Coriolis, Flow, Moments
@@ -84,7 +94,9 @@ def inverse_dynamics_derivatives(
     freedoms = state.freedoms()
     reactions = state.reactions(freedoms)
     dv = state.velocity_derivatives(freedoms, reactions)
-    dq = state.position_derivatives(freedoms, reactions, state.second_rates(freedoms, a), state.forces(a))
+    alphas = state.accelerations(freedoms, a)
+    second, forces = state.second_rates(freedoms, alphas), state.forces(alphas)
+    dq = state.position_derivatives(freedoms, reactions, second, forces)
     return InverseDerivatives(dq, dv, state.mass_matrix(freedoms, reactions))
 
 
@@ -100,10 +112,11 @@ def forward_dynamics_derivatives(
     reactions = state.reactions(rest)
     factor = linalg.tree_ltdl(state.mass_matrix(rest, reactions), tree.velocity_parents, lenient=True)
     force_dv = state.velocity_derivatives(rest, reactions)
-    a = factor.solve(tau - force_dv @ v / 2 - state.static_forces(freedoms, reactions))
-    second = state.second_rates(freedoms, a)
+    a = factor.solve(tau - force_dv @ (v / 2) - state.static_forces(freedoms, reactions))
+    alphas = state.accelerations(freedoms, a)
+    second = state.second_rates(freedoms, alphas)
     rest_second = [zeros(6) if i in floating else s for i, s in enumerate(second)]
-    force_dq = state.position_derivatives(rest, reactions, rest_second, state.forces(a))
+    force_dq = state.position_derivatives(rest, reactions, rest_second, state.forces(alphas))
     dq, dv, dtau = _responses(factor, force_dq, force_dv)
     for i in floating:
         own = state.parts[freedoms[i].part].v
@@ -113,20 +126,27 @@ def forward_dynamics_derivatives(
 
 
 def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
-    """−M⁻¹ F for matrices F of joint forces, and M⁻¹ itself (one triangle computed) as the last."""
+    """−M⁻¹ F for matrices F of joint forces, and M⁻¹ itself (one triangle computed) as the last.
+
+    Column by column, so that what one column needs stays in registers.
+    """
     n = len(factor.pivots)
     W = factor.forward(identity(n))
     below = identity(n) - W  # −L⁻¹ without its diagonal of ones: the sign of the result costs nothing
-    results = []
-    for F in forces:
-        Y = ((W.T @ F).T * factor.reciprocals).T
-        results.append(below @ Y - Y)
-    scaled = (W * factor.reciprocals).T
-    inverse = zeros(n, n)
-    for i in range(n):
-        for j in range(i, n):
-            inverse[i, j] = inverse[j, i] = W[i] @ scaled[:, j]
-    return [*results, inverse]
+    before = [np.flatnonzero(row != 0) for row in below]
+    responses, inverse = [zeros(n, n) for _ in forces], zeros(n, n)
+    for j in range(n):
+        for F, X in zip(forces, responses, strict=True):
+            y = (W.T @ F[:, j]) * factor.reciprocals
+            for i in range(n):
+                x = -y[i]
+                for k in before[i]:
+                    x = x + below[i, k] * y[k]
+                X[i, j] = x
+        scaled = W[j] * factor.reciprocals
+        for i in range(j + 1):
+            inverse[i, j] = inverse[j, i] = W[i] @ scaled
+    return [*responses, inverse]
 
 
 class _Moving(NamedTuple):
@@ -157,10 +177,8 @@ class _Freedom(NamedTuple):
 class _Reaction(NamedTuple):
     """What the subtree beyond a freedom answers to it."""
 
-    u: Array
-    """R S, wrench of a unit acceleration, (6,)."""
-    w: Array
-    """2 Sᵀ B, (3,)."""
+    row: Array
+    """(2 Sᵀ B, R S): what multiplies an angular velocity and an acceleration of all that is beyond, (9,)."""
     d: Array
     """2 B S + R (Ṡ⁻ + Ṡ), wrench of a unit velocity, (6,)."""
 
@@ -222,36 +240,35 @@ class _State:
         result = []
         for f in freedoms:
             R, B = self.inertias[f.part], self.coriolis[f.part]
-            result.append(_Reaction(R @ f.S, 2 * B.along(f.S), B @ (2 * f.S[:3]) + R @ f.swing))
+            result.append(_Reaction(join(2 * B.along(f.S), R @ f.S), B.added(R @ f.swing, 2 * f.S[:3])))
         return result
 
-    def second_rates(self, freedoms: Sequence[_Freedom], a: Array) -> list[Array]:
+    def accelerations(self, freedoms: Sequence[_Freedom], a: Array) -> list[tuple[Array, Array]]:
+        """The accelerations of the part before and of the part behind every joint, (6,) each."""
+        result: list[tuple[Array, Array]] = []
+        for part, at in zip(self.parts, self.moving, strict=True):
+            before = result[part.parent][1] if part.parent >= 0 else at.base
+            behind = before
+            for i in _numbers(part.v):
+                behind = behind + freedoms[i].S * a[i] + freedoms[i].carried * self.v[i]
+            result.append((before, behind))
+        return result
+
+    def second_rates(self, freedoms: Sequence[_Freedom], alphas: Sequence[tuple[Array, Array]]) -> list[Array]:
         """S̈⁻ of every freedom."""
-        alphas = self._accelerations(a)
-        result = []
-        for f in freedoms:
-            parent, at = self.parts[f.part].parent, self.moving[f.part]
-            alpha = alphas[parent] if parent >= 0 else at.base
-            result.append(cross_motion(alpha, f.S) + cross_motion(at.before, f.carried))
-        return result
+        return [
+            add_cross_motion(cross_motion(alphas[f.part][0], f.S), self.moving[f.part].before, f.carried)
+            for f in freedoms
+        ]
 
-    def forces(self, a: Array) -> Field:
+    def forces(self, alphas: Sequence[tuple[Array, Array]]) -> Field:
         """f, the wrench that every joint transmits."""
 
-        def own(moments: Moments, flow: Flow, at: _Moving, alpha: Array) -> Array:
-            return moments.rigid() @ alpha + cross_force(at.V, flow.wrench())
+        def own(moments: Moments, flow: Flow, at: _Moving, alpha: tuple[Array, Array]) -> Array:
+            return add_cross_force(moments.rigid() @ alpha[1], at.V, flow.wrench())
 
-        wrenches = self.sweep.map(own, self.moments, self.flows, self.moving, self._accelerations(a))
+        wrenches = self.sweep.map(own, self.moments, self.flows, self.moving, alphas)
         return [f - push for f, push in zip(self._beyond(zeros(6), wrenches), self.pushes, strict=True)]
-
-    def _accelerations(self, a: Array) -> Field:
-        def carry(parent: Any, part: Part, at: _Moving) -> tuple[Array, Array]:
-            before = at.base if parent is None else parent
-            # V × H v = V⁻ × H v, because H v × H v = 0
-            alpha = before + at.H @ a[part.v] + cross_motion(at.before, at.H @ self.v[part.v])
-            return alpha, alpha
-
-        return self.sweep.scatter(carry, None, self.parts, self.moving)
 
     def mass_matrix(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
         """M (nv, nv), one triangle computed."""
@@ -259,50 +276,52 @@ class _State:
         for i, f in enumerate(freedoms):
             part = self.parts[f.part]
             for j in [*self.above[f.part], *range(part.v.start, i + 1)]:
-                M[i, j] = M[j, i] = reactions[i].u @ freedoms[j].S
+                M[i, j] = M[j, i] = reactions[i].row[3:] @ freedoms[j].S
             M[i, i] = M[i, i] + part.armature
         return M
 
     def velocity_derivatives(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
         """∂τ/∂v (nv, nv)."""
-        return self._related(
-            freedoms,
-            lambda i, j: reactions[i].w @ freedoms[j].S[:3] + reactions[i].u @ freedoms[j].swing,
-            lambda j, i: freedoms[j].S @ reactions[i].d,
-        )
+        columns = [join(f.S[:3], f.swing) for f in freedoms]
+        return self._related(freedoms, reactions, columns, [r.d for r in reactions])
 
     def position_derivatives(
         self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction], second: Sequence[Array], forces: Field
     ) -> Array:
         """∂τ/∂q (nv, nv)."""
-        c = []
-        for f, twice in zip(freedoms, second, strict=True):
-            R, B = self.inertias[f.part], self.coriolis[f.part]
-            c.append(B @ (2 * f.carried[:3]) + R @ twice + cross_force(f.S, forces[f.part]))
-        return self._related(
-            freedoms,
-            lambda i, j: reactions[i].w @ freedoms[j].carried[:3] + reactions[i].u @ second[j],
-            lambda j, i: freedoms[j].S @ c[i],
-        )
+        columns = [join(f.carried[:3], rate) for f, rate in zip(freedoms, second, strict=True)]
+        wrenches = []
+        for f, rate in zip(freedoms, second, strict=True):
+            moved = self.coriolis[f.part].added(self.inertias[f.part] @ rate, 2 * f.carried[:3])
+            wrenches.append(add_cross_force(moved, f.S, forces[f.part]))
+        return self._related(freedoms, reactions, columns, wrenches)
+
+    def _related(
+        self,
+        freedoms: Sequence[_Freedom],
+        reactions: Sequence[_Reaction],
+        columns: Sequence[Array],
+        wrenches: Sequence[Array],
+    ) -> Array:
+        """The matrix of joint forces that the freedoms cause: zero for unrelated pairs.
+
+        A freedom moves what is beyond it as its ``columns`` say, and pulls at what is before it with its ``wrenches``.
+        """
+        matrix = zeros(len(freedoms), len(freedoms))
+        for i, f in enumerate(freedoms):
+            for j in _numbers(self.parts[f.part].v):
+                matrix[i, j] = reactions[i].row @ columns[j]
+            for j in self.above[f.part]:
+                matrix[i, j] = reactions[i].row @ columns[j]
+                matrix[j, i] = freedoms[j].S @ wrenches[i]
+        return matrix
 
     def static_forces(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
         """τ (nv,) at rest: what holds gravity and the external wrenches."""
         result = zeros(len(freedoms))
         for i, (f, r) in enumerate(zip(freedoms, reactions, strict=True)):
-            result[i] = r.u @ self.moving[f.part].base - f.S @ self.pushes[f.part]
+            result[i] = r.row[3:] @ self.moving[f.part].base - f.S @ self.pushes[f.part]
         return result
-
-    def _related(
-        self, freedoms: Sequence[_Freedom], below: Callable[[int, int], Any], above: Callable[[int, int], Any]
-    ) -> Array:
-        """A matrix with zeros for unrelated pairs: ``below`` for rows i beyond j or of the same joint, ``above`` else."""
-        matrix = zeros(len(freedoms), len(freedoms))
-        for i, f in enumerate(freedoms):
-            for j in _numbers(self.parts[f.part].v):
-                matrix[i, j] = below(i, j)
-            for j in self.above[f.part]:
-                matrix[i, j], matrix[j, i] = below(i, j), above(j, i)
-        return matrix
 
 
 def _moving(sweep: Sweeper, parts: Sequence[Part], q: Array, v: Array, base: Array) -> Field:
