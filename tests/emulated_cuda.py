@@ -152,6 +152,7 @@ def install(monkeypatch, **options):
     """Put the emulated driver in place of the real one for one test."""
     emulated = EmulatedDriver(**options)
     monkeypatch.setattr(cuda, "driver", lambda: emulated)
+    monkeypatch.setenv("WHIPPLETREE_CACHE", "off")  # what is no PTX must not be taken for it by others
     monkeypatch.setattr(ptx, "ptx_text", for_the_host)
     cuda.device.cache_clear()
     cuda.device_count.cache_clear()

@@ -17,7 +17,7 @@ import numpy as np
 from whippletree import constrained, constraint_functions
 from whippletree.registry import CATALOGUE, SHAPES, UNITS, Function, Shape, find, function, inputs_for, resolve, sizes
 from whippletree.spatial import Array, zeros
-from whippletree.tree import forward, hybrid, inertia, inverse, kinematics
+from whippletree.tree import derivatives, diagonal, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
@@ -201,6 +201,64 @@ def passive_forces(m: Mechanism, q: Array, v: Array) -> Array:
     return m.join(sums.passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(v)))
 
 
+# --- derivatives ------------------------------------------------------------------------------------------------------
+
+
+@function(dq=("nv", "nv"), dv=("nv", "nv"), da=("nv", "nv"), constraints="tree")
+def inverse_dynamics_derivatives(m: Mechanism, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
+    """∂τ/∂q, ∂τ/∂v, ∂τ/∂a (nv, nv) of ``inverse_dynamics``; q moves in the tangent space, ∂τ/∂a is the mass matrix."""
+    found = derivatives.inverse_dynamics_derivatives(m.tree, q, v, a)
+    return found.dq, found.dv, found.da
+
+
+@function(dq=("nv", "nv"), dv=("nv", "nv"), dtau=("nv", "nv"), may_fail=True)
+def forward_dynamics_derivatives(m: Mechanism, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
+    """∂a/∂q, ∂a/∂v, ∂a/∂τ (nv, nv) of ``forward_dynamics``; q moves in the tangent space, ∂a/∂τ is M⁻¹."""
+    found = derivatives.forward_dynamics_derivatives(m.tree, q, v, tau)
+    m.require_invertible(m.still(q))
+    return found.dq, found.dv, found.dtau
+
+
+# --- conditioning (document 004); reports are in whippletree.monitor -----------------------------------------------------
+
+
+@function(diagonal=("nv",), loops=True, constraints="tree")
+def diagonal_of_mass_matrix(m: Mechanism, q: Array) -> Array:
+    """diag M (nv,), by composite inertias alone, O(N)."""
+    return m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
+
+
+@function(ratio=(), constraints="tree")
+def diagonal_ratio(m: Mechanism, q: Array) -> Any:
+    """δ: the largest entry of diag M over the smallest (004 §4)."""
+    return diagonal.ratio(m.join(diagonal.mass_diagonal(m.sweep, m.still(q))))
+
+
+@function(base_first=(), tips_first=(), constraints="tree")
+def pivot_ratios(m: Mechanism, q: Array) -> tuple[Any, Any]:
+    """Largest over smallest pivot of M in both orders of elimination: base first as in 004, tips first as in D."""
+    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
+    return diagonal.pivot_ratios(M, m.tree.velocity_parents)
+
+
+@function(a=("nv",), diagonal=("nv",), loops=True, may_fail=True, constraints="honours")
+def forward_dynamics_with_diagonal(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array]:
+    """a (nv,) as by ``forward_dynamics``, and diag M (nv,), from which δ is the ratio of two entries."""
+    own = m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
+    return forward_dynamics(m, q, v, tau, t, active), own
+
+
+@function(a=("nv",), ratio=(), may_fail=True, constraints="honours")
+def forward_dynamics_with_diagonal_ratio(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Any]:
+    """a (nv,) as by ``forward_dynamics``, and the diagonal ratio δ of M, for little more."""
+    own = m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
+    return forward_dynamics(m, q, v, tau, t, active), diagonal.ratio(own)
+
+
 # --- sums over bodies -------------------------------------------------------------------------------------------------
 
 
@@ -225,9 +283,8 @@ def momentum(m: Mechanism, q: Array, v: Array) -> Array:
 
 @function(center=(3,), constraints="tree")
 def center_of_mass(m: Mechanism, q: Array) -> Array:
-    """Centre of mass (3,) in the world, m."""
-    whole = sums.world_inertia(m.sweep, m.still(q))
-    return np.asarray(whole.moment / whole.mass)
+    """Centre of mass (3,) of everything that can move, in the world, m."""
+    return sums.center_of_mass(m.tree, sums.world_inertia(m.sweep, m.still(q)))
 
 
 @function(matrix=(6, "nv"), constraints="tree")

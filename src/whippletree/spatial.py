@@ -42,7 +42,7 @@ def cross(a: Array, b: Array) -> Array:
 
 
 def add_cross(c: Array, a: Array, b: Array) -> Array:
-    """c + a × b, each entry as one chain of sums: then every product fuses with a sum, which c + cross(a, b) prevents."""
+    """c + a × b, each entry as one chain of sums, so that every product fuses with a sum."""
     a0, a1, a2 = a
     b0, b1, b2 = b
     return vector(c[0] + a1 * b2 - a2 * b1, c[1] + a2 * b0 - a0 * b2, c[2] + a0 * b1 - a1 * b0)

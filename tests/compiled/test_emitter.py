@@ -42,7 +42,7 @@ def codes(draw, inputs=5, longest=40):
             node = (kind, *(draw(number) for _ in range(EXACT.get(kind, 2))))
         (conditions if kind in ("lt", "and", "or", "not") else numbers).append(len(nodes))
         nodes.append(node)
-    outputs = draw(st.lists(st.sampled_from(numbers), min_size=1, max_size=9)) + [2.5]
+    outputs = [*draw(st.lists(st.sampled_from(numbers), min_size=1, max_size=9)), 2.5]
     return Straight(nodes, outputs)
 
 

@@ -115,8 +115,10 @@ MODELS = {
 @pytest.mark.parametrize("name", LOOPING)
 def test_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> None:
     inputs = inputs_of(model, name, seed=1)
-    found, *_ = Interpreter(looped(model, name), inputs).outputs()
-    assert_equal(found, getattr(reference(model), name)(*inputs.values()))
+    found = Interpreter(looped(model, name), inputs).outputs()
+    expected = getattr(reference(model), name)(*inputs.values())
+    for own, other in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=False):
+        assert_equal(own, other)
 
 
 @given(models(max_size=9), seeds, st.sampled_from(["forward_dynamics", "inverse_dynamics"]))

@@ -44,9 +44,7 @@ def agree(program, inputs, dtype, widths=(1, 2, 4, 8, 16), states=11):
     """Machine code of every width gives the bits of the interpreter, in each state of a batch."""
     check(program)
     names = [b.name for b in program.of_role("input")]
-    expected = [
-        list(interpret(program, {n: inputs[n][s] for n in names}, dtype).values()) for s in range(states)
-    ]
+    expected = [list(interpret(program, {n: inputs[n][s] for n in names}, dtype).values()) for s in range(states)]
     for width in widths:
         f = compile_function(program, dtype=dtype, width=width, threads=1, cache=OFF)
         arrays = [inputs[n].astype(dtype) for n in names]
@@ -74,7 +72,11 @@ def running_sums(n=7):
         Loop(
             "i",
             n,
-            (block(lambda a, b: (b - a, b / a), [at("w", "i"), at("w", ("i", 1))], [at("y", "i", 0), at("y", "i", 1)]),),
+            (
+                block(
+                    lambda a, b: (b - a, b / a), [at("w", "i"), at("w", ("i", 1))], [at("y", "i", 0), at("y", "i", 1)]
+                ),
+            ),
             backwards=True,
         ),
         block(lambda s: s, [at("w", n)], [at("total")]),

@@ -19,12 +19,12 @@ FLAT_KINDS = tuple(kind for kind in KINDS if kind not in ("spherical", "free"))
 
 
 def with_springs(model, seed):
-    """The model with a spring and a damper on every joint that has plain coordinates."""
+    """The model with a spring and a damper on every joint; where a joint stores a quaternion, springs do nothing."""
     rng = Random(seed)
-    joints = []
-    for joint, kind in zip(model.joints, model.joint_types):
-        stiffness = rng.uniform(0, 9) if kind.nq == kind.nv else 0
-        joints.append(replace(joint, stiffness=stiffness, rest=rng.uniform(-1, 1), damping=rng.uniform(0, 3)))
+    joints = (
+        replace(joint, stiffness=rng.uniform(0, 9), rest=rng.uniform(-1, 1), damping=rng.uniform(0, 3))
+        for joint in model.joints
+    )
     return replace(model, joints=tuple(joints))
 
 

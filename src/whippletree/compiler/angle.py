@@ -98,7 +98,7 @@ def angle_of_point(w: Writer, y: Operand, x: Operand) -> Operand:
 
 
 def _well_scaled(w: Writer, small: Operand, large: Operand) -> tuple[Operand, Operand]:
-    """Both times a power of two, such that their sum is finite and no denormal loses bits; (∞, ∞) → (1, 1), (0, 0) → (0, 1)."""
+    """Both times a power of two: their sum is finite, no denormal loses bits; (∞, ∞) → (1, 1), (0, 0) → (0, 1)."""
     c = _CONSTANTS[w.lanes.real]
     huge = w.compare("ogt", large, w.constant(c.large))
     tiny = w.compare("olt", large, w.constant(c.small))

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -65,18 +64,21 @@ class Cache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_seal(key, content))
-                os.replace(temporary, self._path(key))
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            self._write(self._path(key), _seal(key, content))
             self._evict()
         except OSError as error:
             self._warn(error)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write a file that appears whole or not at all."""
+        temporary = path.with_name(f"{os.urandom(8).hex()}.tmp")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
     def info(self) -> CacheInfo:
         """Number and size of the entries."""
@@ -122,8 +124,8 @@ class Cache:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"compiled code cannot be kept in {self.folder} ({error.strerror or error}): it will be compiled again in the "
-                f"next process. Set WHIPPLETREE_CACHE to a folder that can be written, or to 'off'.",
+                f"compiled code cannot be kept in {self.folder} ({error.strerror or error}): it will be compiled again "
+                f"in the next process. Set WHIPPLETREE_CACHE to a folder that can be written, or to 'off'.",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -13,7 +13,6 @@ with that dimension, and nothing else.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -178,7 +177,7 @@ class _Checker:
         buffer = self.buffer(address)
         shape = buffer.shape
         if buffer.role not in ("input", "output"):
-            shape = (math.prod(int(d) for d in shape),)
+            shape = (buffer.size,)
         if len(address.indices) != len(shape):
             raise ProgramError(f"{self.name}: {len(address.indices)} indices into {buffer.name!r} of shape {shape}")
         for index, size in zip(address.indices, shape, strict=True):

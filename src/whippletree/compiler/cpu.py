@@ -19,8 +19,8 @@ from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
+from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement
 from whippletree.compiler.trigonometry import FAR_ARGUMENTS
-from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement
 from whippletree.expression import Straight
 
 FIRST_TABLE = 4
@@ -51,14 +51,7 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
 
 def work_bytes(program: Program, lanes: Lanes) -> int:
     """Bytes of work space that one call needs."""
-    return sum(_rounded(_size(b) * lanes.width * lanes.bytes) for b in program.of_role("work"))
-
-
-def _size(buffer: Buffer) -> int:
-    size = 1
-    for d in buffer.shape:
-        size *= int(d)
-    return size
+    return sum(_rounded(b.size * lanes.width * lanes.bytes) for b in program.of_role("work"))
 
 
 def _rounded(size: int) -> int:
@@ -154,7 +147,7 @@ class _Loop:
         offset = 0
         for b in self.program.of_role("work"):
             frame.pointers[b.name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
-            offset += _rounded(_size(b) * self.lanes.width * self.lanes.bytes)
+            offset += _rounded(b.size * self.lanes.width * self.lanes.bytes)
         return release
 
     def each_group(self, frame: Frame, states: Operand) -> None:

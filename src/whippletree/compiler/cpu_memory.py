@@ -73,7 +73,7 @@ class CpuMemory(Memory):
         return self.writer.value(f"load i64, ptr {self._flat(address, 'i64', registers)}")
 
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
-        """A pointer into a buffer with one index: the register first, so that the offset becomes part of an instruction."""
+        """A pointer into a buffer with one index: register first, so that the offset becomes part of an instruction."""
         w, (index,) = self.writer, address.indices
         pointer = self.frame.pointers[address.buffer]
         if index.register is not None:
@@ -212,7 +212,9 @@ class CpuMemory(Memory):
         columns, firsts = _tiles(len(run.members), lanes.width)
         for first in firsts:
             tile = [
-                w.value(f"load <{columns} x {lanes.real}>, ptr {self._element(r, lanes.real, first)}, align {lanes.bytes}")
+                w.value(
+                    f"load <{columns} x {lanes.real}>, ptr {self._element(r, lanes.real, first)}, align {lanes.bytes}"
+                )
                 for r in rows
             ]
             for number, vector in enumerate(rows_to_lanes(w, tile, columns), start=first):
@@ -241,9 +243,9 @@ class CpuMemory(Memory):
     def _write_single(self, address: Address, value: Operand, registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
         array = self.frame.arrays[address.buffer]
-        kind = lanes.real
+        kind = "i64" if array.integer else str(lanes.real)
         if array.integer:
-            kind, value = "i64", w.to_integer(value)
+            value = w.to_integer(value)
         pointers = self._of_lanes(array, self._place(address, registers))
         for lane, pointer in enumerate(pointers):
             part = value
@@ -299,7 +301,7 @@ def _starts(runs: Sequence[Run]) -> list[int]:
 
 
 def _tiles(count: int, width: int) -> tuple[int, list[int]]:
-    """Columns of a tile and first column of each: the last tile moves back over its neighbour rather than past the end."""
+    """Columns of a tile, first column of each; the last tile moves back over its neighbour, not past the end."""
     columns = width
     while columns > count:
         columns //= 2

@@ -11,7 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -173,7 +173,7 @@ class Memory:
 def _free(owner: Device, pointer: int) -> None:
     # waits for kernels that may still use the memory; a process that ends, or a forked child, frees nothing
     if os.getpid() == owner._owner and not sys.is_finalizing():
-        with owner.current():
+        with suppress(DeviceError), owner.current():
             call("cuMemFree_v2", ctypes.c_uint64(pointer))
 
 
@@ -240,5 +240,5 @@ class Module:
 
 def _unload(owner: Device, module: int) -> None:
     if os.getpid() == owner._owner and not sys.is_finalizing():
-        with owner.current():
+        with suppress(DeviceError), owner.current():
             call("cuModuleUnload", ctypes.c_void_p(module))

@@ -29,11 +29,11 @@ class CudaKernel(Kernel):
     def ptx(self, arch: str) -> str:
         """The kernel's text for an architecture such as ``sm_90``."""
         key = self._key(f"ptx {arch} {self.options.real} {self.form} {jit.llvm_version()}")
-        stored = self._cache.load(key)
+        stored = self.cache.load(key)
         if stored is not None:
             return stored.decode()
         text = ptx.ptx_text(ptx.kernel_ir(self._build(), self.options.real, self.form), arch)
-        self._cache.store(key, text.encode())
+        self.cache.store(key, text.encode())
         return text
 
     def loaded(self, device: cuda.Device) -> _Loaded:

@@ -31,6 +31,9 @@ Registers = Mapping[Register, Operand]
 class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
 
+    late_sines = False
+    """Whether sines and cosines are computed where they are needed, not first; see :mod:`~whippletree.compiler.straight`."""
+
     def __init__(self, program: Program, writer: Writer) -> None:
         self.program = program
         self.writer = writer
@@ -62,7 +65,7 @@ class Memory(ABC):
 
 
 def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
-    """Emit the statements of the program at the writer's current place; control flow leaves at the writer's new place."""
+    """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
     _Body(writer, memory).statements(program.body, {})
 
 
@@ -88,7 +91,7 @@ class _Body:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
-        results = emit_straight(self.writer, block.code, lambda number: read(place[number]))
+        results = emit_straight(self.writer, block.code, lambda number: read(place[number]), self.memory.late_sines)
         # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
         self.memory.store(
             [

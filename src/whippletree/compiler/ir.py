@@ -22,7 +22,7 @@ Operand: TypeAlias = str
 Real: TypeAlias = Literal["double", "float"]
 
 INTRINSICS = {"fma": 3, "sqrt": 1, "fabs": 1}
-"""The only intrinsics that can be emitted, with their number of operands. Every target that is supported selects them."""
+"""The only intrinsics that can be emitted, with their number of operands. Every supported target selects them."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,7 @@ class Writer:
         """The same number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine."""
         lanes = self.lanes
         quiet = 0x7FF8000000000000 if lanes.real == "double" else 0x7FC00000
-        bits = self.select(
-            self.compare("uno", a, a), lanes.integer_constant(quiet), self.to_bits(a), lanes.integer
-        )
+        bits = self.select(self.compare("uno", a, a), lanes.integer_constant(quiet), self.to_bits(a), lanes.integer)
         return self.from_bits(bits)
 
     def any(self, condition: Operand) -> Operand:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-
 _lock = threading.RLock()
 
 
@@ -137,7 +136,7 @@ def _linker() -> Any:
 
 @cache
 def _imports() -> dict[str, int]:
-    """The only functions outside the object code that it may call: memory, and what LLVM falls back on without an FMA unit."""
+    """What object code may call: memory, flags, and what LLVM falls back on without an FMA unit."""
     import sys
 
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)

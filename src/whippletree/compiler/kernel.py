@@ -19,8 +19,6 @@ import numpy as np
 
 from whippletree.compiler import jit
 from whippletree.compiler.cache import Cache
-from whippletree.compiler.check import check
-from whippletree.compiler.cpu import numpy_loop, work_bytes
 from whippletree.compiler.ir import Lanes, Real
 from whippletree.compiler.program import Block, Buffer, Loop, Program, Statement, Switch
 
@@ -108,7 +106,7 @@ class Kernel:
     def __init__(self, recipe: Recipe, options: Options, cache: Cache) -> None:
         self.options = options
         self._recipe = recipe
-        self._cache = cache
+        self.cache = cache
         self._program: Program | None = None
         self._loaded: dict[int, jit.Loaded] = {}
         self.interface = self._find_interface()
@@ -117,8 +115,10 @@ class Kernel:
     @cached_property
     def width(self) -> int:
         """Lanes of the vector variant."""
-        width = self.options.width or self.options.machine.width(self.options.dtype.itemsize)
-        while width > 1 and work_bytes(self.interface.shell, Lanes(width, self.options.real)) > WORK_LIMIT:
+        bytes_ = self.options.dtype.itemsize
+        width = self.options.width or self.options.machine.width(bytes_)
+        work = sum(b.size for b in self.interface.buffers if b.role == "work") * bytes_
+        while width > 1 and width * work > WORK_LIMIT:
             width //= 2
         return width
 
@@ -131,33 +131,42 @@ class Kernel:
 
     def _find_interface(self) -> Interface:
         key = self._key("interface")
-        stored = self._cache.load(key)
+        stored = self.cache.load(key)
         if stored is not None:
             return Interface.unpack(stored)
         interface = Interface.of(self._build())
-        self._cache.store(key, interface.pack())
+        self.cache.store(key, interface.pack())
         return interface
 
     def _object_code(self, width: int) -> bytes:
         o = self.options
         key = self._key(f"{width} {o.real} {o.level} {o.machine} {jit.llvm_version()}")
-        code = self._cache.load(key)
+        code = self.cache.load(key)
         if code is None:
+            # the emitter is not needed, and not imported, where the cache knows the answer
+            from whippletree.compiler.cpu import numpy_loop
+
             text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
             code = jit.object_code(text, o.machine, level=o.level)
-            self._cache.store(key, code)
+            self.cache.store(key, code)
         return code
 
     def _key(self, variant: str) -> str:
-        parts = (source_digest(), self._recipe.key, variant.encode())
-        return hashlib.blake2b(b"".join(len(p).to_bytes(8, "little") + p for p in parts), digest_size=20).hexdigest()
+        return combined_key(source_digest(), self._recipe.key, variant.encode())
 
     def _build(self) -> Program:
         if self._program is None:
+            from whippletree.compiler.check import check
+
             program = self._recipe.build()
             check(program)
             self._program = program
         return self._program
+
+
+def combined_key(*parts: bytes) -> str:
+    """A key for the cache that changes if any of the parts does."""
+    return hashlib.blake2b(b"".join(len(p).to_bytes(8, "little") + p for p in parts), digest_size=20).hexdigest()
 
 
 def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -165,7 +174,7 @@ def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def _operations(body: tuple[Statement, ...]) -> int:
-    """Operations of one evaluation; a loop over a named dimension counts as ten rounds, a switch as its longest case."""
+    """Operations of one evaluation; a loop over a named dimension counts as ten rounds, a switch as its longest."""
     total = 0
     for statement in body:
         match statement:

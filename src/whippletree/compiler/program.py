@@ -15,6 +15,7 @@ program can be checked for bounds before any code exists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -44,6 +45,11 @@ class Buffer:
     def empty(self) -> bool:
         """Whether it holds no number in any call, as the coordinates of a model without freedom."""
         return 0 in self.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds, if no dimension is named."""
+        return math.prod(int(d) for d in self.shape)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class Form:
 
     threads: int = 128  # of a block
     registers: int = 0  # at most so many per thread; 0: as many as there are
+    late_sines: bool = False  # sines and cosines where they are needed, not first
 
 
 def choose_form(operations: int, real: Real) -> Form:
@@ -131,7 +132,9 @@ class _Kernel:
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        emit_body(self.program, w, _GpuMemory(self.program, w, arrays, thread, self.shared_work))
+        memory = _GpuMemory(self.program, w, arrays, thread, self.shared_work)
+        memory.late_sines = self.form.late_sines
+        emit_body(self.program, w, memory)
         w.emit("br label %done")
         w.start("done")
         if self.shared_work:

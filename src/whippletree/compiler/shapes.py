@@ -1,4 +1,4 @@
-"""Shapes of the arrays of a call: what a batch broadcasts to, and, after NumPy has refused a call, what is wrong with it."""
+"""Shapes of the arrays of a call: what a batch broadcasts to and, after NumPy has refused a call, what is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expected_shape(buffer: Buffer) -> str:
 def check_shapes(
     function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], hints: Mapping[str, str]
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The batch shape of a call and the sizes of its named dimensions; raises a ShapeError that names the input at fault."""
+    """The batch shape of a call and the sizes of its named dimensions, or a ShapeError that names the culprit."""
     batches: list[tuple[int, ...]] = []
     sizes: dict[str, int] = {}
     for buffer, array in zip(buffers, arrays, strict=True):
@@ -62,14 +62,14 @@ def _fits(buffer: Buffer, shape: tuple[int, ...], sizes: dict[str, int]) -> bool
 
 
 def convert(function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
-    """The inputs as arrays of that dtype; raises a ScalarError that names an input that holds something else than real numbers."""
+    """The inputs as arrays of that dtype, or a ScalarError that names an input of other than real numbers."""
     converted = []
     for buffer, array in zip(buffers, arrays, strict=True):
         values = np.asarray(array)
         if values.dtype.kind not in "biuf":
             raise ScalarError(
-                f"{function}: {buffer.name} holds {values.dtype} values; compiled functions take real numbers ({dtype}). "
-                f"For complex, exact or symbolic scalars use wt.reference(model) or wt.symbolic(model)."
+                f"{function}: {buffer.name} holds {values.dtype} values; compiled functions take real numbers "
+                f"({dtype}). For complex, exact or symbolic scalars use wt.reference(model) or wt.symbolic(model)."
             )
         converted.append(values.astype(dtype, copy=False))
     return converted

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import WhippletreeError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _WORTHWHILE = 8_000_000
 """Operations in a batch from which on a second thread pays: about a quarter of a millisecond on one core."""
@@ -66,7 +69,7 @@ class Call:
             part = (ctypes.c_int64 * len(sizes))(last - first, *sizes[1:])
             self.loop(ctypes.addressof(own), ctypes.addressof(part), self.steps, self.data)
 
-        pieces = [(a, b) for a, b in zip(bounds, bounds[1:]) if b > a]
+        pieces = [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
         waiting = [_pool(count).submit(run, *piece) for piece in pieces[1:]]
         run(*pieces[0])
         for future in waiting:
@@ -80,6 +83,8 @@ def _pool(count: int) -> ThreadPoolExecutor:
     """Threads that wait for work; a forked child has none of its parent's threads and makes its own."""
     pool = _pools.get(count)
     if pool is None:
+        from concurrent.futures import ThreadPoolExecutor  # slow to import, and small batches never come here
+
         pool = _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="whippletree")
     return pool
 

@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler import jit, threads
+from whippletree.compiler.cache import Cache
 from whippletree.compiler.cpu import FIRST_TABLE
-from whippletree.compiler.kernel import Kernel
+from whippletree.compiler.kernel import Kernel, combined_key
 from whippletree.compiler.program import Buffer
 
 Loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -58,7 +59,9 @@ class Engine:
     def set_threads(self, count: int) -> None:
         """Share large batches among that many threads."""
         self.threads = count
-        self.control[_THRESHOLD] = threads.smallest_shared_batch(self.kernel.interface.operations) if count > 1 else _NEVER
+        self.control[_THRESHOLD] = (
+            threads.smallest_shared_batch(self.kernel.interface.operations) if count > 1 else _NEVER
+        )
 
     def prepare(self, states: int) -> None:
         """Compile what a call with that many states needs, here and now, so that an error has a place to go."""
@@ -119,7 +122,7 @@ class Engine:
         signature = _signature(self.inputs, self.outputs).encode()
         real, whole = self.kernel.options.dtype.num, np.dtype(np.int64).num
         types = bytes(whole if b.integer else real for b in self.inputs + self.outputs)
-        functions = (ctypes.c_void_p * 1)(_dispatcher())
+        functions = (ctypes.c_void_p * 1)(_dispatcher(self.kernel.cache))
         data = (ctypes.c_void_p * 1)(ctypes.addressof(self.control))
         document = f"{self.kernel.interface.name}: compiled by whippletree".encode()
         ufunc: np.ufunc = _from_function_and_signature()(
@@ -138,7 +141,7 @@ _immortal: list[Any] = []
 
 
 def _keep_alive(ufunc: np.ufunc, needed: Any) -> None:
-    """Tie the life of what the ufunc points to to the ufunc itself; older NumPy offers no place for it: then for ever."""
+    """Tie the life of what the ufunc points to to the ufunc; older NumPy offers no place for it: then for ever."""
     try:
         ufunc._whippletree = needed  # type: ignore[attr-defined]
     except AttributeError:
@@ -152,11 +155,12 @@ def _address(function: Any) -> int:
 @cache
 def _from_function_and_signature() -> Any:
     """PyUFunc_FromFuncAndDataAndSignature: entry 31 of NumPy's table of ufunc functions, the same since NumPy 1.0."""
-    from numpy._core import _multiarray_umath
+    from importlib import import_module
 
+    table_of_numpy = import_module("numpy._core._multiarray_umath")._UFUNC_API
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(_multiarray_umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
+    table = ctypes.cast(pointer(table_of_numpy, None), ctypes.POINTER(ctypes.c_void_p))
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object,
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p),
@@ -166,8 +170,8 @@ def _from_function_and_signature() -> Any:
     return kind(table[31])
 
 
-# The flags that NumPy turns into warnings are left as they were found: a vector comparison with a NaN raises "invalid" where a
-# scalar one does not, and what other threads raise is never seen. NaN in the result, and the status, say what happened.
+# The flags that NumPy turns into warnings are left as they were found: a vector comparison with a NaN raises "invalid"
+# where a scalar one does not, and what other threads raise is never seen. NaN and the status say what happened.
 _KEEP_FLAGS = {
     "x86_64": (
         "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
@@ -202,11 +206,20 @@ define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwin
 """)
 
 
-@cache
-def _dispatcher() -> int:
-    machine = jit.host()
-    declare, save, restore = _KEEP_FLAGS.get(machine.triple.partition("-")[0], _KEEP_FLAGS[""])
-    text = _DISPATCHER.substitute(declare=declare, save=save, restore=restore)
-    loaded = jit.Loaded(jit.object_code(text, machine, level=1), ["dispatch"])
-    _immortal.append(loaded)
-    return loaded["dispatch"]
+_dispatch: list[jit.Loaded] = []
+
+
+def _dispatcher(kept: Cache) -> int:
+    """The address of the dispatcher, the same for all functions of this process."""
+    with jit.compiling():
+        if not _dispatch:
+            machine = jit.host()
+            declare, save, restore = _KEEP_FLAGS.get(machine.triple.partition("-")[0], _KEEP_FLAGS[""])
+            text = _DISPATCHER.substitute(declare=declare, save=save, restore=restore)
+            key = combined_key(text.encode(), repr(machine).encode(), jit.llvm_version().encode())
+            code = kept.load(key)
+            if code is None:
+                code = jit.object_code(text, machine, level=1)
+                kept.store(key, code)
+            _dispatch.append(jit.Loaded(code, ["dispatch"]))
+        return _dispatch[0]["dispatch"]

@@ -22,9 +22,9 @@ The left column also holds for two freedoms of one joint. ∂τ/∂q is taken in
 joint a rotation vector (and a shift) in the axes of the body.
 
 Forward dynamics follows from inverse dynamics: ∂a/∂q = −M⁻¹ ∂τ/∂q at the accelerations a, ∂a/∂v likewise, and
-∂a/∂τ = M⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ with the tree-sparse factors of M, whose zeros are those of unrelated pairs. Three remarks make
-it cheaper than it looks. The bias force is quadratic in v, so it is ½ (∂τ/∂v) v plus gravity: no pass is needed to find
-a. The columns of a freely floating root are M times a known motion, since the laws of motion are the same in every
+∂a/∂τ = M⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ with the tree-sparse factors of M, whose zeros are those of unrelated pairs. Three remarks
+make it cheaper than it looks. The bias force is quadratic in v, so it is ½ (∂τ/∂v) v plus gravity: no pass is needed to
+find a. The columns of a freely floating root are M times a known motion, since the laws of motion are the same in every
 inertial frame; only the part with B needs a solution. And L⁻¹ is multiplied with, not solved by: off the path of a
 column D⁻¹ L⁻ᵀ ∂τ is exactly zero, so most of the product vanishes.
 """
@@ -103,7 +103,12 @@ def inverse_dynamics_derivatives(
 def forward_dynamics_derivatives(
     tree: Skeleton, q: Array, v: Array, tau: Array, wrenches: Field | None = None
 ) -> ForwardDerivatives:
-    """∂a/∂q, ∂a/∂v and ∂a/∂τ (nv, nv) of forward dynamics, with a (nv,) on the way; arguments as for inverse dynamics."""
+    """∂a/∂q, ∂a/∂v and ∂a/∂τ (nv, nv) of forward dynamics, and a (nv,) itself.
+
+    Args:
+        tree, q, v, wrenches: as for inverse dynamics.
+        tau: joint forces, (nv,).
+    """
     state = _State(tree, q, v, wrenches)
     freedoms = state.freedoms()
     # a floating root takes a motion of the whole tree by itself: leave it out here, add it to the answer below
@@ -231,9 +236,10 @@ class _State:
         return result
 
     def floats(self, freedom: _Freedom) -> bool:
-        """Whether a freedom belongs to a free joint at the root."""
+        """Whether a freedom belongs to a free joint at the root, without a rotor that would tie it to the world."""
         part = self.parts[freedom.part]
-        return part.parent < 0 and isinstance(part.joint, Free)
+        rotor = part.armature
+        return part.parent < 0 and isinstance(part.joint, Free) and isinstance(rotor, (int, float)) and rotor == 0
 
     def reactions(self, freedoms: Sequence[_Freedom]) -> list[_Reaction]:
         """The answers of the subtrees that do not depend on accelerations."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.errors import UnsupportedError
 from whippletree.model import Joint
 from whippletree.spatial import Array, Pose, RigidInertia, cross, skew, vector, zeros
 from whippletree.sweeps import Field, Sweeper
@@ -25,10 +26,10 @@ def gravitational_energy(sweep: Sweeper, links: Field, gravity: Array) -> Any:
 
 
 def spring_energy(sweep: Sweeper, joints: Field, q: Field) -> Any:
-    """½ k (q − rest)² summed over the joints, J."""
+    """½ k (q − rest)² summed over the joints, J; those that store a quaternion have no springs."""
 
     def energy(joint: Joint, q: Array) -> Any:
-        stretch = q - joint.rest
+        stretch = q - joint.rest if len(q) < 4 else zeros(0)
         return joint.stiffness * (stretch @ stretch)
 
     return sweep.total(energy, 0, joints, q) / 2
@@ -66,6 +67,17 @@ def momentum(sweep: Sweeper, links: Field) -> Array:
     return sweep.total(carried, zeros(6), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
 
+def center_of_mass(tree: Skeleton, whole: RigidInertia) -> Array:
+    """The centre of mass (3,) of everything that can move, from its inertia about the world's origin.
+
+    Raises:
+        UnsupportedError: if nothing that moves has mass.
+    """
+    if isinstance(whole.mass, (int, float)) and whole.mass == 0:
+        raise UnsupportedError(f"center_of_mass: nothing that moves in model {tree.model.name!r} has mass")
+    return np.asarray(whole.moment / whole.mass)
+
+
 class Centroidal(NamedTuple):
     """The system seen from its centre of mass, world axes."""
 
@@ -80,7 +92,7 @@ def centroidal(tree: Skeleton, sweep: Sweeper, links: Field) -> Centroidal:
     """Centre of mass and centroidal momentum matrix, by composite inertias: each joint moves what it carries."""
     poses = world_poses(sweep, links)
     whole = world_inertia(sweep, links)
-    center = whole.moment / whole.mass
+    center = center_of_mass(tree, whole)
     matrix = zeros(6, tree.model.nv)
     for k, R in enumerate(composite_inertias(sweep, links)):
         to_center = Pose(poses[k].R, poses[k].p - center)

@@ -45,6 +45,10 @@ def assemble(name: str, looped: Looped, arguments: Sequence[Buffer], whole: Sequ
 class _Assembly:
     def __init__(self, looped: Looped) -> None:
         self.looped = looped
+        self.read: set[str] = set()
+        """Buffers that some block reads."""
+        self.runs: dict[bytes, int] = {}
+        """Runs of the index buffer, by content."""
         self.live = live_entries(looped)
         used = {s.stage for s, live in zip(looped.sweeps, self.live, strict=True) if live}
         used |= {s.stage for s in looped.sums} | {r.stage for r in looped.results if r.stage >= 0}
@@ -118,8 +122,6 @@ class _Assembly:
 
     def program(self, name: str, arguments: Sequence[Buffer], whole: Sequence[tuple[Address, Any]]) -> Program:
         body: list[Statement] = []
-        self.runs: dict[bytes, int] = {}
-        """Runs of the index buffer, by content."""
         starts = [(Address(PASSING, (Index(None, i),)), total.start) for i, total in enumerate(self.looped.sums)]
         for number, stage in enumerate(self.stages):
             starts += self._edge_starts(stage)
@@ -133,7 +135,9 @@ class _Assembly:
         return Program(name, (*arguments, *self._buffers()), tuple(body))
 
     def _buffers(self) -> list[Buffer]:
-        tables = [Buffer(name, "table", data.shape, data) for name, data in self.looped.tables.items()]
+        tables = [
+            Buffer(name, "table", data.shape, data) for name, data in self.looped.tables.items() if name in self.read
+        ]
         index = np.concatenate([np.frombuffer(run, dtype=np.int64) for run in self.runs]) if self.runs else None
         buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,)), *tables]
         if index is not None:
@@ -195,6 +199,7 @@ class _Assembly:
                 value[n] = trace.node(node)
             else:
                 value[n] = trace.node((node[0], *[value[i].index for i in node[1:]]))
+        self.read.update(address.buffer for address in loads)
         pairs = [*stores, *[(self._kept(kept[n]), graph.trace.node_at(n)) for n in share.stored]]
         outputs = [value[x.index] if isinstance(x, Traced) else x for _, x in pairs]
         return Block(finish(trace, outputs), tuple(loads), tuple(address for address, _ in pairs))

@@ -12,7 +12,7 @@ direction in which everything that it needs is known, so neighbouring sweeps of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -129,32 +129,30 @@ class Result:
     stage: int = -1
 
 
-@dataclass
 class Looped:
-    """Records an algorithm as loops over bodies.
+    """Records an algorithm as loops over bodies; :mod:`~whippletree.compiler.loops.assembly` makes the program."""
 
-    Args:
-        parents: index of each body's parent, −1 for the world; parents come first.
-        constants: fields with one value per body: the model's numbers.
-        most_types: how many pieces of code there may be.
-    """
+    def __init__(
+        self, parents: Sequence[int], constants: Sequence[Sequence[Any]], most_types: int = MOST_TYPES
+    ) -> None:
+        """Sort the bodies into types.
 
-    parents: Sequence[int]
-    constants: Sequence[Sequence[Any]]
-    most_types: int = MOST_TYPES
-    sweeps: list[Sweep] = field(default_factory=list, init=False)
-    sums: list[Sum] = field(default_factory=list, init=False)
-    results: list[Result] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        self.parent: Integers = np.asarray(self.parents, dtype=np.int64)
-        self.bodies = classify(self.constants, len(self.parent), self.most_types)
+        Args:
+            parents: index of each body's parent, −1 for the world; parents come first.
+            constants: fields with one value per body: the model's numbers.
+            most_types: how many pieces of code there may be.
+        """
+        self.parent: Integers = np.asarray(parents, dtype=np.int64)
+        self.bodies = classify(constants, len(self.parent), most_types)
         self.graphs = [Graph() for _ in self.bodies.types]
         self.whole = Graph()
         """What is computed once, after all loops, from sums over bodies."""
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
         self.tables: dict[str, Floats] = {TABLE: self.bodies.table}
+        self.sweeps: list[Sweep] = []
+        self.sums: list[Sum] = []
+        self.results: list[Result] = []
         self._find_ends()
 
     def _find_ends(self) -> None:

@@ -1,0 +1,12 @@
+"""How much an answer can be trusted: document 004 as a tool, and past it.
+
+    measures     numbers of one matrix: condition number, equilibrated, diagonal ratio, pivot ratios, sensitivity
+    report       ``wt.conditioning``: these numbers for a model at states, with names and cures
+    rounding     bounds on the rounding errors of the recursions, body by body
+    prediction   how many digits each route to the accelerations keeps, and a bound from the residual
+    coordinates  the same mechanism in relative and in absolute joint angles (004 §3)
+
+Two things are never mixed here. κ is the *problem's*: how much errors of forces and parameters are amplified, whatever
+the algorithm. The predicted error is the *route's*: what its own rounding does. A chain with light tips has κ = 10¹⁷ and
+every route solves it to the last digit; a straight chain has κ = 10⁷ and one route keeps sixteen digits, another nine.
+"""

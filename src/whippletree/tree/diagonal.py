@@ -1,0 +1,61 @@
+"""The diagonal of the mass matrix without the matrix, and ratios that tell of its conditioning (document 004).
+
+    I(i, i) = pᵢᵀ M̃ᵢ pᵢ        M̃ the composite inertia of everything that joint i carries        (004 eq. 11–12)
+
+A sweep of composite inertias beside the articulated recursion is all that the diagonal costs. Ratios are formed by
+selection, not by comparison, so they can be traced and compiled; of no numbers at all the ratio is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import linalg, scalars
+from whippletree.spatial import Array, RigidInertia
+from whippletree.sweeps import Field, Sweeper
+from whippletree.tree.inertia import composite_inertias
+from whippletree.tree.links import Link
+
+
+def mass_diagonal(sweep: Sweeper, links: Field) -> Field:
+    """diag M joint by joint, rotors included."""
+
+    def own(R: RigidInertia, link: Link) -> Array:
+        H = link.H
+        return np.array([H[:, i] @ (R @ H[:, i]) + link.J for i in range(H.shape[1])], dtype=object)
+
+    return sweep.map(own, composite_inertias(sweep, links), links)
+
+
+def ratio(values: Sequence[Any] | Array) -> Any:
+    """Largest over smallest of numbers with a positive sum: infinite where the smallest is zero, NaN with any NaN."""
+    if not len(values):
+        return 1
+    largest = smallest = total = values[0]
+    for x in values[1:]:
+        largest = scalars.select(scalars.less(largest, x), x, largest)
+        smallest = scalars.select(scalars.less(x, smallest), x, smallest)
+        total = total + x
+    # a selection may step over a NaN, a sum does not; pivots of a singular matrix are not positive
+    return scalars.select(scalars.less(0, total), _quotient(largest, smallest), total)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    try:
+        return a / b
+    except ZeroDivisionError:
+        return math.inf
+
+
+def pivot_ratios(M: Array, parents: Sequence[int]) -> tuple[Any, Any]:
+    """Largest over smallest pivot when M is eliminated base first, as in 004, and tips first.
+
+    Tips first the pivots are those of the articulated recursion, D; for joints of several freedoms, of D's own factors.
+    """
+    base_first = linalg.ldlt(M, lenient=True).pivots
+    tips_first = linalg.tree_ltdl(M, parents, lenient=True).pivots
+    return ratio(base_first), ratio(tips_first)

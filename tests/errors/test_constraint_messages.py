@@ -1,0 +1,176 @@
+"""What is said about constraints that are wrong, cannot be met, or leave a motion undetermined."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.model import Constraint
+
+
+def arm(*constraints):
+    builder = (
+        wt.Builder("arm", (0, -9.81, 0))
+        .body("upper", 1.0, (0.5, 0, 0), (0, 0.1, 0.1))
+        .body("fore", 1.0, (0.5, 0, 0), (0, 0.1, 0.1))
+        .joint("shoulder", "revolute", "world", "upper")
+        .joint("elbow", "revolute", "upper", "fore", position=(1, 0, 0))
+        .frame("hand", "fore", position=(1, 0, 0))
+        .frame("anchor", "world", position=(1.2, 0.3, 0))
+    )
+    for name, kind, on, parameters in constraints:
+        builder.constraint(name, kind, *on, **parameters)
+    return builder.build()
+
+
+FAULTS = [
+    (
+        ("c", "point", ("hand", "ancor"), {}),
+        "constraint 'c': model 'arm': there is no frame or body 'ancor'; known: 'hand', 'anchor', 'upper', 'fore'. "
+        "Did you mean 'anchor'?",
+    ),
+    (
+        ("c", "distance", ("hand", "anchor"), {"length": 0}),
+        "constraint 'c': a distance needs length > 0, got 0; at zero its direction is lost: use kind 'point'",
+    ),
+    (
+        ("c", "point_on_line", ("hand", "anchor"), {"direction": (0, 0, 0)}),
+        "constraint 'c': direction (0, 0, 0) has no direction: it must not be zero",
+    ),
+    (
+        ("c", "rolling", ("world", "hand"), {}),
+        "constraint 'c': rolling needs radius > 0, got None",
+    ),
+    (
+        ("c", "gear", ("shoulder", "elbow"), {"ratios": (1,)}),
+        "constraint 'c': a gear needs one ratio per joint, not all zero: got ratios (1,) for joints ('shoulder', 'elbow')",
+    ),
+    (
+        ("c", "coupling", ("shoulder", "elbow", "elbow"), {}),
+        "constraint 'c': a coupling ties one or two joints (y, x), got 3: ('shoulder', 'elbow', 'elbow')",
+    ),
+    (
+        ("c", "custom", ("hand",), {}),
+        "constraint 'c': kind 'custom' needs residual=, a plain NumPy function",
+    ),
+    (
+        ("c", "point", ("hand",), {}),
+        "constraint 'c': kind 'point' ties two frames, got 1: ('hand',)",
+    ),
+    (
+        ("c", "point", ("hand", "anchor"), {"compliance": -1}),
+        "constraint 'c': compliance -1 must not be negative",
+    ),
+]
+
+
+@pytest.mark.parametrize(("constraint", "message"), FAULTS, ids=[f[0][1] + str(k) for k, f in enumerate(FAULTS)])
+def test_faulty_constraints_are_named(constraint, message):
+    with pytest.raises(wt.ModelError) as caught:
+        wt.reference(arm(constraint)).forward_dynamics(np.zeros(2), np.zeros(2), np.zeros(2))
+    assert str(caught.value) == f"model 'arm': 1 fault\n  - {message}"
+
+
+def test_an_unknown_kind_lists_the_known_ones():
+    with pytest.raises(wt.ModelError, match=r"unknown kind 'hinged'; known: point, .*Did you mean 'hinge'\?"):
+        wt.reference(arm(("c", "hinged", ("hand", "anchor"), {}))).constraint_residual(np.zeros(2))
+
+
+def test_all_faults_are_reported_at_once():
+    model = arm(("c", "point", ("hand", "nowhere"), {}), ("d", "distance", ("hand", "anchor"), {"length": -1}))
+    with pytest.raises(wt.ModelError, match="2 faults"):
+        wt.constraint_set(model)
+
+
+def test_a_loop_that_cannot_close_is_named_with_its_gap():
+    model = wt.mechanisms.four_bar(lengths=(2.0, 1.0, 2.2, 1.7))
+    with pytest.raises(wt.AssemblyError) as caught:
+        wt.assemble(model, hold={"crank": 0.0, "rocker": 3.0})
+    text = str(caught.value)
+    assert text.startswith(
+        "model 'four-bar': no configuration near the guess with crank = 0.0, rocker = 3.0 held meets these constraints within 1e-11:\n"
+        "  - 'pin' ('rocker end' to 'coupler end') stays open: x = "
+    )
+    assert text.endswith("Move the guess, hold fewer joints, or check the lengths.")
+    gap = np.linalg.norm(list(caught.value.residuals.values()))
+    end = np.array([2 + 1.7 * np.cos(3.0), 1.7 * np.sin(3.0)])
+    assert abs(gap - abs(np.linalg.norm(end - [1.0, 0.0]) - 2.2)) < 1e-6
+
+
+def test_a_model_whose_loops_cannot_close_has_no_home_but_a_diagnosis():
+    model = arm(("far", "point", ("anchor", "hand"), {}))
+    model = replace(model, frames=(*model.frames[:1], replace(model.frames[1], pose=_at(5.0, 0.0))))
+    with pytest.raises(wt.AssemblyError, match=r"'far' \('anchor' to 'hand'\) stays open: x = -3 m"):
+        _ = model.home
+    report = str(wt.diagnose(model))
+    assert "rows in conflict, which no configuration nearby meets: far.x (residual -3)" in report
+    assert "cure: remove or correct one of the rows in conflict" in report
+
+
+def _at(x, y):
+    pose = np.eye(4)
+    pose[:2, 3] = x, y
+    return pose
+
+
+def test_a_massless_motion_that_nothing_stops_is_named():
+    model = wt.mechanisms.crank_slider()
+    loose = replace(model, constraints=(Constraint("rest", "coupling", ("slider",), {"coefficients": (1.0,)}),))
+    message = (
+        "model 'crank-slider': the motion of 'connecting rod' about joint 'rod' (direction rod +1) has no inertia and no "
+        "constraint stops it (condition (32) of 000), so its acceleration is not determined. Give it mass, add the "
+        'constraint that carries it, hold the joint (massless="hold"), or give it a damper or spring and its own '
+        "first-order equation."
+    )
+    q = np.array([0.3, 0.2, 1.0])
+    with pytest.raises(wt.SingularSystemError) as caught:
+        wt.reference(loose).forward_dynamics(q, np.zeros(3), np.zeros(3))
+    assert str(caught.value) == message
+    assert "massless motion that nothing stops: 'connecting rod' about joint 'rod'" in str(wt.diagnose(loose, q))
+    held = wt.reference(loose, massless="hold")
+    assert held.model.constraints[-1].name == "hold rod"
+    assert abs(held.forward_dynamics(q, np.zeros(3), np.zeros(3))[1]) < 1e-14
+
+
+def test_massless_tip_of_a_tree():
+    model = wt.mechanisms.double_pendulum(masses=(1.0, 0.0))
+    assert "massless" in str(wt.diagnose(model.tree))
+    with pytest.raises(wt.SingularSystemError, match="'lower' about joint 'elbow'"):
+        wt.reference(model).forward_dynamics(np.zeros(2), np.zeros(2), np.zeros(2))
+    a = wt.reference(model, massless="hold").forward_dynamics(np.zeros(2), np.zeros(2), np.zeros(2))
+    np.testing.assert_allclose(a, [-9.81, 0.0], atol=1e-14)
+    with pytest.raises(wt.UnsupportedError, match="relax"):
+        wt.reference(model, massless="relax")
+    with pytest.raises(wt.NameLookupError, match="there is no choice of massless 'ignore'"):
+        wt.reference(model, massless="ignore")
+
+
+def test_functions_that_cannot_honour_constraints_refuse():
+    model = wt.mechanisms.four_bar()
+    message = (
+        "hybrid_dynamics: model 'four-bar' has 1 constraints ('pin'), which this function cannot honour: use model.tree "
+        "for the tree without them"
+    )
+    for make in (wt.reference, wt.compile):
+        with pytest.raises(wt.UnsupportedError) as caught:
+            _ = make(model).hybrid_dynamics
+        assert str(caught.value) == message
+    with pytest.raises(wt.UnsupportedError, match="dagger: model 'pendulum' has no constraints"):
+        _ = wt.reference(wt.mechanisms.pendulum()).dagger
+
+
+def test_a_dead_point_is_reported_by_compiled_functions():
+    model = wt.mechanisms.n_four_bar(2)
+    with pytest.raises(wt.SingularSystemError, match="depend on each other at this configuration"):
+        wt.compile(model).forward_dynamics(np.zeros(5), model.home.v, np.zeros(5))
+    report = str(wt.diagnose(model, np.zeros(5)))
+    assert "mobility at this configuration: 3. It is singular" in report
+    assert "rows that depend on others here: pin_1.x, pin_2.x" in report
+
+
+def test_wrong_shapes():
+    with pytest.raises(wt.ShapeError, match=r"assemble: guess has shape \(2,\), expected \(3,\)"):
+        wt.assemble(wt.mechanisms.four_bar(), np.zeros(2))
+    with pytest.raises(wt.ShapeError, match=r"diagnose: q has shape \(2,\), expected \(3,\)"):
+        wt.diagnose(wt.mechanisms.four_bar(), np.zeros(2))
