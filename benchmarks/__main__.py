@@ -43,7 +43,8 @@ def ceiling_rows(measured: list[Row]) -> Iterator[str]:
     for robot in ROBOTS:
         found = [r for r in measured if r.subject == robot.name and r.measure == "forward dynamics, batch"]
         if found:
-            block = unrolled_program(model_of(robot), find("forward_dynamics")).body[0]
+            model = model_of(robot)
+            block = unrolled_program(model, find("forward_dynamics", model)).body[0]
             operations = block.code.operations  # type: ignore[union-attr]
             share = operations / (found[0].ours * 1e-6) / peak
             yield f"{robot.name}: {operations} operations per state, {share:.0%} of the peak"

@@ -15,6 +15,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ import whippletree as wt
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from whippletree.catalogue import find
 from whippletree.compiler import cuda
+from whippletree.compiler.cache import default_cache
 from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import CudaFunction, compile_for_cuda
 from whippletree.compiler.functions import compile_function
@@ -65,13 +70,9 @@ def seconds(work: Callable[[], Any], repeats: int = 20) -> float:
             cuda.call("cuEventRecord", last, ctypes.c_void_p(1))
             cuda.call("cuEventSynchronize", last)
             elapsed = ctypes.c_float()
-            cuda.call("cuEventElapsedTime_v2" if _has("cuEventElapsedTime_v2") else "cuEventElapsedTime", ctypes.byref(elapsed), first, last)
+            cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
             times.append(elapsed.value * 1e-3)
     return statistics.median(times)
-
-
-def _has(name: str) -> bool:
-    return hasattr(cuda.driver(), name)
 
 
 def device_array(values: np.ndarray, columns: bool) -> DeviceArray:
@@ -137,10 +138,10 @@ def smoke() -> Iterator[str]:
     for robot in robots():
         model = model_of(robot)
         for name in ("forward_dynamics", "inverse_dynamics"):
-            program = unrolled_program(model, find(name))
+            program = unrolled_program(model, find(name, model))
             for dtype in ("float32", "float64"):
                 yield f"{robot.name} {name} {dtype}: {equality(program, model, dtype)}"
-        program = unrolled_program(model, find("forward_dynamics"))
+        program = unrolled_program(model, find("forward_dynamics", model))
         function, batch = compile_for_cuda(program, dtype="float32"), batch_for(model)
         for columns in (True, False):
             found = rate(function, arrays_of(program, model, batch, "float32", columns), batch, 10) / GIGA
@@ -169,7 +170,7 @@ def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]
     for robot in robots():
         model = model_of(robot)
         for name in ("forward_dynamics", "inverse_dynamics"):
-            program = unrolled_program(model, find(name))
+            program = unrolled_program(model, find(name, model))
             operations = program.body[0].code.operations  # type: ignore[union-attr]
             for dtype in ("float32", "float64"):
                 function, batch = compile_for_cuda(program, dtype=dtype), batch_for(model)
@@ -189,7 +190,7 @@ def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
     """Whole trajectories of the Panda against the rate of single evaluations."""
     model = model_of(next(r for r in ROBOTS if r.name == "Panda"))
     program = rollout_program(model, "semi_implicit_euler")
-    single = unrolled_program(model, find("forward_dynamics"))
+    single = unrolled_program(model, find("forward_dynamics", model))
     alone = rate(compile_for_cuda(single, dtype="float32"), arrays_of(single, model, batch, "float32", True), batch)
     function = compile_for_cuda(program, dtype="float32")
     while True:
@@ -208,34 +209,61 @@ def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
     yield f"Panda rollout, {steps} steps of {batch}: {found / GIGA:.2f} G steps/s, {found / alone:.0%} of {alone / GIGA:.2f}"
 
 
+Job = tuple[str, str, str, Form]
+
+
 def variants(names: list[str]) -> Iterator[str]:
-    """Every form of the kernels, to choose from."""
-    for robot in robots():
-        if names and robot.name not in names:
-            continue
-        model = model_of(robot)
-        for name in ("forward_dynamics", "inverse_dynamics"):
-            program = unrolled_program(model, find(name))
-            for dtype in ("float32", "float64"):
-                batch = batch_for(model)
-                inputs = [arrays_of(program, model, batch, dtype, columns) for columns in (True, False)]
-                for form in forms(robot, dtype):
-                    yield variant(robot.name, name, program, dtype, form, inputs, batch)
+    """Every form of the kernels, to choose from. Their texts are written by all cores at once, through the cache."""
+    jobs: list[Job] = [
+        (robot.name, name, dtype, form)
+        for robot in robots()
+        if not names or robot.name in names
+        for name in ("forward_dynamics", "inverse_dynamics")
+        for dtype in ("float32", "float64")
+        for form in forms(robot, dtype)
+    ]
+    if default_cache().folder is not None:
+        # spawned, not forked: CUDA does not survive a fork
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(_write, jobs))
+    inputs: dict[Any, Any] = {}
+    for job in jobs:
+        robot, name, dtype, _ = job
+        model, program = _program(robot, name)
+        if (robot, dtype) not in inputs:
+            inputs = {(robot, dtype): [arrays_of(program, model, batch_for(model), dtype, c) for c in (True, False)]}
+        yield variant(job, inputs[robot, dtype], batch_for(model))
 
 
 def forms(robot: Robot, dtype: str) -> list[Form]:
-    """Candidates: threads of a block and registers of a thread."""
-    limits = (0, 128, 168) if robot.kind == "humanoid" else (0, 64, 96)
-    return [Form(threads, registers) for threads in (64, 128, 256) for registers in limits]
+    """Candidates."""
+    if robot.kind != "humanoid":
+        return [Form(threads, registers) for threads in (64, 128, 256) for registers in (0, 96, 64)]
+    some = [Form(128), *[Form(128, r, 200) for r in (0, 168, 128)], Form(64, 0, 200), Form(256, 0, 200)]
+    some += [Form(64, 168, 200), Form(128, 0, 200, 1000), Form(256, 0, 200, 1000), Form(128, 168, 200, 1000)]
+    return [*some, Form(384, 168, 200, 1000), Form(256, 0, 200, 300)] if dtype == "float32" else some[:3]
 
 
-def variant(
-    robot: str, name: str, program: Program, dtype: str, form: Form, inputs: list[list[DeviceArray]], batch: int
-) -> str:
-    function = compile_for_cuda(program, dtype=dtype, form=form)
-    found = [rate(function, few, batch, 7) / GIGA for few in inputs]
+@cache
+def _program(robot: str, name: str) -> tuple[wt.Model, Program]:
+    model = model_of(next(r for r in ROBOTS if r.name == robot))
+    return model, unrolled_program(model, find(name, model))
+
+
+def _write(job: Job) -> None:
+    robot, name, dtype, form = job
+    compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)._kernel.ptx("sm_90")
+
+
+def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
+    """One line of the comparison."""
+    robot, name, dtype, form = job
+    function = compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)
+    started = time.perf_counter()
     module = function._kernel.loaded(cuda.device(0)).module
-    used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes"
+    loading = time.perf_counter() - started
+    found = [rate(function, few, batch, 7) / GIGA for few in inputs]
+    used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes, load {loading:.1f} s"
     return f"{robot:6}{name:18}{dtype:8} {form}: columns {found[0]:6.2f} rows {found[1]:6.2f} G/s, {used}"
 
 
@@ -254,7 +282,7 @@ def main() -> int:
         for line in lines:
             print(line, flush=True)
         return 0
-    print("frax and MJX are measured beside us where they are installed: see benchmarks/gpu_peers.py" if _peers() else "peers: neither frax nor MJX is installed here")
+    print("peers:", ", ".join(f"{n} {'is' if find_spec(n) else 'is not'} installed" for n in ("frax", "mujoco_mjx")))
     bandwidth, peaks = copy_bandwidth(), {d: arithmetic(d) for d in ("float32", "float64")}
     print(f"copy {bandwidth / 1e12:.2f} TB/s; fused multiply-adds {', '.join(f'{d} {p / 1e12:.1f} T/s' for d, p in peaks.items())}")
     rows = []

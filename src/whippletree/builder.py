@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -24,17 +25,24 @@ from whippletree.model import (
     Model,
     State,
     Vector,
+    counted,
     frozen_array,
     inertia_matrix,
     pose_matrix,
+    vector_of,
 )
 
 INERTIA_TOLERANCE = 1e-9
-"""How far, relative to its trace, an inertia may violate the triangle inequality or definiteness before it is refused."""
+"""How far, relative to its trace, an inertia may violate the triangle inequality before it is refused."""
 
+LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
+"""Numbers of a joint that may be infinite."""
+
+JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
+"""What can be told of a joint beside its place and axes."""
 
 UNIT_ROUNDING = 1e-15
-"""How far the square of an axis may be from 1 and count as unit length; renormalising it would only move its last bits."""
+"""How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
 
 
 class Builder:
@@ -54,8 +62,9 @@ class Builder:
 
     def body(self, name: str, mass: Any = 0, center: Vector = (0, 0, 0), inertia: Any = (0, 0, 0)) -> Builder:
         """Add a body; ``inertia`` is about the centre of mass, in body axes: (3, 3), 3 or 6 numbers."""
+        name = self._named("body", name)
         try:
-            self._bodies.append(Body(name, mass, frozen_array(center, (3,)), inertia_matrix(inertia)))
+            self._bodies.append(Body(name, mass, vector_of("center", center), inertia_matrix(inertia)))
         except (ValueError, TypeError) as error:
             self._faults.append(f"body {name!r}: {error}")
             self._bodies.append(Body(name))  # keeps the name known, so that one fault does not cause others
@@ -79,7 +88,11 @@ class Builder:
 
         ``start`` is the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
         """
+        name = self._named("joint", name)
         try:
+            for word in data.keys() - JOINT_DATA:
+                hint = did_you_mean(word, JOINT_DATA)
+                raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_DATA)}{hint}")
             axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
             self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
         except (ValueError, TypeError) as error:
@@ -91,11 +104,13 @@ class Builder:
 
     def frame(self, name: str, body: str, *, position: Vector = (0, 0, 0), rotation: Any = None) -> Builder:
         """Add a named frame fixed to a body."""
-        self._frames.append(Frame(name, body, pose_matrix(position, rotation)))
+        name = self._named("frame", name)
+        self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
         return self
 
     def constraint(self, name: str, kind: str, *on: str, **parameters: Any) -> Builder:
         """Add a constraint of a kind, on bodies, frames or joints."""
+        name = self._named("constraint", name)
         self._constraints.append(Constraint(name, kind, on, MappingProxyType(parameters)))
         return self
 
@@ -112,7 +127,8 @@ class Builder:
         **parameters: Any,
     ) -> Builder:
         """Add a shape fixed to a body."""
-        pose = pose_matrix(position, rotation)
+        name = self._named("geometry", name)
+        pose = self._pose(f"geometry {name!r}", position, rotation)
         shape = Geometry(name, body, kind, pose, MappingProxyType(parameters), collides, visible)
         self._geometries.append(shape)
         return self
@@ -127,7 +143,12 @@ class Builder:
         faults += inertia_faults(self._bodies)
         for joint in self._joints:
             faults += joint_faults(joint)
+        for kind, parts in (("frame", self._frames), ("geometry", self._geometries)):
+            for part in parts:
+                faults += pose_faults(f"{kind} {part.name!r}", part.pose)
         faults += _number_faults("gravity", self.gravity)
+        if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
+            faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
         if faults:
             raise ModelError(f"model {self.name!r}", faults)
         order = self._depth_first()
@@ -151,20 +172,41 @@ class Builder:
         from dataclasses import replace
 
         q = model.neutral.q.copy()
+        faults = []
         for name, value in self._start.items():
             part = model.q_slice(name)
+            found = _number_faults(f"joint {name!r}: start", value)
             if np.shape(value) not in ((), (part.stop - part.start,)):
-                raise ModelError(
-                    f"model {self.name!r}",
-                    [f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)"],
-                )
-            q[part] = value
+                found.append(f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)")
+            if not found:
+                q[part] = value
+            faults += found
+        if faults:
+            raise ModelError(f"model {self.name!r}", faults)
         q.setflags(write=False)
         return replace(model, start=State(q, np.zeros(model.nv)))
 
+    def _named(self, kind: str, name: Any) -> str:
+        """The name, if it is one."""
+        if isinstance(name, str) and name:
+            return name
+        self._faults.append(f"{kind} {name!r}: a name must be a text that is not empty")
+        return repr(name)
+
+    def _pose(self, where: str, position: Vector, rotation: Any) -> Array:
+        try:
+            return pose_matrix(position, rotation)
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"{where}: {error}")
+            return pose_matrix()
+
     def _unit(self, axis: Vector, where: str) -> Array:
         """The axis at unit length; one that has it already, up to rounding, keeps its exact numbers."""
-        array = frozen_array(axis, (3,))
+        array = vector_of(where.rpartition(": ")[2], axis)
+        found = _number_faults(where, array)
+        if found and "finite" not in found[0]:
+            self._faults += found
+            return frozen_array([0, 0, 1], (3,))
         square = array.astype(object) @ array.astype(object)
         if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
             shown = ", ".join(map(str, array.tolist()))
@@ -190,8 +232,6 @@ class Builder:
             for name, count in Counter(names).items():
                 if count > 1:
                     faults.append(f"{kind} {name!r} is declared {count} times: give each its own name")
-                if not isinstance(name, str) or not name:
-                    faults.append(f"{kind} {name!r}: a name must be a text that is not empty")
         return faults
 
     def _tree_faults(self) -> list[str]:
@@ -201,7 +241,7 @@ class Builder:
         for joint in self._joints:
             for role, name in (("parent", joint.parent), ("child", joint.child)):
                 if name not in known:
-                    faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{did_you_mean(name, known)}")
+                    faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{did_you_mean(str(name), known)}")
             if joint.child == WORLD:
                 faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
         for owner, body in [
@@ -209,7 +249,7 @@ class Builder:
             *((f"geometry {g.name!r}", g.body) for g in self._geometries),
         ]:
             if body not in known:
-                faults.append(f"{owner}: unknown body {body!r}{did_you_mean(body, known)}")
+                faults.append(f"{owner}: unknown body {body!r}{did_you_mean(str(body), known)}")
         carriers: dict[str, list[str]] = {body.name: [] for body in self._bodies}
         for joint in self._joints:
             carriers.setdefault(joint.child, []).append(joint.name)
@@ -238,7 +278,9 @@ class Builder:
             if name in path and name not in told:
                 circle = [*path[path.index(name) :], name]
                 told |= set(circle)
-                faults.append(f"bodies carry each other in a circle: {' <- '.join(map(repr, circle))}; hang one from the world")
+                faults.append(
+                    f"bodies carry each other in a circle: {' <- '.join(map(repr, circle))}; hang one from the world"
+                )
             elif body.name not in reached and name not in path and body.name not in carrier:
                 faults.append(
                     f"body {body.name!r} is not connected to the world: add a joint that carries it "
@@ -296,8 +338,8 @@ def _unphysical(bodies: Sequence[Body]) -> list[str]:
         elif low < -limit:
             principal = ", ".join(f"{x:.6g}" for x in np.linalg.eigvalsh(matrix))
             faults.append(
-                f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be at "
-                f"most the sum of the other two): no distribution of mass has them"
+                f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be "
+                f"at most the sum of the other two): no distribution of mass has them"
             )
     return faults
 
@@ -308,19 +350,18 @@ def joint_faults(joint: Joint) -> list[str]:
     faults: list[str] = []
     if joint.kind not in joint_types.KINDS:
         known = ", ".join(joint_types.KINDS)
-        hint = did_you_mean(joint.kind, joint_types.KINDS)
+        hint = did_you_mean(str(joint.kind), joint_types.KINDS)
         faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
     for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
         faults += _number_faults(f"{where}: {word}", [getattr(joint, word)])
-    faults += _number_faults(f"{where}: pose", joint.pose)
+    for word in LIMITS:
+        faults += _number_faults(f"{where}: {word}", [getattr(joint, word)], infinite=True)
+    faults += pose_faults(where, joint.pose)
     if any("number" in fault for fault in faults):
         return faults
     for word in ("rotor_inertia", "damping", "friction"):
         if getattr(joint, word) < 0:
             faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
-    rotation = joint.pose[:3, :3].astype(float)
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
-        faults.append(f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)")
     if not joint.lower <= joint.upper:
         faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
@@ -328,13 +369,26 @@ def joint_faults(joint: Joint) -> list[str]:
     return faults
 
 
-def _number_faults(where: str, values: Sequence[Any] | Array) -> list[str]:
-    """NaN, infinity and things that are no numbers."""
-    for x in np.array(values, dtype=object).flat:
+def pose_faults(where: str, pose: Array) -> list[str]:
+    """What is wrong with a (4, 4) pose."""
+    faults = _number_faults(f"{where}: pose", pose)
+    if faults:
+        return faults
+    rotation = pose[:3, :3].astype(float)
+    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
+        return [f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)"]
+    return []
+
+
+def _number_faults(where: str, values: Any, *, infinite: bool = False) -> list[str]:
+    """NaN, infinity (unless it is allowed) and things that are no real numbers."""
+    for x in values if isinstance(values, list) else np.array(values, dtype=object).flat:
         try:
-            finite = np.isfinite(complex(x))
-        except (TypeError, ValueError):
+            number = None if isinstance(x, (str, bytes)) else float(x)
+        except (TypeError, ValueError, OverflowError):
+            number = None
+        if number is None or (infinite and math.isnan(number)):
             return [f"{where} holds {x!r}, which is not a number"]
-        if not finite:
-            return [f"{where} holds {x!r}: every number must be finite"]
+        if not infinite and not math.isfinite(number):
+            return [f"{where} holds {number}: every number must be finite"]
     return []

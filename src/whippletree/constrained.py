@@ -3,7 +3,7 @@
     M a + c = τ + Aᵀ f          A a + γ = −C f
 
 The route needs no choosing. ``schur`` where every link has inertia of its own and no loop is nearly massless, else
-``augmented``, which is exact for massless links. Both are free of branches on values, so they compile; their margins go
+``augmented``, which is exact for massless links; beyond 200 velocities ``recursion``, which forms no mass matrix. All are free of branches on values, so they compile; their margins go
 to ``mechanism.doubts``. Where a margin fails, the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals
 ranks: dependent rows share their force in the least-norm sense, and at a singular configuration the motion keeps to the
 branch that its velocity points along (:mod:`whippletree.constraints.branches`).
@@ -20,8 +20,9 @@ from whippletree import kkt, linalg
 from whippletree.constraints.branches import branch_rows
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.rows import Rows
-from whippletree.constraints.system import ConstraintSet, constraint_set
+from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
 from whippletree.errors import SingularSystemError
+from whippletree.long_systems import recursive
 from whippletree.spatial import Array, identity, zeros
 from whippletree.sweeps import Field
 from whippletree.tree import inertia, inverse
@@ -89,8 +90,7 @@ def closed(
     A = rows.jacobian()[kept]
     mask = system.mask(active)
     mask = None if mask is None else mask[kept]
-    M = inertia.mass_matrix(m.tree, m.sweep, links)
-    factor = _factored(m, system, kept, M, A, mask)
+    factor = _factored(m, system, links, kept, A, mask)
     if accelerations and v is not None and isinstance(factor, kkt.Nullspace) and factor.rank < len(kept):
         y = factor.idle_rows() if mask is None else (factor.idle_rows().T * mask).T
         factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
@@ -123,14 +123,18 @@ def _branched(factor: kkt.Nullspace, B: Array, beta: Array) -> kkt.Factored:
 
 
 def _factored(
-    m: Mechanism, system: ConstraintSet, kept: list[int], M: Array, A: Array, mask: Array | None
+    m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None
 ) -> kkt.Factored:
     """By the mechanism's route, or by the one that its masses call for."""
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
     squares = _usual(system, kept)
     on = A if mask is None else (A.T * mask).T
     idle = None if mask is None else 1 - mask
-    route = m.route or ("augmented" if m.tree.doubtful or system.structure.light else "schur")
+    route = m.route or default_route(m, system)
+    if route == "recursion":
+        corner = compliance if idle is None else compliance * mask + idle
+        return recursive(m, links, on, corner if np.any(corner != 0) else None)
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
     if route in ("schur", "block"):
         corner = compliance if idle is None else compliance * mask + idle
         if route == "block":
@@ -147,6 +151,13 @@ def _factored(
         scales = kkt.row_scales(heavy, squares[hard])
         factor = kkt.augmented(heavy, on[hard], scales, None if idle is None else idle[hard])
     return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
+
+
+def default_route(m: Mechanism, system: ConstraintSet) -> str:
+    """The route that needs no choosing."""
+    if m.tree.model.nv > LONG:
+        return "recursion"
+    return "augmented" if m.tree.doubtful or system.structure.light else "schur"
 
 
 def _usual(system: ConstraintSet, kept: list[int]) -> Array:

@@ -139,12 +139,12 @@ def apparent_inertia(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> 
 
 @function(M=("freedoms", "freedoms"), constraints="needs", may_fail=True)
 def reduced_mass_matrix(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
-    """Bᵀ M B (d, d) in minimal coordinates, v = B v[free]; ``constraint_set(model).structure.free`` are these velocities.
+    """Bᵀ M B (d, d) in minimal coordinates, v = B v[free]; ``constraint_set(model).free`` are these velocities.
 
     The block of M† that belongs to them is its inverse, also for massless links.
     """
     _refuse_switches(m, "reduced_mass_matrix")
-    free = list(constraint_set(m.tree.model).structure.free)
+    free = list(constraint_set(m.tree.model).free)
     block = constrained.dagger(m, q, t, active).M[np.ix_(free, free)]
     return linalg.ldlt(block, lenient=True).solve(identity(len(free)))
 
@@ -153,7 +153,7 @@ def reduced_mass_matrix(m: Mechanism, q: Array, t: Any = 0, active: Any = None) 
 def allowed_motions(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     """B (nv, d) with A B = 0 and B = 1 at the minimal coordinates: all velocities that the constraints allow, v = B v[free]."""
     _refuse_switches(m, "allowed_motions")
-    free = list(constraint_set(m.tree.model).structure.free)
+    free = list(constraint_set(m.tree.model).free)
     M = constrained.dagger(m, q, t, active).M
     if not free:
         return zeros(m.tree.model.nv, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, default_route
 from whippletree.constraints.assembly import TOLERANCE, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.system import ConstraintSet, constraint_set, generic_configurations, independent_rows
@@ -162,10 +162,11 @@ def _diagnosis(
     if conflict:
         # nothing assembled to learn the structure from: this configuration has to do
         redundant, conditional, freedoms = [i for i in rigid if i not in here], [], system.model.nv - len(here)
-        light = bool(m.tree.doubtful)
+        route = "none"
     else:
         found = system.structure
-        redundant, conditional, freedoms, light = list(found.redundant), list(found.conditional), found.mobility, found.light
+        redundant, conditional, freedoms = list(found.redundant), list(found.conditional), found.mobility
+        route = default_route(m, system)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
     motions = lightest(M, A[rigid], RANK_TOLERANCE)
     massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
@@ -183,7 +184,7 @@ def _diagnosis(
         margin=motions[0].inertia if motions else 1.0,
         lightest=motions[0] if motions else None,
         condition=_condition(M, A[rigid]),
-        route="augmented" if m.tree.doubtful or light else "schur",
+        route=route,
     )
 
 

@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree import joints as joint_types
-from whippletree.errors import ModelError, NameLookupError
+from whippletree.errors import NameLookupError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Vector: TypeAlias = Sequence[Any] | Array
@@ -42,8 +42,8 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
-    """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64 where
-    they are plain numbers; object where any entry is something else.
+    """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64
+    where they are plain numbers; object where any entry is something else.
     """
     array = np.array(values, dtype=object).reshape(shape)
     if all(isinstance(x, (int, np.integer)) for x in array.flat):
@@ -299,10 +299,24 @@ def _slices(sizes: Iterable[int]) -> tuple[slice, ...]:
 def pose_matrix(position: Vector = (0, 0, 0), rotation: Any = None) -> Array:
     """A (4, 4) pose from a position (3,) and a rotation matrix (3, 3), identity if None."""
     pose = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=object)
-    pose[:3, 3] = list(position)
+    pose[:3, 3] = vector_of("position", position)
     if rotation is not None:
+        if np.shape(rotation) != (3, 3):
+            raise ValueError(f"rotation has shape {np.shape(rotation)}, expected (3, 3)")
         pose[:3, :3] = rotation
     return frozen_array(pose, (4, 4))
+
+
+def vector_of(what: str, values: Any) -> Array:
+    """A read-only vector (3,); an error that says what it is if there are not three numbers."""
+    if np.size(values) != 3:
+        raise ValueError(f"{what} has {counted(np.size(values))}, expected 3")
+    return frozen_array(values, (3,))
+
+
+def counted(n: int) -> str:
+    """How many numbers, in words."""
+    return f"{n} number{'s' * (n != 1)}"
 
 
 def inertia_matrix(values: Any) -> Array:
@@ -311,8 +325,8 @@ def inertia_matrix(values: Any) -> Array:
     if flat.size == 9:
         return frozen_array(flat, (3, 3))
     if flat.size not in (3, 6):
-        raise ModelError(
-            "inertia", [f"got {flat.size} numbers; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"]
+        raise ValueError(
+            f"inertia has {counted(flat.size)}; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"
         )
     xx, yy, zz, xy, xz, yz = [*flat, 0, 0, 0][:6]
     return frozen_array([xx, xy, xz, xy, yy, yz, xz, yz, zz], (3, 3))

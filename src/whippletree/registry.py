@@ -98,7 +98,7 @@ class Sizes(dict[str, int]):
             case "independent":
                 return len(system.structure.independent)
             case "freedoms":
-                return len(system.structure.free)
+                return system.structure.mobility
         raise KeyError(name)
 
 

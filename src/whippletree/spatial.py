@@ -84,8 +84,8 @@ def add_cross_force(c: Array, V: Array, f: Array) -> Array:
 def symmetric(upper: Array) -> Array:
     """The symmetric matrix with this upper triangle; the lower one is shared, not computed again."""
     full = upper.copy()
-    rows, columns = np.tril_indices(len(upper), -1)
-    full[rows, columns] = upper[columns, rows]
+    for i in range(1, len(upper)):
+        full[i, :i] = upper[:i, i]
     return full
 
 

@@ -14,6 +14,7 @@ import pytest
 import whippletree as wt
 from whippletree import catalogue
 from whippletree.compiler import cuda
+from whippletree.tree.skeleton import skeleton
 
 pytestmark = pytest.mark.gpu
 
@@ -74,7 +75,8 @@ def same_bits(found, expected):
 
 def cases(model):
     """(function of a compiled model, shapes of its inputs) for everything in the catalogue that serves the model."""
-    frame = model.bodies[-1].name
+    tree = skeleton(model)
+    frame = max(tree.bodies, key=lambda name: len(tree.path(tree.bodies[name].node)))  # the one that most joints move
     joints = (model.joints[-1].name,)
     known = catalogue.sizes(model)
     for name, entry in catalogue.CATALOGUE.items():
@@ -117,6 +119,8 @@ def test_closed_loops_have_the_bits_of_the_cpu(make):
     gpu, cpu = (wt.compile(model, target=target) for target in ("cuda", "cpu"))
     for function, names, shapes in cases(model):
         inputs = random_inputs(model, shapes, (65,), "float64")
+        if function == "operational_inertia":
+            continue  # fewer than six freedoms move any frame of a planar mechanism: refused on every target
         with np.errstate(all="ignore"):
             expected = evaluate(cpu, function, names, inputs)
         for a, b in zip(evaluate(gpu, function, names, inputs), expected, strict=True):

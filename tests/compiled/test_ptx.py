@@ -29,6 +29,10 @@ def pendulum():
     return wt.mechanisms.chain(1)
 
 
+def unrolled(model, name):
+    return unrolled_program(model, find(name, model))
+
+
 def text_of(program, real, arch="sm_90", form=None):
     return ptx_text(kernel_ir(program, real, form or Form()), arch)
 
@@ -57,7 +61,7 @@ def test_division_and_square_root_are_rounded_and_nothing_is_flushed(real):
 @pytest.mark.parametrize("real", REALS)
 def test_products_are_never_fused_behind_our_back(real):
     """An addition without a rounding mode would be the assembler's to fuse."""
-    text = text_of(unrolled_program(pendulum(), find("forward_dynamics")), real)
+    text = text_of(unrolled(pendulum(), "forward_dynamics"), real)
     bits = {"float": 32, "double": 64}[real]
     for line in text.splitlines():
         word = line.split()[0] if line.split() else ""
@@ -81,7 +85,7 @@ def stable(text):
 
 def test_golden_text_of_a_pendulum():
     """``WHIPPLETREE_GOLDEN=write`` writes it anew after a change that is meant."""
-    found = stable(text_of(unrolled_program(pendulum(), find("inverse_dynamics")), "float"))
+    found = stable(text_of(unrolled(pendulum(), "inverse_dynamics"), "float"))
     if os.environ.get("WHIPPLETREE_GOLDEN") == "write":
         Path(GOLDEN).parent.mkdir(exist_ok=True)
         Path(GOLDEN).write_text(found)
@@ -107,9 +111,10 @@ def test_nvidias_assembler_accepts_it(what, real, tmp_path):
         from whippletree.compiler.loops import loop_program
         from whippletree.tree.skeleton import skeleton
 
-        program = loop_program(find("forward_dynamics"), skeleton(wt.mechanisms.chain(400)))
+        model = wt.mechanisms.chain(400)
+        program = loop_program(find("forward_dynamics", model), skeleton(model))
     else:
-        program = unrolled_program(wt.mechanisms.chain(3), find(what))
+        program = unrolled(wt.mechanisms.chain(3), what)
     source = tmp_path / "kernel.ptx"
     source.write_text(text_of(program, real))
     subprocess.run([PTXAS, "-arch=sm_90", "-o", tmp_path / "kernel.cubin", source], check=True)

@@ -32,7 +32,7 @@ from whippletree.model import Model
 from whippletree.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
-UNROLL_UP_TO = 64
+UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
 
 UNROLL_MATRICES_UP_TO = 150
@@ -174,7 +174,10 @@ class Compiled:
         )
 
     def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
-        recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
+        if len(self._tree.nodes) > UNROLL_UP_TO:
+            recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
+        else:
+            recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
         wording = Wording(shape_hints(self.model), self._explain)
         if self._target == "cuda":
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)

@@ -31,9 +31,6 @@ Registers = Mapping[Register, Operand]
 class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
 
-    late_sines = False
-    """Whether sines and cosines are computed where they are needed, not first; see :mod:`~whippletree.compiler.straight`."""
-
     def __init__(self, program: Program, writer: Writer) -> None:
         self.program = program
         self.writer = writer
@@ -91,7 +88,7 @@ class _Body:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
-        results = emit_straight(self.writer, block.code, lambda number: read(place[number]), self.memory.late_sines)
+        results = emit_straight(self.writer, block.code, lambda number: read(place[number]))
         # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
         self.memory.store(
             [

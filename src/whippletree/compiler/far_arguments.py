@@ -24,7 +24,7 @@ fe1deb1cb129a73e e88235f52ebb4484 e99c7026b45f7e41 3991d639835339f4 9c845f8bbdf9
 
 
 def far_arguments_function(lanes: Lanes) -> str:
-    """The text of the function: (x, r, k) point to that many lanes each; r and k are replaced in the far lanes."""
+    """The text of the function: (x, r, k) point to one lane vector each; r and k are replaced in the far lanes."""
     c, double = CONSTANTS[lanes.real], CONSTANTS["double"]
     words = _DIGITS.split()
     wide = lanes.real == "double"
@@ -32,6 +32,7 @@ def far_arguments_function(lanes: Lanes) -> str:
         name=FAR_ARGUMENTS,
         real=lanes.real,
         bits=lanes.bits,
+        width=lanes.width,
         size=len(words),
         digits=", ".join(f"i64 u0x{word.upper()}" for word in words),
         lowest=c.magic_bits - c.limit,
@@ -49,7 +50,7 @@ def far_arguments_function(lanes: Lanes) -> str:
 _FUNCTION = Template("""
 @${name}.digits = private unnamed_addr constant [$size x i64] [$digits]
 
-define internal void @$name(ptr %x, ptr %r, ptr %k, i64 %lanes) noinline cold nounwind {
+define internal void @$name(ptr %x, ptr %r, ptr %k) noinline cold nounwind {
 entry:
   br label %lane
 lane:
@@ -166,7 +167,7 @@ reduce:
   br label %done
 done:
   %next = add i64 %number, 1
-  %more = icmp ult i64 %next, %lanes
+  %more = icmp ult i64 %next, $width
   br i1 %more, label %lane, label %end
 end:
   ret void

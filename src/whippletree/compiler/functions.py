@@ -4,7 +4,8 @@
     a = forward_dynamics(q, v, tau, out=a)
     forward_dynamics.ufunc                     # the ufunc itself
 
-The common path is one ``try`` around the ufunc. Everything else (names, wrong shapes, other dtypes, a failed status)
+The common path is one ``try`` around the ufunc (or, for a single state, around a native function that does without it,
+:mod:`~whippletree.compiler.single`). Everything else (names, wrong shapes, other dtypes, a failed status)
 is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it.
 """
 
@@ -21,6 +22,7 @@ from whippletree.compiler.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Program
 from whippletree.compiler.shapes import check_shapes, convert
+from whippletree.compiler.single import SingleCall, suits
 from whippletree.compiler.threads import thread_count
 from whippletree.compiler.ufunc import Engine
 from whippletree.errors import ScalarError, ShapeError, WhippletreeError
@@ -59,18 +61,33 @@ def compile_function(
 class CompiledFunction(NamedFunction):
     """A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.functions`."""
 
-    __slots__ = ("_engine", "_run", "ufunc")
+    __slots__ = ("_engine", "_general", "_last_status", "_run", "_single", "ufunc")
 
     def __init__(self, kernel: Kernel, threads: int, wording: Wording) -> None:
+        self._single: SingleCall | None = None
         super().__init__(kernel.interface, wording)
         self._engine = Engine(kernel, threads)
         self.ufunc: np.ufunc | None = self._engine.make_ufunc() if self._engine.outputs else None
-        self._run: Callable[..., Any] = self._first_call
+        self._general: Callable[..., Any] = self._first_call
+        self._run = self._general
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float64 or float32."""
         return self._engine.kernel.options.dtype
+
+    @property
+    def status(self) -> Any:
+        """The status of each state of the last call, 0 where all is well; None if there is none."""
+        if self._single is not None and self._status and self._single.was_used():
+            self._last_status = np.int64(0)
+        return self._last_status
+
+    @status.setter
+    def status(self, value: Any) -> None:
+        self._last_status = value
+        if self._single is not None:
+            self._single.was_used()
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         if named or len(inputs) != self._arity:
@@ -78,7 +95,7 @@ class CompiledFunction(NamedFunction):
         try:
             if out is None:
                 return self._run(*inputs)
-            return self._run(*inputs, out=out)
+            return self._general(*inputs, out=out)
         except (TypeError, ValueError) as error:
             return self._recover(inputs, out, error)
 
@@ -89,13 +106,17 @@ class CompiledFunction(NamedFunction):
         batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
         self._engine.prepare(math.prod(batch))
         if any(b.empty for b in self._inputs + self._outputs):
-            self._run = self._run_with_empty_arrays
+            self._general = self._run_with_empty_arrays
         elif self._status:
-            self._run = self._run_with_status
+            self._general = self._run_with_status
         else:
             assert self.ufunc is not None
-            self._run = self.ufunc
-        return self._run(*inputs) if out is None else self._run(*inputs, out=out)
+            self._general = self.ufunc
+        self._run = self._general
+        if suits(self._inputs, self._outputs):
+            self._single = self._engine.single_call(self._general)
+            self._run = self._single.function
+        return self._run(*inputs) if out is None else self._general(*inputs, out=out)
 
     def _run_with_status(self, *inputs: Any, out: Any = None) -> Any:
         """The last output is the status; it is not handed on."""
@@ -135,7 +156,7 @@ class CompiledFunction(NamedFunction):
         check_shapes(self.name, self._inputs, inputs, self._wording.hints)
         converted = convert(self.name, self._inputs, inputs, self.dtype)
         if isinstance(error, TypeError) and any(x is not y for x, y in zip(converted, inputs, strict=True)):
-            return self._run(*converted) if out is None else self._run(*converted, out=out)
+            return self._run(*converted) if out is None else self._general(*converted, out=out)
         if out is not None:
             shapes = ", ".join(str(np.shape(x)) for x in as_tuple(out))
             raise ShapeError(f"{self.name}: out has shape {shapes}, which does not fit the result ({error})") from error

@@ -12,7 +12,7 @@ import ctypes
 import itertools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -112,10 +112,10 @@ def object_code(text: str, machine: Machine, *, level: int = 2) -> bytes:
 class Loaded:
     """Object code in memory; its addresses are valid for as long as this object lives."""
 
-    def __init__(self, code: bytes, symbols: Sequence[str]) -> None:
+    def __init__(self, code: bytes, symbols: Sequence[str], imports: Mapping[str, int] | None = None) -> None:
         with compiling():
             library = _binding().JITLibraryBuilder().add_object_img(code)
-            for name, address in _imports().items():
+            for name, address in {**_imports(), **(imports or {})}.items():
                 library.import_symbol(name, address)
             for name in symbols:
                 library.export_symbol(name)

@@ -22,7 +22,7 @@ from whippletree.compiler.cache import Cache
 from whippletree.compiler.ir import Lanes, Real
 from whippletree.compiler.program import Block, Buffer, Loop, Program, Statement, Switch
 
-WORK_LIMIT = 1 << 28
+WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
 
 SYMBOL = "whippletree_loop"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,8 @@ from whippletree.compiler import jit
 from whippletree.compiler.emit import Memory, Registers, emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
-from whippletree.compiler.program import Address, Buffer, Program
+from whippletree.compiler.program import Address, Block, Buffer, Loop, Program, Statement, Switch
+from whippletree.expression.order import ordered
 
 SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -45,7 +46,8 @@ class Form:
 
     threads: int = 128  # of a block
     registers: int = 0  # at most so many per thread; 0: as many as there are
-    late_sines: bool = False  # sines and cosines where they are needed, not first
+    order: int = 0  # arrange straight-line code for so many registers; 0: as it was traced
+    pace: int = 0  # the threads of a block wait for each other every so many instructions; 0: never
 
 
 def choose_form(operations: int, real: Real) -> Form:
@@ -79,7 +81,24 @@ def kernel_ir(program: Program, real: Real, form: Form) -> str:
     """The module of LLVM IR with the kernel of a program."""
     lanes = Lanes(1, real)
     declarations = _declarations({lanes, Lanes(1, "double")})
+    if form.order:
+        program = replace(program, body=_arranged(program.body, form.order))
     return "\n".join([declarations, _Kernel(program, lanes, form).text(), far_arguments_function(lanes), _UNLIKELY])
+
+
+def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
+    """The statements with every block in an order that needs few registers."""
+    found: list[Statement] = []
+    for statement in body:
+        match statement:
+            case Block():
+                statement = replace(statement, code=ordered(statement.code, registers))
+            case Loop():
+                statement = replace(statement, body=_arranged(statement.body, registers))
+            case Switch():
+                statement = replace(statement, cases=tuple(_arranged(case, registers) for case in statement.cases))
+        found.append(statement)
+    return tuple(found)
 
 
 class _Kernel:
@@ -103,7 +122,7 @@ class _Kernel:
                 f"define ptx_kernel void @{SYMBOL}({', '.join(f'{a.kind} %{a.name}' for a in arguments)}) #0 {{",
                 "entry:",
                 *w.entry,
-                *body,
+                *(_paced(body, self.form.pace) if self.form.pace else body),
                 "}",
                 _attributes(self.form),
             ]
@@ -122,18 +141,24 @@ class _Kernel:
         w.emit("br label %next")
         w.start("next")
         state, following = w.fresh(), w.fresh()
+        # fewer work spaces than states: a thread takes one state after the other
         if self.shared_work:
             w.emit(f"{state} = phi i64 [ {thread}, %{before} ], [ {following}, %done ]")
         else:
             w.emit(f"{state} = add i64 {thread}, 0")
-        w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
+        if self.form.pace:
+            # everybody takes part in every wait: threads without a state are aliases of the last one
+            beyond = w.value(f"icmp slt i64 {state}, %states")
+            state = w.value(f"select i1 {beyond}, i64 {state}, i64 {w.value('sub i64 %states, 1')}")
+            w.emit("br label %inside")
+        else:
+            w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
         w.start("inside")
         for number, array in enumerate(arrays.values()):
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
         memory = _GpuMemory(self.program, w, arrays, thread, self.shared_work)
-        memory.late_sines = self.form.late_sines
         emit_body(self.program, w, memory)
         w.emit("br label %done")
         w.start("done")
@@ -145,6 +170,20 @@ class _Kernel:
         w.start("finish")
         w.emit("ret void")
         return w.lines
+
+
+def _paced(lines: Sequence[str], every: int) -> list[str]:
+    """A wait for the block's other threads every so many instructions, so that they share what is fetched of the code."""
+    found, count, straight = [], 0, True
+    for line in lines:
+        if line.endswith(":"):
+            straight = not line.startswith("far")  # not all threads go there
+        found.append(line)
+        count += straight and line.startswith("  %v") and " phi " not in line
+        if straight and count >= every and " phi " not in line:
+            found.append("  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+            count = 0
+    return found
 
 
 @dataclass(frozen=True)
@@ -263,6 +302,7 @@ class _GpuMemory(Memory):
 
 def _declarations(kinds: set[Lanes]) -> str:
     lines = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
+    lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent")
     for lanes in sorted(kinds, key=lambda k: k.real):
         suffix = Writer(lanes).suffix
         for name, count in INTRINSICS.items():

@@ -11,25 +11,17 @@ from collections.abc import Callable, Iterable
 
 from whippletree.compiler.angle import angle_of_point
 from whippletree.compiler.ir import Operand, Writer
-from whippletree.compiler.trigonometry import Ahead, sines_and_cosines
+from whippletree.compiler.trigonometry import sines_and_cosines
 from whippletree.expression import Node, Straight
 
 _LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
 
 
-def emit_straight(
-    writer: Writer, code: Straight, load: Callable[[int], Operand], late_sines: bool = False
-) -> list[Operand]:
-    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
-
-    ``late_sines``: sines and cosines of inputs come where they are needed, not first. It saves registers.
-    """
+def emit_straight(writer: Writer, code: Straight, load: Callable[[int], Operand]) -> list[Operand]:
+    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs."""
     emission = _Emission(writer, code.nodes, load)
     stages = _stages_of_sines(code.nodes)
-    if late_sines and stages:
-        emission.test_ahead(stages[0])
-        stages = stages[1:]
     for stage in stages:
         emission.angles(stage)
     emission.nodes_in_order(range(len(code.nodes)))
@@ -63,9 +55,6 @@ class _Emission:
         self.nodes = nodes
         self.load = load
         self.value: list[Operand] = [""] * len(nodes)
-        self.ahead: Ahead | None = None
-        self.later: dict[int, int] = {}  # inputs whose sines come later -> their number there
-        self.pairs: dict[int, tuple[Operand, Operand]] = {}
         number, condition = writer.lanes.number, writer.lanes.condition
         self.binary = {
             **{name: f"f{name} {number} " for name in ("add", "sub", "mul", "div")},
@@ -76,8 +65,6 @@ class _Emission:
 
     def angles(self, members: list[int]) -> None:
         """Emit one stage of sines and cosines, sharing the work of those with the same argument."""
-        if not members:
-            return
         arguments = list(dict.fromkeys(self.nodes[i][1] for i in members))
         self.nodes_in_order(self._missing(arguments))
         results = sines_and_cosines(self.writer, [self.value[a] for a in arguments])
@@ -85,23 +72,6 @@ class _Emission:
         for i in members:
             operation, argument = self.nodes[i]
             self.value[i] = pair[argument][_SINES.index(operation)]
-
-    def test_ahead(self, members: list[int]) -> None:
-        """Test the arguments that are inputs; their sines and cosines are emitted when their turn comes."""
-        arguments = dict.fromkeys(self.nodes[i][1] for i in members)
-        inputs = [a for a in arguments if self.nodes[a][0] == "input"]
-        self.later = {a: number for number, a in enumerate(inputs)}
-        # read once more when they are needed: a number in memory takes no register
-        self.ahead = Ahead(self.writer, [self.load(self.nodes[a][1]) for a in inputs]) if inputs else None
-        self.angles([i for i in members if self.nodes[i][1] not in self.later])
-
-    def _late(self, node: Node) -> Operand:
-        """The sine or cosine of an input whose far test was made ahead."""
-        operation, argument = node
-        if argument not in self.pairs:
-            assert self.ahead is not None
-            self.pairs[argument] = self.ahead.pair(self.later[argument], self.value[argument])
-        return self.pairs[argument][_SINES.index(operation)]
 
     def _missing(self, wanted: Iterable[int]) -> list[int]:
         """The nodes that the wanted ones need and that are not emitted yet, in order."""
@@ -139,8 +109,6 @@ class _Emission:
             return w.constant(node[1])
         if operation == "input":
             return self.load(node[1])
-        if operation in _SINES:
-            return self._late(node)
         x = [self.value[i] for i in node[1:]]
         match operation:
             case "fma":

@@ -147,57 +147,8 @@ def _call_far(w: Writer, space: Sequence[Operand], x: Operand, r: Operand, k: Op
     number, integer = w.lanes.number, w.lanes.integer
     for kind, operand, place in zip((number, number, integer), (x, r, k), space, strict=True):
         w.emit(f"store {kind} {operand}, ptr {place}")
-    w.emit(f"call void @{FAR_ARGUMENTS}(ptr {space[0]}, ptr {space[1]}, ptr {space[2]}, i64 {w.lanes.width})")
+    w.emit(f"call void @{FAR_ARGUMENTS}(ptr {space[0]}, ptr {space[1]}, ptr {space[2]})")
     return w.value(f"load {number}, ptr {space[1]}"), w.value(f"load {integer}, ptr {space[2]}")
-
-
-class Ahead:
-    """Sines and cosines computed where they are needed, one by one, after one test ahead for all of them.
-
-    For a GPU thread, where few registers count more than one branch: nothing is kept between the test and the use but the
-    verdict. If some argument is far, all of them are reduced at once, into memory, and read from there.
-    """
-
-    def __init__(self, writer: Writer, arguments: Sequence[Operand]) -> None:
-        w = self.writer = writer
-        lanes, c = w.lanes, CONSTANTS[w.lanes.real]
-        count = len(arguments)
-        self.r, x = (w.stack(f"[{count} x {lanes.real}]", lanes.bytes) for _ in range(2))
-        self.k = w.stack(f"[{count} x {lanes.bits}]", lanes.bytes)
-        # a little on the safe side: the exact test is in the function that reduces
-        bound = w.constant(1.5 * c.limit)
-        self.far = "false"
-        for argument in arguments:
-            beyond = w.compare("ugt", w.intrinsic("fabs", argument), bound)
-            self.far = w.value(f"or i1 {self.far}, {beyond}")
-        slow, join = w.label("far"), w.label("near")
-        w.emit(f"br i1 {self.far}, label %{slow}, label %{join}, !prof !0")
-        w.start(slow)
-        for number, argument in enumerate(arguments):
-            r, k = _reduce_near(w, argument)
-            for kind, operand, place in ((lanes.real, argument, x), (lanes.real, r, self.r), (lanes.bits, k, self.k)):
-                w.emit(f"store {kind} {operand}, ptr {self._element(kind, place, number)}")
-        w.emit(f"call void @{FAR_ARGUMENTS}(ptr {x}, ptr {self.r}, ptr {self.k}, i64 {count})")
-        w.emit(f"br label %{join}")
-        w.start(join)
-
-    def _element(self, kind: str, place: Operand, number: int) -> Operand:
-        return self.writer.value(f"getelementptr {kind}, ptr {place}, i64 {number}")
-
-    def pair(self, number: int, argument: Operand) -> tuple[Operand, Operand]:
-        """(sin x, cos x) of the argument of that number, here."""
-        w, lanes = self.writer, self.writer.lanes
-        r0, k0 = _reduce_near(w, argument)
-        before, slow, join = w.block, w.label("far"), w.label("near")
-        w.emit(f"br i1 {self.far}, label %{slow}, label %{join}")
-        w.start(slow)
-        r1 = w.value(f"load {lanes.real}, ptr {self._element(lanes.real, self.r, number)}")
-        k1 = w.value(f"load {lanes.bits}, ptr {self._element(lanes.bits, self.k, number)}")
-        w.emit(f"br label %{join}")
-        w.start(join)
-        r = w.value(f"phi {lanes.real} [ {r0}, %{before} ], [ {r1}, %{slow} ]")
-        k = w.value(f"phi {lanes.bits} [ {k0}, %{before} ], [ {k1}, %{slow} ]")
-        return _sine_and_cosine(w, r, k)
 
 
 def _sine_and_cosine(w: Writer, r: Operand, k: Operand) -> tuple[Operand, Operand]:

@@ -32,6 +32,7 @@ from whippletree.compiler.cache import Cache
 from whippletree.compiler.cpu import FIRST_TABLE
 from whippletree.compiler.kernel import Kernel, combined_key
 from whippletree.compiler.program import Buffer
+from whippletree.compiler.single import SingleCall
 
 Loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 """NumPy's inner loop (args, dimensions, steps, data); calling one releases the GIL."""
@@ -65,6 +66,8 @@ class Engine:
 
     def prepare(self, states: int) -> None:
         """Compile what a call with that many states needs, here and now, so that an error has a place to go."""
+        if states == 0:
+            return
         slot = _ONE if states == 1 else _MANY
         self.control[slot] = self.kernel.loop(1 if slot == _ONE else self.kernel.width)
 
@@ -113,6 +116,14 @@ class Engine:
         if buffer.integer:
             return ctypes.c_int64
         return ctypes.c_double if self.kernel.options.real == "double" else ctypes.c_float
+
+    # ---- the ways in -------------------------------------------------------------------------------------------
+
+    def single_call(self, general: Callable[..., Any]) -> SingleCall:
+        """The shorter way in for single states; every other call goes to ``general``."""
+        kernel = self.kernel
+        loop, control = _dispatcher(kernel.cache), ctypes.addressof(self.control)
+        return SingleCall(self.inputs, self.outputs, loop, control, general, kernel.options.dtype, kernel.cache)
 
     # ---- the ufunc -----------------------------------------------------------------------------------------------
 

@@ -38,6 +38,9 @@ SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
 LIGHT = 1e-5
 """Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then avoided."""
 
+LONG = 200
+"""Velocities beyond which no matrix of their number squared is formed."""
+
 FORCE_UNITS = {"m": "N", "rad": "N m", "m/s": "N", "rad or m": "N m or N", "rad/s or m/s": "N m or N"}
 
 
@@ -53,8 +56,6 @@ class Structure:
     """Factored rows that become dependent when certain switchable constraints are on together."""
     mobility: int
     """Degrees of freedom with every constraint on."""
-    free: tuple[int, ...]
-    """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
     squares: tuple[float, ...]
     """|Aᵢ|² of the independent rows at a generic configuration: their typical size."""
     light: bool
@@ -122,6 +123,15 @@ class ConstraintSet:
             AssemblyError: if no configuration near the model's start closes the loops.
         """
         return _structure(self)
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
+        m = Mechanism(skeleton(self.model))
+        state = generic_configurations(self, 1)[0].astype(object)
+        A = self.rows(m, m.still(state), state, None, 0).jacobian().astype(float)
+        rigid = [i for i in self.structure.independent if not self.compliance[i]]
+        return tuple(_free_velocities(A[independent_rows(A, rigid)], self.model.nv))
 
     def rows(self, m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows:
         """The rows at one state; v and links in motion are needed for velocity and bias only."""
@@ -193,18 +203,14 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
 
 def _structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
-    matrices, masses = [], []
+    fields, matrices = [], []
     for q in generic_configurations(system):
         state = q.astype(object)
-        links = m.still(state)
-        matrices.append(system.rows(m, links, state, None, 0).jacobian().astype(float))
-        masses.append(inertia.mass_matrix(m.tree, m.sweep, links).astype(float))
-    always = [
-        i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k < 0 and not c
-    ]
-    switched = [
-        i for i, (k, c) in enumerate(zip(system.switch_of_row, system.compliance, strict=True)) if k >= 0 and not c
-    ]
+        fields.append(m.still(state))
+        matrices.append(system.rows(m, fields[-1], state, None, 0).jacobian().astype(float))
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    always = [i for i in rigid if system.switch_of_row[i] < 0]
+    switched = [i for i in rigid if system.switch_of_row[i] >= 0]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
     best = max(matrices, key=lambda A: len(independent_rows(A, always + switched)))
     firm = independent_rows(best, always)
@@ -213,10 +219,10 @@ def _structure(system: ConstraintSet) -> Structure:
     together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
     kept = [i for i in range(len(system.row_names)) if i not in redundant]
     conditional = [i for i in kept if i in switched and i not in together]
-    light = any(_is_light(M, A[kept], m) for M, A in zip(masses, matrices, strict=True))
-    free = _free_velocities(best[together], system.model.nv)
     squares = [float(best[i] @ best[i]) for i in kept]
-    return Structure(tuple(kept), tuple(redundant), tuple(conditional), len(free), tuple(free), tuple(squares), light)
+    light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
+    mobility = system.model.nv - len(together)
+    return Structure(tuple(kept), tuple(redundant), tuple(conditional), mobility, tuple(squares), light)
 
 
 def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
@@ -253,10 +259,12 @@ def _free_velocities(A: Array, n: int) -> list[int]:
     return sorted(chosen)
 
 
-def _is_light(M: Array, A: Array, m: Mechanism) -> bool:
+def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
     """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
     if m.tree.doubtful:
         return True
-    S = A @ np.linalg.solve(M, A.T)
+    if not len(A) or A.shape[1] > LONG:
+        return False
+    S = A @ np.linalg.solve(inertia.mass_matrix(m.tree, m.sweep, links).astype(float), A.T)
     scale = np.sqrt(np.diag(S))
-    return bool(len(S)) and float(np.linalg.eigvalsh(S / np.outer(scale, scale))[0]) < LIGHT
+    return float(np.linalg.eigvalsh(S / np.outer(scale, scale))[0]) < LIGHT
