@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.ceiling import operations_per_second
+from benchmarks.conditioning import conditioning_rows
 from benchmarks.contests import BATCH, Row, chain_rows, robot_rows, rollout_rows
 from benchmarks.robots import ROBOTS, model_of
 from whippletree.catalogue import find
@@ -34,6 +35,8 @@ def rows(names: list[str]) -> Iterator[Row]:
         yield from chain_rows()
     if not names or "rollout" in names:
         yield from rollout_rows()
+    if not names or "conditioning" in names:
+        yield from conditioning_rows()
 
 
 def ceiling_rows(measured: list[Row]) -> Iterator[str]:
@@ -52,7 +55,7 @@ def ceiling_rows(measured: list[Row]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="robots, 'chains' or 'rollout'; all if none is named")
+    parser.add_argument("names", nargs="*", help="robots, 'chains', 'rollout' or 'conditioning'; all if none is named")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
     where = machine()

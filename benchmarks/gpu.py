@@ -252,7 +252,7 @@ def _program(robot: str, name: str) -> tuple[wt.Model, Program]:
 
 def _write(job: Job) -> None:
     robot, name, dtype, form = job
-    compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)._kernel.ptx("sm_90")
+    compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)._kernel.image("sm_90")
 
 
 def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:

@@ -108,7 +108,7 @@ class EmulatedDriver:
     # ---- modules -----------------------------------------------------------------------------------------------------
 
     def cuModuleLoadDataEx(self, module, image, count, options, values):
-        code = jit.object_code(image.value.decode(), jit.host())
+        code = jit.object_code(image.value.decode().partition("\n")[2], jit.host())
         module._obj.value = len(self.modules) + 1
         self.modules[module._obj.value] = jit.Loaded(code, [ptx.SYMBOL])
         return 0
@@ -122,6 +122,9 @@ class EmulatedDriver:
 
     def cuFuncGetAttribute(self, value, attribute, function):
         value._obj.value = 1
+        return 0
+
+    def cuFuncSetAttribute(self, function, attribute, value):
         return 0
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, count, function, threads, shared):
@@ -142,10 +145,12 @@ class EmulatedDriver:
 
 def for_the_host(ir, arch):
     """The kernel as a function of the CPU: where its thread stands becomes an argument."""
-    ir = ir.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
+    head, _, ir = ir.partition("\n")
+    ir = ir.replace("external addrspace(3) global [0 x double]", "internal global [65536 x double] zeroinitializer")
+    ir = ir.replace(" addrspace(1)", "").replace(" addrspace(3)", "").replace("ptx_kernel ", "")
     ir = ir.replace(f"@{ptx.SYMBOL}(", f"@{ptx.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ")
     ir = re.sub(r"declare i32 @llvm.nvvm.*\n", "", ir)
-    return re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)\(\)", r"add i32 %\1, 0", ir)
+    return f"//{head[1:]}\n" + re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)\(\)", r"add i32 %\1, 0", ir)
 
 
 def install(monkeypatch, **options):

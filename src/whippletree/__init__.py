@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from whippletree.io import load as load
     from whippletree.io import save as save
     from whippletree.model import Model as Model
+    from whippletree.monitor.report import conditioning as conditioning
     from whippletree.operators import spatial_operators as spatial_operators
     from whippletree.plain import reference as reference
     from whippletree.simulation.run import simulate as simulate
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Builder": "whippletree.builder",
     "assemble": "whippletree.constraints.closing",
+    "conditioning": "whippletree.monitor.report",
     "constraint_set": "whippletree.constraints.system",
     "diagnose": "whippletree.diagnosis",
     "Model": "whippletree.model",
@@ -82,6 +84,7 @@ __all__ = [
     "__version__",
     "assemble",
     "compile",
+    "conditioning",
     "constraint_set",
     "diagnose",
     "load",

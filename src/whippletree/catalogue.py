@@ -4,8 +4,8 @@
 function, write it here (or, about constraints, in :mod:`whippletree.constraint_functions`): its parameters after the
 mechanism are its inputs, and ``@function`` states the shapes of its outputs (:mod:`whippletree.registry`).
 ``loops=True`` promises that it only maps, scatters and gathers, so that it also runs as a loop over bodies;
-``constraints`` says what it does about constraints: a function of the tree alone (``"tree"``), one that honours them all
-(``"honours"``), or, unless stated, one that refuses a model that has any.
+``constraints`` says what it does about constraints: a function of the tree alone (``"tree"``), one that honours them
+all (``"honours"``), or, unless stated, one that refuses a model that has any.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def gravity(m: Mechanism, q: Array) -> Array:
 
 @function(a=("nv",), loops=True, may_fail=True, constraints="honours")
 def forward_dynamics(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None) -> Array:
-    """a (nv,) with M a + c = tau, by the O(N) articulated recursion; with constraints, M a + c = tau + Aᵀ f, A a + γ = 0.
+    """a (nv,) with M a + c = tau, by the O(N) articulated recursion; with constraints, M a + c = tau + Aᵀ f, A a + γ
+    = 0.
 
     ``tau`` is the whole joint force: add ``passive_forces`` for springs and dampers.
     """
@@ -219,7 +220,8 @@ def forward_dynamics_derivatives(m: Mechanism, q: Array, v: Array, tau: Array) -
     return found.dq, found.dv, found.dtau
 
 
-# --- conditioning (document 004); reports are in whippletree.monitor -----------------------------------------------------
+# --- conditioning (document 004); reports are in whippletree.monitor
+# -----------------------------------------------------
 
 
 @function(diagonal=("nv",), loops=True, constraints="tree")

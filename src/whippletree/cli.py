@@ -1,4 +1,4 @@
-"""The command line: ``whippletree info FILE`` and ``whippletree demo``.
+"""The command line: ``whippletree info FILE``, ``whippletree condition FILE`` and ``whippletree demo``.
 
 A command is a frozen dataclass: its fields are the arguments, its docstring is the help text, ``run`` does the work.
 tyro reads the dataclasses and rich draws the output; both are imported when a command runs, so nobody else waits.
@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"whippletree {__version__}")
         return 0
     try:
-        command: Info | Demo = tyro.cli(
-            Info | Demo,
+        command: Info | Condition | Demo = tyro.cli(
+            Info | Condition | Demo,
             prog="whippletree",
             description="Dynamics of constrained multibody systems.",
             args=arguments,
@@ -78,6 +78,35 @@ class Info:
         model = wt.load(self.file, base=self.base)
         console.print(draw(model, depth=self.depth))
         console.print(facts(model))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Say how well conditioned a model is: condition numbers, cheap estimates, predicted errors, cures."""
+
+    file: Path
+    """URDF, MJCF or native model file."""
+    base: Literal["fixed", "free"] = "fixed"
+    """How the root body stands in the world."""
+    q: tuple[float, ...] = ()
+    """Coordinates; without them the model's home."""
+    figure: Path | None = None
+    """Let the model go at rest, and draw its conditioning over time to this PNG file."""
+    duration: float = 2.0
+    """Length of that run, s."""
+
+    def run(self, console: Console) -> None:
+        import whippletree as wt
+
+        model = wt.load(self.file, base=self.base)
+        q = np.array(self.q) if self.q else model.home.q
+        console.print(str(wt.conditioning(model, q)), markup=False)
+        if self.figure is not None:
+            from whippletree.studies.figures import run_figure
+            from whippletree.studies.series import swinging
+
+            path = run_figure(swinging(model.name, model, self.duration, q), self.figure)
+            console.print(f"figure: {path}", markup=False)
 
 
 @dataclass(frozen=True)

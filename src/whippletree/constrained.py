@@ -2,11 +2,12 @@
 
     M a + c = τ + Aᵀ f          A a + γ = −C f
 
-The route needs no choosing. ``schur`` where every link has inertia of its own and no loop is nearly massless, else
-``augmented``, which is exact for massless links; beyond 200 velocities ``recursion``, which forms no mass matrix. All are free of branches on values, so they compile; their margins go
-to ``mechanism.doubts``. Where a margin fails, the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals
-ranks: dependent rows share their force in the least-norm sense, and at a singular configuration the motion keeps to the
-branch that its velocity points along (:mod:`whippletree.constraints.branches`).
+The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
+``augmented``, which is exact for massless links; beyond 200 velocities ``recursion``, which forms no mass matrix.
+All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
+the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals ranks: dependent rows share their
+force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
+points along (:mod:`whippletree.constraints.branches`).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from whippletree.tree.mechanism import Mechanism, singular_motion
 from whippletree.tree.skeleton import Skeleton
 
 PIVOT_TOLERANCE = 2.0**-33
-"""Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows are
-within 1e-5 rad of being dependent; accelerations are still right to about 1e-11, forces to about 1e-6."""
+"""Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows
+are within 1e-5 rad of being dependent; accelerations are still right to about 1e-11, forces to about 1e-6."""
 
 RANK_TOLERANCE = 1e-6
 """Relative size below which a pivot of the rank-revealing factor counts as zero."""
@@ -81,8 +82,8 @@ def closed(
 ) -> Closed:
     """Factor the block matrix; with ``rigid`` that of the rigid rows alone.
 
-    ``accelerations``: the right-hand sides will be those of :func:`solve`, so that a singular configuration may be given
-    the rows that keep to a branch.
+    ``accelerations``: the right-hand sides will be those of :func:`solve`, so that a singular configuration may be
+    given the rows that keep to a branch.
     """
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
@@ -139,7 +140,8 @@ def _factored(
         corner = compliance if idle is None else compliance * mask + idle
         if route == "block":
             return kkt.block(M, on, corner)
-        return kkt.schur(M, on, m.tree.velocity_parents, corner if np.any(corner != 0) else None)
+        some = corner if np.any(corner != 0) else None
+        return kkt.schur(M, on, m.tree.velocity_parents, some, doubtful=bool(m.tree.doubtful))
     soft = [i for i, c in enumerate(compliance) if c != 0]
     hard = [i for i, c in enumerate(compliance) if c == 0]
     stiffness = np.array([1 / compliance[i] for i in soft], dtype=object)
@@ -154,10 +156,14 @@ def _factored(
 
 
 def default_route(m: Mechanism, system: ConstraintSet) -> str:
-    """The route that needs no choosing."""
+    """The route that needs no choosing; ``tree`` where no constraint is on and the articulated recursion is enough."""
+    if not m.tree.model.constraints:
+        return "tree"
     if m.tree.model.nv > LONG:
         return "recursion"
-    return "augmented" if m.tree.doubtful or system.structure.light else "schur"
+    # an open parameter may become zero in some call
+    open_masses = m.tree.model.origin is not None and m.tree.doubtful
+    return "augmented" if system.structure.light or open_masses else "schur"
 
 
 def _usual(system: ConstraintSet, kept: list[int]) -> Array:
@@ -233,16 +239,16 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
     model = tree.model
     if number - len(tree.nodes) == DEPENDENT:
         return SingularSystemError(
-            f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or constraints "
-            f"that are switched on together), so a factorisation without pivoting cannot continue. wt.reference follows "
-            f"the branch that the velocity points along; wt.diagnose(model, q) names the rows."
+            f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
+            f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
+            f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
         )
     motions = massless_motions(tree, state) if "q" in state else []
     named = "; ".join(motion.words(model) for motion in motions) or "some motion that the constraints allow"
     return SingularSystemError(
-        f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of 000), so "
-        f"its acceleration is not determined. Give it mass, add the constraint that carries it, hold the joint "
-        f'(massless="hold"), or give it a damper or spring and its own first-order equation.'
+        f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of "
+        f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
+        f'joint (massless="hold"), or give it a damper or spring and its own first-order equation.'
     )
 
 

@@ -1,8 +1,8 @@
 """The catalogue's functions about constraints: rows, the block matrix, its inverse blocks, projection and impact.
 
-Signs (docs/notation.md): M a + c = τ + Aᵀ f, and f is what the constraints apply to the system. Rows are in the order of
-the model's constraints; ``constraint_set(model).row_names`` names them. Rows that are redundant by structure are left out
-of every factorisation: they carry no force unless ``constraint_forces_least_norm`` is asked.
+Signs (docs/notation.md): M a + c = τ + Aᵀ f, and f is what the constraints apply to the system. Rows are in the
+order of the model's constraints; ``constraint_set(model).row_names`` names them. Rows that are redundant by
+structure are left out of every factorisation: they carry no force unless ``constraint_forces_least_norm`` is asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from whippletree.tree.mechanism import Mechanism
 
 @function(residual=("positions",), constraints="needs")
 def constraint_residual(m: Mechanism, q: Array, t: Any = 0) -> Array:
-    """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are included."""
+    """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are
+    included."""
     return constraint_set(m.tree.model).rows(m, m.still(q), q, None, t).residual()
 
 
@@ -80,7 +81,8 @@ def dagger(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> tuple[Arra
 
 @function(v=("nv",), constraints="needs", may_fail=True)
 def project_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0, active: Any = None) -> Array:
-    """v − A†ᵀ (A v + ∂g/∂t) (nv,): the velocity that the constraints allow at the least kinetic energy of the change."""
+    """v − A†ᵀ (A v + ∂g/∂t) (nv,): the velocity that the constraints allow at the least kinetic energy of the
+    change."""
     return np.asarray(v + constrained.velocity_correction(m, q, v, 1, t, active)[0])
 
 
@@ -88,7 +90,8 @@ def project_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0, active: Any =
 def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     """−A†ᵀ g (nv,): the displacement of least kinetic energy that closes the position rows to first order.
 
-    q ⊕ d (``integrate``), repeated, brings a configuration back onto the constraints; rows at velocity level do not move.
+    q ⊕ d (``integrate``), repeated, brings a configuration back onto the constraints; rows at velocity level do not
+    move.
     """
     at = constrained.closed(m, m.still(q), q, None, t, active, rigid=True)
     residual = zeros(len(at.system.row_names))
@@ -151,7 +154,8 @@ def reduced_mass_matrix(m: Mechanism, q: Array, t: Any = 0, active: Any = None) 
 
 @function(B=("nv", "freedoms"), constraints="needs", may_fail=True)
 def allowed_motions(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
-    """B (nv, d) with A B = 0 and B = 1 at the minimal coordinates: all velocities that the constraints allow, v = B v[free]."""
+    """B (nv, d) with A B = 0 and B = 1 at the minimal coordinates: all velocities that the constraints allow, v = B
+    v[free]."""
     _refuse_switches(m, "allowed_motions")
     free = list(constraint_set(m.tree.model).free)
     M = constrained.dagger(m, q, t, active).M

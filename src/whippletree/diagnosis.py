@@ -36,6 +36,8 @@ class Diagnosis:
     """Velocities that the rows leave free at this configuration: more than ``freedoms`` at a singular one."""
     redundant: tuple[str, ...]
     """Rows that depend on earlier ones everywhere; left out of every factorisation."""
+    faint: dict[str, float]
+    """Rows that are all but redundant, with the sine of their angle to the rows before them."""
     dependent: tuple[str, ...]
     """Rows that depend on earlier ones at this configuration only."""
     conditional: tuple[str, ...]
@@ -66,14 +68,15 @@ class Diagnosis:
         model = self.model
         system = constraint_set(model)
         lines = [
-            f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, {len(system.row_names)} constraint "
-            f"rows ({len(system.velocity_rows)} at velocity level), route {self.route}",
+            f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, "
+            f"{len(system.row_names)} constraint rows ({len(system.velocity_rows)} at velocity level), "
+            f"route {self.route}",
             f"  degrees of freedom: {self.freedoms}",
         ]
         if self.mobility != self.freedoms:
             lines.append(
-                f"  mobility at this configuration: {self.mobility}. It is singular: the first-order constraints do not "
-                f"determine the acceleration; the branch that the velocity points along is followed"
+                f"  mobility at this configuration: {self.mobility}. It is singular: the first-order constraints do "
+                f"not determine the acceleration; the branch that the velocity points along is followed"
             )
         if system.off:
             lines.append(f"  switched off by the model: {_listed(system.off)}")
@@ -85,12 +88,19 @@ class Diagnosis:
         lines = []
         if self.redundant:
             lines.append(f"  redundant rows, left out everywhere: {_listed(self.redundant)}")
+        if self.faint:
+            rows = ", ".join(f"{name} (sine {sine:.2g})" for name, sine in self.faint.items())
+            lines.append(f"  rows that are all but redundant, honoured at the price of digits: {rows}")
         if self.dependent:
             lines.append(f"  rows that depend on others here: {_listed(self.dependent)}")
         if self.conditional:
             lines.append(f"  rows that depend on others when all switches are on: {_listed(self.conditional)}")
         if self.open:
-            why = "rows in conflict, which no configuration nearby meets" if self.conflict else "rows that are not met here"
+            why = (
+                "rows in conflict, which no configuration nearby meets"
+                if self.conflict
+                else "rows that are not met here"
+            )
             lines.append(f"  {why}: " + ", ".join(f"{name} (residual {gap:.6g})" for name, gap in self.open.items()))
         return lines
 
@@ -101,19 +111,21 @@ class Diagnosis:
         if self.lightest is not None:
             near = " (nearly massless)" if self.margin < NEAR else ""
             lines.append(
-                f"  condition (32) holds; lightest allowed motion has {self.margin:.3g} of the heaviest's inertia{near}: "
-                f"{self.lightest.words(self.model)}"
+                f"  condition (32) holds; lightest allowed motion has {self.margin:.3g} of the heaviest's "
+                f"inertia{near}: {self.lightest.words(self.model)}"
             )
             digits = max(0.0, 15.95 - np.log10(self.condition)) if np.isfinite(self.condition) else 0.0
-            lines.append(f"  reduced mass matrix: condition number {self.condition:.3g}, about {digits:.0f} digits are kept")
+            lines.append(
+                f"  reduced mass matrix: condition number {self.condition:.3g}, about {digits:.0f} digits are kept"
+            )
         return lines
 
     def _cures(self) -> list[str]:
         cures = []
         if self.massless:
             cures.append(
-                'give a body of each massless motion mass, add the constraint that carries it, hold its joint (massless="hold"), '
-                "or let a damper or spring decide its first-order equation"
+                "give a body of each massless motion mass, add the constraint that carries it, hold its joint "
+                '(massless="hold"), or let a damper or spring decide its first-order equation'
             )
         if self.open:
             cures.append(
@@ -121,13 +133,16 @@ class Diagnosis:
                 if self.conflict
                 else "close the loops with wt.assemble(model, q)"
             )
+        if self.faint:
+            cures.append("if rounded data made rows all but redundant, correct the data or use a kind with fewer rows")
         if self.mobility != self.freedoms and not self.open:
             cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
         return [f"  cure: {cure}" for cure in cures]
 
 
 def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = TOLERANCE) -> Diagnosis:
-    """Explain a model at a configuration: freedoms, redundant and conflicting rows, massless motions, conditioning, cures.
+    """Explain a model at a configuration: freedoms, redundant and conflicting rows, massless motions, conditioning,
+    cures.
 
     Args:
         model: with or without constraints; ``model.tree`` shows what the constraints do.
@@ -162,10 +177,12 @@ def _diagnosis(
     if conflict:
         # nothing assembled to learn the structure from: this configuration has to do
         redundant, conditional, freedoms = [i for i in rigid if i not in here], [], system.model.nv - len(here)
+        faint: dict[int, float] = {}
         route = "none"
     else:
         found = system.structure
         redundant, conditional, freedoms = list(found.redundant), list(found.conditional), found.mobility
+        faint = found.faint
         route = default_route(m, system)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
     motions = lightest(M, A[rigid], RANK_TOLERANCE)
@@ -176,6 +193,7 @@ def _diagnosis(
         freedoms=freedoms,
         mobility=system.model.nv - len(here),
         redundant=system.named(redundant),
+        faint={system.row_names[i]: sine for i, sine in faint.items()},
         dependent=system.named(dependent),
         conditional=system.named(conditional),
         open=gaps,

@@ -11,13 +11,15 @@ with M the mass matrix (singular for massless links), A the independent rows of 
 Routes, all on any scalar; the first two never branch on a value, so they compile:
 
     schur        M ≻ 0: tree-sparse factor of M, then the Schur complement S = A M⁻¹ Aᵀ + C
-    augmented    condition (32): M_ρ = M + Aᵀ R A is positive definite exactly when (32) holds; M† and A† do not depend on
+    augmented    condition (32): M_ρ = M + Aᵀ R A is positive definite exactly when (32) holds; M† and A† do not
+    depend on
                  R, and Λ† = R − S_ρ⁻¹. Exact for massless links: R is a scaling, not a regularisation
     block        the literal block matrix by elimination with pivoting: the oracle; numbers only
     nullspace    pivoted QR of Aᵀ: reveals the rank; redundant and conflicting rows are its business; numbers only
 
-Every factor tells its *margins*: how far each pivot is above a share of its diagonal entry. They are all positive exactly
-when the route can be trusted; ``MASS`` ones fail with condition (32), ``ROWS`` ones where rows become dependent.
+Every factor tells its *margins*: how far each pivot is above a share of its diagonal entry. They are all positive
+exactly when the route can be trusted; ``MASS`` ones fail with condition (32), ``ROWS`` ones where rows become
+dependent.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ NOTHING = 2.0**-80
 """Share of the mean inertia (about 1e-24) below which a diagonal entry is what rounding left of a zero."""
 
 
-def _margins(kind: str, factor: linalg.LDLT, diagonal: Array, tolerance: Any) -> list[Margin]:
+def _margins(kind: str, factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any) -> list[Margin]:
     floor: Any = 0
     if kind == MASS and len(diagonal):
         for d in diagonal:
@@ -84,6 +86,8 @@ class Schur(NamedTuple):
     complement: linalg.LDLT
     diagonal: Array
     """Of the Schur complement, (m,)."""
+    weights: Array
+    """Diagonal of M where some motion of the tree may lack inertia, else nothing."""
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         y = self.mass.backward(b)
@@ -93,19 +97,22 @@ class Schur(NamedTuple):
         return Solution(a, f)
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        return _margins(ROWS, self.complement, self.diagonal, tolerance)
+        mass = _margins(MASS, self.mass, self.weights, tolerance) if len(self.weights) else []
+        return [*mass, *_margins(ROWS, self.complement, self.diagonal, tolerance)]
 
 
-def schur(M: Array, A: Array, parents: Sequence[int], corner: Array | None = None) -> Schur:
+def schur(M: Array, A: Array, parents: Sequence[int], corner: Array | None = None, *, doubtful: bool = False) -> Schur:
     """Factor by the tree-sparse factor of M ≻ 0 (``parents``: the tree of its velocities) and the Schur complement.
 
     ``corner`` (m,) is the diagonal of C: compliances, and 1 for rows that are switched off (whose A is zero).
+    ``doubtful``: only the state decides whether M ≻ 0, so its pivots are among the margins.
     """
     mass = linalg.tree_ltdl(M, parents, lenient=True)
     W = mass.backward(A.T)
     scaled = (W.T * mass.reciprocals).T
     S = _with_diagonal(_symmetric_product(W, scaled), corner)
-    return Schur(mass, A, W, linalg.ldlt(S, lenient=True), np.diag(S))
+    weights = np.diag(M) if doubtful else zeros(0)
+    return Schur(mass, A, W, linalg.ldlt(S, lenient=True), np.diag(S), weights)
 
 
 class Augmented(NamedTuple):
@@ -148,11 +155,12 @@ def augmented(M: Array, A: Array, scales: Array | None = None, corner: Array | N
 
 
 def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
-    """ρᵢ = scale · tr M / (n |Aᵢ|²), for the squares |Aᵢ|² of the rows: what makes a row as heavy as the average of M."""
+    """ρᵢ = scale · tr M / (n |Aᵢ|²), for the squares |Aᵢ|² of the rows: what makes a row as heavy as the average of
+    M."""
     trace: Any = 0
     for i in range(len(M)):
         trace = trace + M[i, i]
-    if isinstance(trace, Number) and trace == 0:
+    if isinstance(trace, Number) and complex(trace) == 0:  # type: ignore[call-overload]
         trace = 1  # a system without any mass, all of whose motion is given
     return np.array([scale * trace / (len(M) * square) for square in squares], dtype=object)
 
@@ -235,7 +243,8 @@ class Nullspace(NamedTuple):
         """Least-norm forces where rows are redundant; rows in conflict are met in the least-squares sense."""
         Q1 = self.qr.Q[:, : self.rank]
         order = list(self.qr.order)
-        # Aᵀ P = Q₁ R, so A a = −γ asks for Rᵀ y = −Pᵀ γ with y = Q₁ᵀ a; a second QR, of Rᵀ, makes it a triangular system
+        # Aᵀ P = Q₁ R, so A a = −γ asks for Rᵀ y = −Pᵀ γ with y = Q₁ᵀ a; a second QR, of Rᵀ, makes it a triangular
+        # system
         U, T, swaps = linalg.pivoted_qr(self.qr.R[: self.rank].T)
         U, T = U[:, : self.rank], T[: self.rank]
         y = zeros(self.rank, *gamma.shape[1:])

@@ -32,8 +32,8 @@ def four_bar(
 ) -> Model:
     """A four-bar linkage of uniform rods: ground, crank, coupler, rocker; the coupler's end is pinned to the rocker's.
 
-    Joints ``crank`` and ``rocker`` turn from the ground line, ``coupler`` from the crank. Starts at crank ``angle``, with
-    the coupler's end above the line from the crank's end to the rocker's foot.
+    Joints ``crank`` and ``rocker`` turn from the ground line, ``coupler`` from the crank. Starts at crank ``angle``,
+    with the coupler's end above the line from the crank's end to the rocker's foot.
 
     Args:
         lengths: ground, crank, coupler, rocker.
@@ -91,8 +91,9 @@ def crank_slider(
 def n_four_bar(n: int = 2) -> Model:
     """n four-bar loops in a row (IFToMM A02): n + 1 upright side rods and n couplers of 1 m and 1 kg, all pinned.
 
-    Joints ``side_0`` … ``side_n`` from the ground, ``coupler_k`` from side rod k - 1. Frame ``B0`` is the first upper joint.
-    Starts upright with B0 moving at +1 m/s in x; passes through its singular configuration, all rods in line.
+    Joints ``side_0`` … ``side_n`` from the ground, ``coupler_k`` from side rod k - 1. Frame ``B0`` is the first
+    upper joint. Starts upright with B0 moving at +1 m/s in x; passes through its singular configuration, all rods in
+    line.
     """
     if n < 1:
         raise ModelError("n_four_bar", [f"n is {n}, expected at least 1"])
@@ -113,10 +114,12 @@ def n_four_bar(n: int = 2) -> Model:
 
 
 def peaucellier(arm: float = 1.0, side: float = 0.5, crank: float = 0.35, angle: float = 0.5, mass: Any = 1.0) -> Model:
-    """Peaucellier and Lipkin's linkage: its frame ``tracer`` moves along x = (arm² - side²) / (2 crank), exactly straight.
+    """Peaucellier and Lipkin's linkage: its frame ``tracer`` moves along x = (arm² - side²) / (2 crank), exactly
+    straight.
 
-    Two arms from the origin hold a rhombus; the crank, pivoted at (crank, 0), drives its near corner on a circle through
-    the origin, and the far corner is the image of that circle under inversion: a line. Every rod has the same mass.
+    Two arms from the origin hold a rhombus; the crank, pivoted at (crank, 0), drives its near corner on a circle
+    through the origin, and the far corner is the image of that circle under inversion: a line. Every rod has the
+    same mass.
     """
     near = (crank + crank * math.cos(angle), crank * math.sin(angle))
     reach = math.hypot(*near)

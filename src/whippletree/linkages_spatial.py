@@ -24,7 +24,8 @@ def stewart_platform(
     leg_mass: Any = 0.5,
     spread: float = 0.25,
 ) -> Model:
-    """A hexapod: six legs, each a universal joint, a slide (``leg_k``, its length) and a ball at the platform; mobility 6.
+    """A hexapod: six legs, each a universal joint, a slide (``leg_k``, its length) and a ball at the platform;
+    mobility 6.
 
     Args:
         base_radius, platform_radius, height: of the start configuration, platform level.
@@ -86,8 +87,8 @@ def delta_robot(
         R = np.array([[math.cos(turn), -math.sin(turn), 0], [math.sin(turn), math.cos(turn), 0], [0, 0, 1]])
         builder.body(f"arm {k}", arm_mass, (arm / 2, 0, 0), (0, across, across))
         builder.joint(
-            f"arm_{k}", "revolute", WORLD, f"arm {k}", position=_ring(base_radius, turn, 0.0), rotation=R, axis=(0, 1, 0),
-            start=angle,
+            f"arm_{k}", "revolute", WORLD, f"arm {k}", position=_ring(base_radius, turn, 0.0), rotation=R,
+            axis=(0, 1, 0), start=angle,
         )  # fmt: skip
         for name, side in (("left", 1), ("right", -1)):
             aside = side * platform_radius
@@ -123,7 +124,8 @@ def rolling_disc(radius: float = 0.3, mass: Any = 1.0, speed: float = 1.0, tilt:
 def knife_edge_sleigh(
     mass: Any = 1.0, inertia: Any = 0.1, offset: float = 0.3, start: tuple[float, float] = (1.0, 0.5)
 ) -> Model:
-    """Chaplygin's sleigh on the x–y plane: a blade at the body's origin that does not skid, the mass ``offset`` ahead of it.
+    """Chaplygin's sleigh on the x–y plane: a blade at the body's origin that does not skid, the mass ``offset``
+    ahead of it.
 
     Args:
         mass, inertia: kg, and kg m² about the centre of mass.

@@ -1,7 +1,7 @@
 """The Schur complement of long systems: M⁻¹ [b, Aᵀ] by one articulated recursion over all columns, O(N m + m³).
 
-Nothing of size nv × nv is formed. The passes are those of :mod:`whippletree.tree.forward`, at rest and without gravity (the
-bias is in b already), with k right-hand sides at once:
+Nothing of size nv × nv is formed. The passes are those of :mod:`whippletree.tree.forward`, at rest and without
+gravity (the bias is in b already), with k right-hand sides at once:
 
     inwards    P as there, once        z (6, k) = Σ φ z⁺        ε = T − H z        z⁺ = z + K ε
     outwards   α⁺ = φ* α(parent)       θ̈ (n, k) = D⁻¹ ε − Kᵀ α⁺                   α = α⁺ + H* θ̈
@@ -43,7 +43,8 @@ class Recursive(NamedTuple):
 
 
 def recursive(m: Mechanism, links: Field, A: Array, corner: Array | None) -> Recursive:
-    """Factor by recursion; ``corner`` as in :func:`whippletree.kkt.schur`. Notes pivots of joints that may lack inertia."""
+    """Factor by recursion; ``corner`` as in :func:`whippletree.kkt.schur`. Notes pivots of joints that may lack
+    inertia."""
     W, freedoms = solve_columns(m, links, A.T)
     m.require_inertia(freedoms)
     S = A @ W

@@ -1,4 +1,5 @@
-"""Projectors of document 001, and inverse dynamics under constraints. Given matrices in, matrices out; numbers of any kind.
+"""Projectors of document 001, and inverse dynamics under constraints. Given matrices in, matrices out; numbers of
+any kind.
 
     A#    = M⁻¹ Aᵀ (A M⁻¹ Aᵀ)⁻¹      weighted pseudo-inverse; it is A†ᵀ of 000, which exists for massless links too
     1 − A# A                         null-space projector: the part of a velocity that the constraints allow
@@ -63,9 +64,10 @@ class ConstrainedInverse:
     a: Array
     """The motion that results (nv,): the desired one where it can be had."""
     free: Array
-    """Directions (nv, k) in which no actuator can change the acceleration: the under-actuated part."""
+    """Allowed motions d (nv, k) along which no actuator pushes: dᵀ M a cannot be chosen. The under-actuated part."""
     spare: int
-    """How many directions of actuator forces have no effect on the motion: the over-actuated part, settled by weights."""
+    """How many directions of actuator forces have no effect on the motion: the over-actuated part, settled by
+    weights."""
     shortfall: float
     """Size of desired − a in the metric of the mass matrix, √(kg) m/s²: 0 where the motion can be had."""
 
@@ -83,9 +85,10 @@ def inverse_dynamics_under_constraints(
 ) -> ConstrainedInverse:
     """Actuator forces and constraint forces for a desired motion, by the QR projector.
 
-    P_QR (M a + c) = P_QR B u has as many equations as there are freedoms, and none of the reaction forces. Fully actuated
-    systems have one u; over-actuated ones are given the least Σ wᵢ uᵢ²; under-actuated ones the u whose motion is closest
-    to the desired one in the metric of M (Gauss), and the accelerations that no actuator can change are returned.
+    P_QR (M a + c) = P_QR B u has as many equations as there are freedoms, and none of the reaction forces. Fully
+    actuated systems have one u; over-actuated ones are given the least Σ wᵢ uᵢ²; under-actuated ones the u whose
+    motion is closest to the desired one in the metric of M (Gauss), and the accelerations that no actuator can
+    change are returned.
 
     Args:
         model: with or without constraints, a floating base included; switchable constraints count as on.
@@ -110,7 +113,8 @@ def inverse_dynamics_under_constraints(
     particular = _least_norm(state.A, -state.gamma, rank_tolerance)
     reduced = Q2 @ state.M @ Q2.T
     y_wanted = Q2 @ (desired - particular)
-    # reduced ÿ + rest = reach u: the part of the wanted ÿ that some u can cause, closest in the metric of the mass matrix
+    # reduced ÿ + rest = reach u: the part of the wanted ÿ that some u can cause, closest in the metric of the mass
+    # matrix
     rest = Q2 @ (state.M @ particular + state.c)
     L = _cholesky(reduced, model)
     caused = np.linalg.solve(L, reach)

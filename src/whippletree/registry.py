@@ -1,8 +1,9 @@
 """How a function is entered into the catalogue, and what it means for one model.
 
-A function's parameters after the mechanism are its inputs, by the names in ``SHAPES``; parameters in ``NAMES`` are names
-that are given before the numbers (``dyn.jacobian("tool")(q)``); :func:`function` states the shapes of its outputs.
-``t`` and ``active`` are inputs of those models only that need them: :func:`find` with a model leaves them out elsewhere.
+A function's parameters after the mechanism are its inputs, by the names in ``SHAPES``; parameters in ``NAMES`` are
+names that are given before the numbers (``dyn.jacobian("tool")(q)``); :func:`function` states the shapes of its
+outputs. ``t`` and ``active`` are inputs of those models only that need them: :func:`find` with a model leaves them
+out elsewhere.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from whippletree.tree.mechanism import Mechanism
 Size: TypeAlias = int | str
 Shape: TypeAlias = tuple[Size, ...]
 Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
-"""What a function does about constraints: refuses models that have them, is a function of the tree alone (a mass matrix,
-a pose), honours every one of them, or is about them and needs some."""
+"""What a function does about constraints: refuses models that have them, is a function of the tree alone (a mass
+matrix, a pose), honours every one of them, or is about them and needs some."""
 
 SHAPES: dict[str, Shape] = {
     "q": ("nq",),
@@ -138,8 +139,8 @@ def _specialised(entry: Function, model: Model) -> Function:
     if model.constraints and entry.constraints == "refuses":
         names = ", ".join(repr(c.name) for c in model.constraints[:5])
         raise UnsupportedError(
-            f"{entry.name}: model {model.name!r} has {len(model.constraints)} constraints ({names}), which this function "
-            f"cannot honour: use model.tree for the tree without them"
+            f"{entry.name}: model {model.name!r} has {len(model.constraints)} constraints ({names}), which this "
+            f"function cannot honour: use model.tree for the tree without them"
         )
     if entry.constraints == "needs" and not model.constraints:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")

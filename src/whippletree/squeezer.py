@@ -1,12 +1,12 @@
 """Andrews' squeezer: seven bodies in three planar loops, with a spring and a motor; stiff (IVP test set, problem 1).
 
-The test set's angles are the joints ``beta``, ``theta``, ``gamma``, ``delta``, ``phi``, ``epsilon``, ``omega`` (here in the
-order of the tree: a link before what it carries). The spring is a leg without mass: a rod ``spring`` that turns about C and
-slides to D, with the test set's stiffness and rest length in its joint; ``passive_forces`` has its pull. The motor's torque is
-an input: ``tau[model.slice("beta")] = MOTOR_TORQUE``.
+The test set's angles are the joints ``beta``, ``theta``, ``gamma``, ``delta``, ``phi``, ``epsilon``, ``omega`` (here
+in the order of the tree: a link before what it carries). The spring is a leg without mass: a rod ``spring`` that
+turns about C and slides to D, with the test set's stiffness and rest length in its joint; ``passive_forces`` has its
+pull. The motor's torque is an input: ``tau[model.slice("beta")] = MOTOR_TORQUE``.
 
-Rows of the pins ``P3``, ``P4``, ``P6`` are in world axes and are the test set's equations 1 to 6, so its multipliers are the
-forces of these rows with the opposite sign.
+Rows of the pins ``P3``, ``P4``, ``P6`` are in world axes and are the test set's equations 1 to 6, so its multipliers
+are the forces of these rows with the opposite sign.
 """
 
 from __future__ import annotations

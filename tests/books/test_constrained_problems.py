@@ -1,4 +1,5 @@
-"""Published numbers of constrained systems: shared/PROBLEMS.md §1, §3, §5, §6, and massless links against light ones."""
+"""Published numbers of constrained systems: shared/PROBLEMS.md §1, §3, §5, §6, and massless links against light
+ones."""
 
 from fractions import Fraction
 
@@ -39,7 +40,9 @@ def test_n_four_bar_is_its_reduction_to_one_freedom(n):
     model = wt.mechanisms.n_four_bar(n)
     ref = wt.reference(model)
     home = model.home
-    np.testing.assert_allclose(ref.twist("B0")(home.q, home.v)[3:] @ ref.pose("B0")(home.q)[:3, :3].T, [1, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(
+        ref.twist("B0")(home.q, home.v)[3:] @ ref.pose("B0")(home.q)[:3, :3].T, [1, 0, 0], atol=1e-15
+    )
     theta = 0.7
     q = np.array([theta if joint.name.startswith("side") else -theta for joint in model.joints])
     a = ref.forward_dynamics(q, home.v * 2.5, np.zeros(model.nv))
@@ -69,7 +72,9 @@ def light_rod(mass, route):
     """Crank acceleration of a general four-bar whose rocker has this mass, by a route, at a fixed state."""
     model = wt.mechanisms.four_bar(lengths=(2.0, 1.0, 2.2, 1.7), masses=(1.0, 1.0, mass))
     q = wt.assemble(model, hold={"crank": 1.1})
-    v = wt.reference(wt.mechanisms.four_bar(lengths=(2.0, 1.0, 2.2, 1.7))).project_velocity(q, np.array([1.0, 0.2, 0.3]))
+    v = wt.reference(wt.mechanisms.four_bar(lengths=(2.0, 1.0, 2.2, 1.7))).project_velocity(
+        q, np.array([1.0, 0.2, 0.3])
+    )
     mechanism = Mechanism.of(model)
     mechanism.route = route
     zero = np.zeros(3, dtype=object)
@@ -90,11 +95,14 @@ def test_massless_is_the_limit_of_light():
 
 
 def test_which_route_keeps_how_many_digits():
-    """docs/constraints.md has this table: the Schur complement of M loses a digit per digit of the mass, the others none."""
+    """docs/constraints.md has this table: the Schur complement of M loses a digit per digit of the mass, the others
+    none."""
     exact = light_rod(0.0, "block")
     slope = np.abs(light_rod(1e-4, "block") - exact).max() / 1e-4
     for route in ("augmented", "nullspace", "block"):
-        assert all(np.abs(light_rod(10.0**-k, route) - exact).max() < 1.3 * slope * 10.0**-k + 1e-12 for k in (6, 10, 14))
+        assert all(
+            np.abs(light_rod(10.0**-k, route) - exact).max() < 1.3 * slope * 10.0**-k + 1e-12 for k in (6, 10, 14)
+        )
     assert np.abs(light_rod(1e-14, "schur") - exact).max() > 1e-6
 
 
@@ -139,7 +147,8 @@ def test_gear_train_adds_reflected_inertias():
 
 
 def test_chaplygin_sleigh():
-    """(I + m a²) ω̇ = −m a ω u and u̇ = a ω², with u along the blade (Bloch, Nonholonomic Mechanics and Control, §1.7)."""
+    """(I + m a²) ω̇ = −m a ω u and u̇ = a ω², with u along the blade (Bloch, Nonholonomic Mechanics and Control,
+    §1.7)."""
     m, inertia, offset, speed, turn = 1.3, 0.2, 0.4, 1.5, 0.6
     model = wt.mechanisms.knife_edge_sleigh(m, inertia, offset, (speed, turn))
     home = model.home

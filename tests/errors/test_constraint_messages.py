@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.constraints.closing import require_consistent
 from whippletree.model import Constraint
 
 
@@ -44,7 +45,8 @@ FAULTS = [
     ),
     (
         ("c", "gear", ("shoulder", "elbow"), {"ratios": (1,)}),
-        "constraint 'c': a gear needs one ratio per joint, not all zero: got ratios (1,) for joints ('shoulder', 'elbow')",
+        "constraint 'c': a gear needs one ratio per joint, not all zero: got ratios (1,) for joints "
+        "('shoulder', 'elbow')",
     ),
     (
         ("c", "coupling", ("shoulder", "elbow", "elbow"), {}),
@@ -89,7 +91,8 @@ def test_a_loop_that_cannot_close_is_named_with_its_gap():
         wt.assemble(model, hold={"crank": 0.0, "rocker": 3.0})
     text = str(caught.value)
     assert text.startswith(
-        "model 'four-bar': no configuration near the guess with crank = 0.0, rocker = 3.0 held meets these constraints within 1e-11:\n"
+        "model 'four-bar': no configuration near the guess with crank = 0.0, rocker = 3.0 held meets these constraints "
+        "within 1e-11:\n"
         "  - 'pin' ('rocker end' to 'coupler end') stays open: x = "
     )
     assert text.endswith("Move the guess, hold fewer joints, or check the lengths.")
@@ -118,8 +121,8 @@ def test_a_massless_motion_that_nothing_stops_is_named():
     model = wt.mechanisms.crank_slider()
     loose = replace(model, constraints=(Constraint("rest", "coupling", ("slider",), {"coefficients": (1.0,)}),))
     message = (
-        "model 'crank-slider': the motion of 'connecting rod' about joint 'rod' (direction rod +1) has no inertia and no "
-        "constraint stops it (condition (32) of 000), so its acceleration is not determined. Give it mass, add the "
+        "model 'crank-slider': the motion of 'connecting rod' about joint 'rod' (direction rod +1) has no inertia and "
+        "no constraint stops it (condition (32) of 000), so its acceleration is not determined. Give it mass, add the "
         'constraint that carries it, hold the joint (massless="hold"), or give it a damper or spring and its own '
         "first-order equation."
     )
@@ -149,8 +152,8 @@ def test_massless_tip_of_a_tree():
 def test_functions_that_cannot_honour_constraints_refuse():
     model = wt.mechanisms.four_bar()
     message = (
-        "hybrid_dynamics: model 'four-bar' has 1 constraints ('pin'), which this function cannot honour: use model.tree "
-        "for the tree without them"
+        "hybrid_dynamics: model 'four-bar' has 1 constraints ('pin'), which this function cannot honour: use "
+        "model.tree for the tree without them"
     )
     for make in (wt.reference, wt.compile):
         with pytest.raises(wt.UnsupportedError) as caught:
@@ -174,3 +177,17 @@ def test_wrong_shapes():
         wt.assemble(wt.mechanisms.four_bar(), np.zeros(2))
     with pytest.raises(wt.ShapeError, match=r"diagnose: q has shape \(2,\), expected \(3,\)"):
         wt.diagnose(wt.mechanisms.four_bar(), np.zeros(2))
+
+
+def test_an_inconsistent_state_is_reported_with_its_size():
+    model = wt.mechanisms.four_bar()
+    q, v = model.home.q, np.array([0.1, 0.0, 0.0])
+    with pytest.raises(wt.AssemblyError) as caught:
+        require_consistent(model, q, v)
+    assert str(caught.value) == (
+        "model 'four-bar': v violates its constraints: pin.x = -0.1, pin.y = 0.1 per second (more than 1e-08). "
+        "project_velocity(q, v) gives the closest velocity that they allow."
+    )
+    with pytest.raises(wt.AssemblyError, match=r"q does not meet its constraints: pin.x = .*wt.assemble"):
+        require_consistent(model, q + 0.1, v)
+    require_consistent(model, q, wt.reference(model).project_velocity(q, v))

@@ -57,7 +57,9 @@ def model_of(kind):
         .body("hand body", 1.0, inertia=(1, 1, 1))
         .body("ball", 1.0, inertia=(1, 1, 1))
         .body("last", 1.0, inertia=(1, 1, 1))
-        .joint("arm", "revolute", "world", "upper", position=(0.1, 0.2, 0.3), axis=(1, 0, 0))  # a rounded axis would not be of unit length in 50 digits
+        .joint(
+            "arm", "revolute", "world", "upper", position=(0.1, 0.2, 0.3), axis=(1, 0, 0)
+        )  # a rounded axis would not be of unit length in 50 digits
         .joint("ball joint", "spherical", "upper", "hand body", position=(0.5, 0, 0.1))
         .joint("floating", "free", "world", "ball")
         .joint("wrist", "helical", "ball", "last", position=(0, 0.2, 0), axis=(0, 1, 0), pitch=0.1)
@@ -153,7 +155,11 @@ def test_compiled_rows_equal_the_reference(kind):
     ref, dyn = wt.reference(model), wt.compile(model)
     q, v = (x.astype(float) for x in state(model, 3))
     clock = (0.3,) if wt.constraint_set(model).timed else ()
-    for name, arguments in (("constraint_jacobian", (q,)), ("constraint_velocity", (q, v)), ("constraint_bias", (q, v))):
+    for name, arguments in (
+        ("constraint_jacobian", (q,)),
+        ("constraint_velocity", (q, v)),
+        ("constraint_bias", (q, v)),
+    ):
         expected = getattr(ref, name)(*arguments, *clock)
         found = getattr(dyn, name)(*arguments, *clock)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * max(1.0, np.abs(expected).max()))

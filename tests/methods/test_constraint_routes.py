@@ -1,4 +1,5 @@
-"""One constrained system through every route: exact on Fractions, 50 digits, floats, compiled; massless, redundant, singular."""
+"""One constrained system through every route: exact on Fractions, 50 digits, floats, compiled; massless, redundant,
+singular."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -195,12 +196,12 @@ def test_one_mechanism_through_every_route(tree, light, tie):
         first = model.constraints[0]
         model = replace(model, constraints=(first, replace(first, name="again")))
     ref, dyn = wt.reference(model), wt.compile(model)
-    try:
-        v = ref.project_velocity(motion.q, motion.v)
-    except wt.SingularSystemError as error:
-        assert tip, error  # a light tip of several freedoms that one loop cannot carry: named, not computed
-        assert "b4" in str(error)
+    if tip and wt.diagnose(model, motion.q).massless:
+        # a light tip that the loop cannot carry: named, not computed
+        with pytest.raises(wt.SingularSystemError, match="'b4' about joint 'j4'"):
+            ref.project_velocity(motion.q, motion.v)
         return
+    v = ref.project_velocity(motion.q, motion.v)
     heavy = not Mechanism.of(model).tree.doubtful
     expected, forces = by_route(model, "block", motion.q, v, motion.tau)
     scale = 1 + np.abs(expected).max()
@@ -270,11 +271,10 @@ def test_compliance_is_the_lower_right_block():
 
 def test_reduced_mass_matrix_and_allowed_motions():
     for model in (wt.mechanisms.stewart_platform(), wt.mechanisms.crank_slider()):
-        ref, dyn, q = wt.reference(model), wt.compile(model), model.home.q
+        ref, q = wt.reference(model), model.home.q
         B, M = ref.allowed_motions(q), ref.mass_matrix(q)
         assert np.abs(ref.constraint_jacobian(q) @ B).max() < 1e-12
         np.testing.assert_allclose(ref.reduced_mass_matrix(q), B.T @ M @ B, atol=1e-11)
-        np.testing.assert_allclose(dyn.reduced_mass_matrix(q), B.T @ M @ B, atol=1e-11)
         np.testing.assert_allclose(B[list(wt.constraint_set(model).free)], np.eye(B.shape[1]), atol=1e-12)
 
 
@@ -298,7 +298,8 @@ def test_impact_and_velocity_step():
 
 
 def test_branch_through_a_dead_point():
-    """At the singular configuration the rows do not determine the acceleration; the velocity's branch does (PROBLEMS §5)."""
+    """At the singular configuration the rows do not determine the acceleration; the velocity's branch does (PROBLEMS
+    §5)."""
     for n in (1, 2, 4):
         model = wt.mechanisms.n_four_bar(n)
         ref = wt.reference(model)

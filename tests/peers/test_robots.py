@@ -6,6 +6,7 @@ The terminal summary tells which robots a peer refused and why, and the worst er
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +41,17 @@ class Evaluator(NamedTuple):
     bodies: Callable[[Model], list[str]] = lambda model: [body.name for body in model.bodies]
 
 
-EVALUATORS = {"reference": Evaluator(wt.reference)}
+FEW = ("ur/ur5_robot", "panda/panda", "kinova/kinova", "solo/solo12")
+"""What compiled functions are compared on, unless WHIPPLETREE_PEERS=all asks for every robot (many minutes)."""
+
+EVALUATORS = {
+    "reference": Evaluator(wt.reference),
+    "compiled": Evaluator(
+        wt.compile,
+        robots=ROBOTS if os.environ.get("WHIPPLETREE_PEERS") == "all" else FEW,
+        bodies=lambda model: [model.bodies[-1].name],
+    ),
+}
 CASES = [(robot, base, name) for name, evaluator in EVALUATORS.items() for robot in evaluator.robots for base in BASES]
 
 

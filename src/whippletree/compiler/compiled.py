@@ -11,18 +11,12 @@ import numpy as np
 
 from whippletree import catalogue
 from whippletree.catalogue import Function
-from whippletree.compiler import cuda
-from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.export import c_name, export_programs
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.ir import Real
 from whippletree.compiler.kernel import Recipe
-from whippletree.compiler.loops import loop_program
 from whippletree.compiler.named import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.compiler.rollout import rollout_program
-from whippletree.compiler.tracing import unrolled_program
 from whippletree.constrained import failure
 from whippletree.derived import derived_function
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -85,6 +79,8 @@ class Compiled:
         self._threads = threads
         self._target = target
         if target == "cuda":
+            from whippletree.compiler import cuda
+
             cuda.driver()  # its absence is said here, not at the first call
         self._made: dict[tuple[Any, ...], NamedFunction] = {}
 
@@ -127,8 +123,14 @@ class Compiled:
             (q, v): the states after each step, (..., T, nq) and (..., T, nv).
         """
         key = ("rollout", method)
+
+        def program() -> Program:
+            from whippletree.compiler.rollout import rollout_program
+
+            return rollout_program(self.model, method, self.parameters)
+
         if key not in self._made:
-            self._made[key] = self._compiled(key, lambda: rollout_program(self.model, method, self.parameters))
+            self._made[key] = self._compiled(key, program)
         return self._made[key](q0, v0, tau, dt, *opened)
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
@@ -142,6 +144,8 @@ class Compiled:
         Returns:
             The files written. The header explains how to call the functions.
         """
+        from whippletree.compiler.export import c_name, export_programs
+
         programs = {}
         for text in functions:
             name, *names = text.split(":")
@@ -161,6 +165,10 @@ class Compiled:
 
     def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
         """Unrolled where that is small enough, else as loops over bodies."""
+        # imported here: where the cache knows a function, nothing of this is needed
+        from whippletree.compiler.loops import loop_program
+        from whippletree.compiler.tracing import unrolled_program
+
         count = len(self._tree.nodes)
         if count <= (UNROLL_UP_TO if function.loops else UNROLL_MATRICES_UP_TO):
             return unrolled_program(self.model, function, names, self.parameters)
@@ -180,6 +188,8 @@ class Compiled:
             recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
         wording = Wording(shape_hints(self.model), self._explain)
         if self._target == "cuda":
+            from whippletree.compiler.cuda_function import compile_for_cuda
+
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
         return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording)
 

@@ -26,6 +26,7 @@ _MEMORY_KIND, _ORDINAL = 2, 9
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
 _ON_DEVICE = 2
 _PARAMETERS, _PARAMETER_BYTES = 1, 2
+_MOST_SHARED_BYTES = 8
 FUNCTION_ATTRIBUTES = {"shared_bytes": 1, "local_bytes": 3, "registers": 4}
 
 
@@ -191,20 +192,23 @@ def copy_out(owner: Device, target: int, source: int, size: int, stream: int) ->
 
 
 class Module:
-    """A module of PTX on a device, with one kernel."""
+    """A module on a device, from PTX or machine code, with one kernel."""
 
-    def __init__(self, owner: Device, ptx: str, symbol: str) -> None:
+    def __init__(self, owner: Device, image: bytes, symbol: str, shared: int = 0) -> None:
         self.owner = owner
+        self.shared = shared
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         with owner.current():
             try:
-                call("cuModuleLoadDataEx", ctypes.byref(self._module), ctypes.c_char_p(ptx.encode()), 2, options, values)
+                call("cuModuleLoadDataEx", ctypes.byref(self._module), ctypes.c_char_p(image), 2, options, values)
             except DeviceError as error:
                 raise type(error)(f"{owner.name} refuses a kernel: {error}\n{log.value.decode(errors='replace')}") from None
             call("cuModuleGetFunction", ctypes.byref(self._function), self._module, symbol.encode())
+            if shared:
+                call("cuFuncSetAttribute", self._function, _MOST_SHARED_BYTES, shared)
         weakref.finalize(self, _unload, owner, self._module.value)
 
     def attribute(self, name: str) -> int:
@@ -219,7 +223,7 @@ class Module:
         with self.owner.current():
             call(
                 "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-                *(ctypes.byref(count), self._function, threads, ctypes.c_size_t(0)),
+                *(ctypes.byref(count), self._function, threads, ctypes.c_size_t(self.shared)),
             )
         return max(1, count.value)
 
@@ -233,7 +237,7 @@ class Module:
         with self.owner.current():
             call(
                 "cuLaunchKernel",
-                *(self._function, blocks, 1, 1, threads, 1, 1, 0, ctypes.c_void_p(stream), None, extra),
+                *(self._function, blocks, 1, 1, threads, 1, 1, self.shared, ctypes.c_void_p(stream), None, extra),
                 doing="a kernel could not be started",
             )
 

@@ -80,10 +80,10 @@ class CudaFunction(NamedFunction):
         if named or len(inputs) != self._arity:
             inputs = self._in_order(inputs, named)
         batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
-        leader = next((x for x in inputs if arrays.library_of(x) != "host"), None)
-        if leader is None:
+        first = next((i for i, x in enumerate(inputs) if arrays.library_of(x) != "host"), None)
+        if first is None:
             return self._on_host_arrays(inputs, out, batch, sizes)
-        call = _Call(self, leader, stream)
+        call = _Call(self, self.inputs[first], inputs[first], stream)
         views = [call.input(b, x) for b, x in zip(self._inputs, inputs, strict=True)]
         results, targets = call.outputs(out, batch, sizes, views)
         if math.prod(batch):
@@ -95,7 +95,7 @@ class CudaFunction(NamedFunction):
 
     def _on_host_arrays(self, inputs: Sequence[Any], out: Any, batch: Shape, sizes: dict[str, int]) -> Any:
         """NumPy in, NumPy out: copy, run, copy back."""
-        call = _Call(self, None, 0)
+        call = _Call(self, "", None, 0)
         views = [call.input(b, x) for b, x in zip(self._inputs, inputs, strict=True)]
         devices = [arrays.DeviceArray(call.device.number, call.shape(b, batch, sizes), call.dtype(b)) for b in self._outputs]
         targets = [arrays.view_of(b.name, d, call.dtype(b)) for b, d in zip(self._outputs, devices, strict=True)]
@@ -130,7 +130,7 @@ class CudaFunction(NamedFunction):
 class _Call:
     """What one call needs: the device, the stream, and the copies that must live until it is done."""
 
-    def __init__(self, function: CudaFunction, leader: Any, stream: Any) -> None:
+    def __init__(self, function: CudaFunction, name: str, leader: Any, stream: Any) -> None:
         self.function = function
         self.leader = leader
         self.kept: list[Any] = []
@@ -138,7 +138,7 @@ class _Call:
             self.device = cuda.device(0)
             self.stream = 0
             return
-        first = self._view("the first array", leader, None)
+        first = self._view(name, leader, None)
         self.device = cuda.device(first.device)
         self.stream = arrays.current_stream(leader, first.device) if stream is None else arrays.stream_number(stream)
 

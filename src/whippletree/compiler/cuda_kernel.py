@@ -26,15 +26,15 @@ class CudaKernel(Kernel):
         self._names = ptx.named_dimensions(self.interface.shell)
         self._work = ptx.global_work(self.interface.shell, options.real)
 
-    def ptx(self, arch: str) -> str:
-        """The kernel's text for an architecture such as ``sm_90``."""
+    def image(self, arch: str) -> bytes:
+        """The kernel's PTX for an architecture such as ``sm_90``."""
         key = self._key(f"ptx {arch} {self.options.real} {self.form} {jit.llvm_version()}")
         stored = self.cache.load(key)
         if stored is not None:
-            return stored.decode()
+            return stored
         text = ptx.ptx_text(ptx.kernel_ir(self._build(), self.options.real, self.form), arch)
         self.cache.store(key, text.encode())
-        return text
+        return text.encode()
 
     def loaded(self, device: cuda.Device) -> _Loaded:
         """The module on a device."""
@@ -65,7 +65,8 @@ class _Loaded:
     def __init__(self, kernel: CudaKernel, device: cuda.Device) -> None:
         self.device = device
         self.threads = kernel.form.threads
-        self.module = cuda.Module(device, kernel.ptx(ptx.architecture(device.capability)), ptx.SYMBOL)
+        image = kernel.image(ptx.architecture(device.capability))
+        self.module = cuda.Module(device, image, ptx.SYMBOL, ptx.shared_bytes(image))
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)

@@ -22,7 +22,7 @@ from whippletree.compiler.program import (
     Statement,
     Switch,
 )
-from whippletree.compiler.straight import emit_straight
+from whippletree.compiler.straight import Placement, emit_straight
 
 Registers = Mapping[Register, Operand]
 """The integer registers that are known at a place of the program, as i64 operands."""
@@ -30,6 +30,9 @@ Registers = Mapping[Register, Operand]
 
 class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
+
+    placement: Placement | None = None
+    """How values are kept between their uses, where registers are few. Outputs are then stored as soon as they are known."""
 
     def __init__(self, program: Program, writer: Writer) -> None:
         self.program = program
@@ -88,15 +91,32 @@ class _Body:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
-        results = emit_straight(self.writer, block.code, lambda number: read(place[number]))
-        # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
-        self.memory.store(
+        early = self.memory.placement is not None
+        waiting: dict[int | float, list[Address]] = {}
+        for address, output in zip(block.stores, block.code.outputs, strict=True):
+            if early and isinstance(output, int) and self.memory.role[address.buffer] == "output":
+                waiting.setdefault(output, []).append(address)
+
+        def ready(node: int, value: Operand) -> None:
+            if node in waiting:
+                self.store([(address, value) for address in waiting[node]], registers)
+
+        results = emit_straight(
+            self.writer, block.code, lambda number: read(place[number]), self.memory.placement, ready
+        )
+        self.store(
             [
-                (address, self.writer.canonical(value) if self.memory.role[address.buffer] == "output" else value)
-                for address, value in zip(block.stores, results, strict=True)
+                (address, value)
+                for address, value, output in zip(block.stores, results, block.code.outputs, strict=True)
+                if address not in waiting.get(output, ())
             ],
             registers,
         )
+
+    def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
+        # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
+        canonical = self.writer.canonical
+        self.memory.store([(a, canonical(x) if self.memory.role[a.buffer] == "output" else x) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer

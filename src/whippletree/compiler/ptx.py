@@ -28,6 +28,9 @@ from whippletree.compiler.emit import Memory, Registers, emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
 from whippletree.compiler.program import Address, Block, Buffer, Loop, Program, Statement, Switch
+from whippletree.compiler.stash import Step, plan
+from whippletree.compiler.straight import Placement
+from whippletree.expression import Node
 from whippletree.expression.order import ordered
 
 SYMBOL = "whippletree_kernel"
@@ -46,8 +49,8 @@ class Form:
 
     threads: int = 128  # of a block
     registers: int = 0  # at most so many per thread; 0: as many as there are
-    order: int = 0  # arrange straight-line code for so many registers; 0: as it was traced
-    pace: int = 0  # the threads of a block wait for each other every so many instructions; 0: never
+    keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
+    room: int = 0  # slots of shared memory that each thread may put other values into
 
 
 def choose_form(operations: int, real: Real) -> Form:
@@ -78,12 +81,24 @@ def _size(buffer: Buffer) -> int:
 
 
 def kernel_ir(program: Program, real: Real, form: Form) -> str:
-    """The module of LLVM IR with the kernel of a program."""
+    """The module of LLVM IR with the kernel of a program; its first line tells the shared memory that a block needs."""
     lanes = Lanes(1, real)
+    if form.keep:
+        program = replace(program, body=_arranged(program.body, form.keep))
+    kernel = _Kernel(program, lanes, form)
+    text = kernel.text()
+    head = f"; {_SHARED}: {kernel.aside.slots * form.threads * lanes.bytes}\n"
     declarations = _declarations({lanes, Lanes(1, "double")})
-    if form.order:
-        program = replace(program, body=_arranged(program.body, form.order))
-    return "\n".join([declarations, _Kernel(program, lanes, form).text(), far_arguments_function(lanes), _UNLIKELY])
+    return "\n".join([head + declarations, text, far_arguments_function(lanes), _UNLIKELY])
+
+
+_SHARED = "bytes of shared memory"
+
+
+def shared_bytes(image: bytes) -> int:
+    """The shared memory of a block that a kernel's text asks for."""
+    found = re.match(rb"// bytes of shared memory: (\d+)\n", image)
+    return int(found[1]) if found else 0
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
@@ -109,7 +124,8 @@ class _Kernel:
         self.lanes = lanes
         self.form = form
         self.writer = Writer(lanes)
-        self.shared_work = global_work(program, lanes.real) > 0
+        self.in_global = global_work(program, lanes.real) > 0
+        self.aside = _Aside(self.writer, form)
 
     def text(self) -> str:
         w = self.writer
@@ -122,7 +138,7 @@ class _Kernel:
                 f"define ptx_kernel void @{SYMBOL}({', '.join(f'{a.kind} %{a.name}' for a in arguments)}) #0 {{",
                 "entry:",
                 *w.entry,
-                *(_paced(body, self.form.pace) if self.form.pace else body),
+                *body,
                 "}",
                 _attributes(self.form),
             ]
@@ -132,6 +148,8 @@ class _Kernel:
         """The number of this thread among all."""
         w = self.writer
         read = [w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()") for name in ("ctaid.x", "ntid.x", "tid.x")]
+        if self.form.room:
+            self.aside.begin(read[2])
         block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
         return w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
 
@@ -142,27 +160,22 @@ class _Kernel:
         w.start("next")
         state, following = w.fresh(), w.fresh()
         # fewer work spaces than states: a thread takes one state after the other
-        if self.shared_work:
+        if self.in_global:
             w.emit(f"{state} = phi i64 [ {thread}, %{before} ], [ {following}, %done ]")
         else:
             w.emit(f"{state} = add i64 {thread}, 0")
-        if self.form.pace:
-            # everybody takes part in every wait: threads without a state are aliases of the last one
-            beyond = w.value(f"icmp slt i64 {state}, %states")
-            state = w.value(f"select i1 {beyond}, i64 {state}, i64 {w.value('sub i64 %states, 1')}")
-            w.emit("br label %inside")
-        else:
-            w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
+        w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
         w.start("inside")
         for number, array in enumerate(arrays.values()):
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        memory = _GpuMemory(self.program, w, arrays, thread, self.shared_work)
+        memory = _GpuMemory(self.program, w, arrays, thread, self.in_global)
+        memory.placement = self.aside
         emit_body(self.program, w, memory)
         w.emit("br label %done")
         w.start("done")
-        if self.shared_work:
+        if self.in_global:
             w.emit(f"{following} = add i64 {state}, %slots")
             w.emit("br label %next")
         else:
@@ -170,20 +183,6 @@ class _Kernel:
         w.start("finish")
         w.emit("ret void")
         return w.lines
-
-
-def _paced(lines: Sequence[str], every: int) -> list[str]:
-    """A wait for the block's other threads every so many instructions, so that they share what is fetched of the code."""
-    found, count, straight = [], 0, True
-    for line in lines:
-        if line.endswith(":"):
-            straight = not line.startswith("far")  # not all threads go there
-        found.append(line)
-        count += straight and line.startswith("  %v") and " phi " not in line
-        if straight and count >= every and " phi " not in line:
-            found.append("  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
-            count = 0
-    return found
 
 
 @dataclass(frozen=True)
@@ -224,17 +223,47 @@ class _Array:
         self.strides: list[Operand] = []
 
 
+class _Aside(Placement):
+    """Values in shared memory: slot after slot, each for all threads of the block, so that neighbours use neighbours."""
+
+    def __init__(self, writer: Writer, form: Form) -> None:
+        self.writer = writer
+        self.form = form
+        self.slots = 0
+        self.own: Operand = ""
+
+    def begin(self, thread: Operand) -> None:
+        """Emit the address of this thread's slot 0."""
+        real = self.writer.lanes.real
+        self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{_ASIDE}, i32 {thread}")
+
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+        found = plan(nodes, order, self.form.keep if self.form.room else len(nodes), self.form.room)
+        self.slots = max(self.slots, found.slots)
+        return found.steps
+
+    def put(self, slot: int, value: Operand) -> None:
+        self.writer.emit(f"store {self.writer.lanes.real} {value}, {self._place(slot)}")
+
+    def take(self, slot: int) -> Operand:
+        return self.writer.value(f"load {self.writer.lanes.real}, {self._place(slot)}")
+
+    def _place(self, slot: int) -> str:
+        real, number = self.writer.lanes.real, slot * self.form.threads
+        return f"ptr addrspace(3) {self.writer.value(f'getelementptr {real}, ptr addrspace(3) {self.own}, i32 {number}')}"
+
+
 class _GpuMemory(Memory):
     """Where the numbers of one thread live."""
 
     def __init__(
-        self, program: Program, writer: Writer, arrays: dict[str, _Array], thread: Operand, shared_work: bool
+        self, program: Program, writer: Writer, arrays: dict[str, _Array], thread: Operand, in_global: bool
     ) -> None:
         super().__init__(program, writer)
         self.arrays = arrays
         self.real = writer.lanes.real
         self.thread = thread
-        self.shared_work = shared_work
+        self.in_global = in_global
         self.pointers = {
             b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))
         }
@@ -243,7 +272,7 @@ class _GpuMemory(Memory):
         for b in program.of_role("work"):
             self.first[b.name] = place
             place += _size(b)
-        self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not shared_work else ""
+        self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
 
     def count(self, dimension: str) -> Operand:
         return f"%size.{dimension}"
@@ -283,7 +312,7 @@ class _GpuMemory(Memory):
         w = self.writer
         if role == "work":
             number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
-            if not self.shared_work:
+            if not self.in_global:
                 return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
             # all threads' values of one number lie side by side
             number = w.value(f"add i64 {w.value(f'mul i64 {number}, %slots')}, {self.thread}")
@@ -300,9 +329,12 @@ class _GpuMemory(Memory):
         return pointer
 
 
+_ASIDE = "whippletree_aside"
+
+
 def _declarations(kinds: set[Lanes]) -> str:
-    lines = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
-    lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent")
+    lines = [f"@{_ASIDE} = external addrspace(3) global [0 x double], align 16"]
+    lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
     for lanes in sorted(kinds, key=lambda k: k.real):
         suffix = Writer(lanes).suffix
         for name, count in INTRINSICS.items():
@@ -332,7 +364,8 @@ def ptx_text(ir: str, arch: str) -> str:
         machine = binding.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, features="", opt=3)
         module.data_layout = str(machine.target_data)
         module.verify()
-        return _plain(str(machine.emit_assembly(module)))
+        text = _plain(str(machine.emit_assembly(module)))
+    return f"//{ir.partition(chr(10))[0][1:]}\n{text}"
 
 
 @cache

@@ -1,13 +1,13 @@
 """One state at a time, past NumPy's machinery: a call of a gufunc on a single state costs a microsecond, this a third.
 
 NumPy spends that time on broadcasting, casting and iterators that one state does not need. So the callable first tries
-a small native function. It looks at its arguments: plain float64 (or float32) arrays, of exactly the core shape. If all
-fit, it makes the results, runs the same loop as the ufunc would, and returns; the bits are the same. Anything else (a
-batch, a list, another dtype, a subclass, a status that is not zero) is handed to the general way, untouched.
+a small native function. It looks at its arguments: plain float64 (or float32) arrays, of exactly the core shape. If
+all fit, it makes the results, runs the same loop as the ufunc would, and returns; the bits are the same. Anything else
+(a batch, a list, another dtype, a subclass, a status that is not zero) is handed to the general way, untouched.
 
-The function is written once, in LLVM IR, for all functions: what differs is in a table of numbers (:class:`_Layout`). It
-reads the public fields of NumPy's arrays and Python's floats; :func:`supported` compares them with what Python says of an
-array before they are ever relied upon, and where they differ, nobody comes here.
+The function is written once, in LLVM IR, for all functions: what differs is in a table of numbers (:class:`_Layout`).
+It reads the public fields of NumPy's arrays and Python's floats; :func:`supported` compares them with what Python says
+of an array before they are ever relied upon, and where they differ, nobody comes here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.compiler import jit
 from whippletree.compiler.cache import Cache
-from whippletree.compiler.kernel import combined_key
+from whippletree.compiler.native import address_of
 from whippletree.compiler.program import Buffer
 
 MOST_ARRAYS = 32
@@ -59,19 +58,20 @@ class SingleCall:
         results = outputs[:-1] if status else outputs
         arrays = [*inputs, *results]
         sizes = list(dict.fromkeys(d for b in [*inputs, *outputs] for d in b.shape))
-        self._dimensions = (ctypes.c_int64 * (1 + len(sizes)))(1, *map(int, sizes))
-        self._layout = (ctypes.c_int64 * (_ARRAYS + _PER_ARRAY * len(arrays)))()
-        self._layout[:_ARRAYS] = [
+        dimensions = np.array([1, *sizes], dtype=np.int64)
+        layout = np.zeros(_ARRAYS + _PER_ARRAY * len(arrays), dtype=np.int64)
+        layout[:_ARRAYS] = [
             len(inputs), len(results), int(status), loop, control, id(general), id(dtype), dtype.num,
-            ctypes.addressof(self._dimensions), 0,
+            dimensions.ctypes.data, 0,
         ]  # fmt: skip
         for number, b in enumerate(arrays):
             first = _ARRAYS + _PER_ARRAY * number
-            self._layout[first : first + 1 + len(b.shape)] = [len(b.shape), *map(int, b.shape)]
-        self._kept = general, dtype
-        self._method = _Method(b"single", _native(kept), _FASTCALL, None)
-        capsule = _capsule(ctypes.addressof(self._layout), None, None)
-        self.function: Callable[..., Any] = _new_function(ctypes.byref(self._method), capsule, None)
+            layout[first : first + 1 + len(b.shape)] = [len(b.shape), *b.shape]
+        self._layout = layout
+        method = _Method(b"single", _native(kept), _FASTCALL, None)
+        # the function owns all that it points to: it may still be running when nobody else knows it any more
+        owned = layout, dimensions, general, dtype, method
+        self.function: Callable[..., Any] = _new_function(ctypes.byref(method), owned, None)
 
     def was_used(self) -> bool:
         """Whether the native way was taken since this was asked last."""
@@ -97,7 +97,11 @@ def suits(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> bool:
 @cache
 def supported() -> bool:
     """Whether this Python and this NumPy lay out their objects as the native function expects."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") or object.__basicsize__ != 16:
+    if (
+        sys.implementation.name != "cpython"
+        or sysconfig.get_config_var("Py_GIL_DISABLED")
+        or object.__basicsize__ != 16
+    ):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False
@@ -148,32 +152,19 @@ class _Method(ctypes.Structure):
     )
 
 
-_capsule = ctypes.pythonapi.PyCapsule_New
-_capsule.restype, _capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
 
-_loaded: list[jit.Loaded] = []
-
 
 def _native(kept: Cache) -> int:
     """The address of the native function, the same for all functions of this process."""
-    with jit.compiling():
-        if not _loaded:
-            machine, text = jit.host(), _text()
-            key = combined_key(text.encode(), repr(machine).encode(), jit.llvm_version().encode())
-            code = kept.load(key)
-            if code is None:
-                code = jit.object_code(text, machine, level=2)
-                kept.store(key, code)
-            _loaded.append(jit.Loaded(code, ["single"], _interpreter()))
-        return _loaded[0]["single"]
+    return address_of("single", _text(), kept, _interpreter())
 
 
 def _interpreter() -> dict[str, int]:
     """Addresses of the functions and types of Python and NumPy that the native function uses."""
-    names = ("PyCapsule_GetPointer", "PyObject_Vectorcall", "PyTuple_New", "PyTuple_SetItem", "Py_DecRef")
+    names = ("PyTuple_GetItem", "PyObject_Vectorcall", "PyTuple_New", "PyTuple_SetItem", "Py_DecRef")
     found = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names}
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -198,7 +189,7 @@ _FUNCTION = Template("""
 @ndarray_type = external global i8
 @float_type = external global i8
 @float64_type = external global i8
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -212,7 +203,10 @@ entry:
   %steps = alloca [$most_strides x i64]
   %results = alloca [$most x ptr]
   %code = alloca i64
-  %layout = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  ; an array, the first of what the function owns
+  %owned = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %layout.p = getelementptr i8, ptr %owned, i64 $at_data
+  %layout = load ptr, ptr %layout.p
   %inputs.p = getelementptr i64, ptr %layout, i64 $inputs
   %inputs = load i64, ptr %inputs.p
   %outputs.p = getelementptr i64, ptr %layout, i64 $outputs
@@ -312,19 +306,12 @@ input.end:
   br i1 %i.more, label %input, label %output
 
 output:
-  %o = phi i64 [ 0, %input.end ], [ %o.next, %output.end ]
-  %o.place = phi i64 [ %place.next, %input.end ], [ %o.place.next, %output.end ]
-  %o.index = add i64 %inputs, %o
-  %o.shape.at = mul i64 %o.index, $per_array
-  %o.shape = getelementptr i64, ptr %shapes, i64 %o.shape.at
-  %o.rank = load i64, ptr %o.shape
-  %o.rank32 = trunc i64 %o.rank to i32
-  %o.sizes = getelementptr i64, ptr %o.shape, i64 1
-  %new = call ptr @PyArray_New(ptr @ndarray_type, i32 %o.rank32, ptr %o.sizes, i32 %number32, ptr null, ptr null, i32 0, i32 0, ptr null)
-  %result.p = getelementptr ptr, ptr %results, i64 %o
-  store ptr %new, ptr %result.p
-  %missing = icmp eq ptr %new, null
-  br i1 %missing, label %no.memory, label %made
+  %o = phi i64 [ 0, %input.end ], [ %o.next, %output.end ] %o.place = phi i64 [ %place.next, %input.end ], [
+  %o.place.next, %output.end ] %o.index = add i64 %inputs, %o %o.shape.at = mul i64 %o.index, $per_array %o.shape =
+  getelementptr i64, ptr %shapes, i64 %o.shape.at %o.rank = load i64, ptr %o.shape %o.rank32 = trunc i64 %o.rank to i32
+  %o.sizes = getelementptr i64, ptr %o.shape, i64 1 %new = call ptr @PyArray_New(ptr @ndarray_type, i32 %o.rank32, ptr
+  %o.sizes, i32 %number32, ptr null, ptr null, i32 0, i32 0, ptr null) %result.p = getelementptr ptr, ptr %results, i64
+  %o store ptr %new, ptr %result.p %missing = icmp eq ptr %new, null br i1 %missing, label %no.memory, label %made
 
 no.memory:
   call void @release(ptr %results, i64 %o)

@@ -7,10 +7,12 @@ wrote body by body and which therefore keeps live ranges short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 
 from whippletree.compiler.angle import angle_of_point
 from whippletree.compiler.ir import Operand, Writer
+from whippletree.compiler.stash import Step
 from whippletree.compiler.trigonometry import sines_and_cosines
 from whippletree.expression import Node, Straight
 
@@ -18,13 +20,41 @@ _LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
 
 
-def emit_straight(writer: Writer, code: Straight, load: Callable[[int], Operand]) -> list[Operand]:
-    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs."""
+class Placement(ABC):
+    """How a target with few registers keeps values between their uses."""
+
+    @abstractmethod
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+        """The computation in that order, with values put aside and taken back in between."""
+
+    @abstractmethod
+    def put(self, slot: int, value: Operand) -> None:
+        """Emit the storing of a value."""
+
+    @abstractmethod
+    def take(self, slot: int) -> Operand:
+        """Emit the reading of a value."""
+
+
+def emit_straight(
+    writer: Writer,
+    code: Straight,
+    load: Callable[[int], Operand],
+    placement: Placement | None = None,
+    ready: Callable[[int, Operand], None] = lambda node, value: None,
+) -> list[Operand]:
+    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
+
+    With a placement, ``ready(node, value)`` is called behind every operation, so that an output can be stored at once.
+    """
     emission = _Emission(writer, code.nodes, load)
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
         emission.angles(stage)
-    emission.nodes_in_order(range(len(code.nodes)))
+    if placement is None:
+        emission.nodes_in_order(range(len(code.nodes)))
+    else:
+        emission.placed(placement, ready)
     return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
 
 
@@ -72,6 +102,20 @@ class _Emission:
         for i in members:
             operation, argument = self.nodes[i]
             self.value[i] = pair[argument][_SINES.index(operation)]
+
+    def placed(self, placement: Placement, ready: Callable[[int, Operand], None]) -> None:
+        """Emit everything else, the way the placement wants it."""
+        size = len(self.nodes)
+        order = [i for i in range(size) if self.value[i]] + [i for i in range(size) if not self.value[i]]
+        for step in placement.steps(self.nodes, order):
+            match step.action:
+                case "compute":
+                    self.nodes_in_order((step.node,))
+                    ready(step.node, self.value[step.node])
+                case "put":
+                    placement.put(step.slot, self.value[step.node])
+                case "take":
+                    self.value[step.node] = placement.take(step.slot)
 
     def _missing(self, wanted: Iterable[int]) -> list[int]:
         """The nodes that the wanted ones need and that are not emitted yet, in order."""

@@ -30,7 +30,8 @@ import numpy as np
 from whippletree.compiler import jit, threads
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.cpu import FIRST_TABLE
-from whippletree.compiler.kernel import Kernel, combined_key
+from whippletree.compiler.kernel import Kernel
+from whippletree.compiler.native import address_of
 from whippletree.compiler.program import Buffer
 from whippletree.compiler.single import SingleCall
 
@@ -217,20 +218,7 @@ define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwin
 """)
 
 
-_dispatch: list[jit.Loaded] = []
-
-
 def _dispatcher(kept: Cache) -> int:
     """The address of the dispatcher, the same for all functions of this process."""
-    with jit.compiling():
-        if not _dispatch:
-            machine = jit.host()
-            declare, save, restore = _KEEP_FLAGS.get(machine.triple.partition("-")[0], _KEEP_FLAGS[""])
-            text = _DISPATCHER.substitute(declare=declare, save=save, restore=restore)
-            key = combined_key(text.encode(), repr(machine).encode(), jit.llvm_version().encode())
-            code = kept.load(key)
-            if code is None:
-                code = jit.object_code(text, machine, level=1)
-                kept.store(key, code)
-            _dispatch.append(jit.Loaded(code, ["dispatch"]))
-        return _dispatch[0]["dispatch"]
+    declare, save, restore = _KEEP_FLAGS.get(jit.host().triple.partition("-")[0], _KEEP_FLAGS[""])
+    return address_of("dispatch", _DISPATCHER.substitute(declare=declare, save=save, restore=restore), kept)

@@ -1,8 +1,9 @@
 """Closing loops: coordinates near a guess that meet every position row.
 
-Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for stays
-where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as in
-Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Numbers only.
+Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for
+stays where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as
+in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Numbers
+only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Singular configurations: which way the motion goes on where the rows do not say.
 
-At a dead point some combination y of rows has yᵀ A = 0, so its acceleration row is empty. But a motion that stays on the
-constraints also meets the *rate* of that row,
+At a dead point some combination y of rows has yᵀ A = 0, so its acceleration row is empty. But a motion that stays on
+the constraints also meets the *rate* of that row,
 
     yᵀ d/dt (A a + γ) = yᵀ (Ȧ a + ∂γ/∂v a + ∂γ/∂q v) = 0        (the jerk drops out, since yᵀ A = 0)
 
@@ -28,7 +28,8 @@ EMPTY = 1e-9
 def branch_rows(
     m: Mechanism, system: ConstraintSet, kept: Sequence[int], y: Array, q: Array, v: Array, t: Any
 ) -> tuple[Array, Array]:
-    """(B, β) with B a + β = 0 for the combinations y (k, r) of the kept rows that vanish; at unit length, empty ones gone."""
+    """(B, β) with B a + β = 0 for the combinations y (k, r) of the kept rows that vanish; at unit length, empty ones
+    gone."""
     drift_A, drift = _along(m, system, q, m.manifold().rate(q, v), v, v * 0, t, 1)
     columns = [_along(m, system, q, q * 0, v, e, t, 0)[1][kept] for e in identity(len(v))]
     B = y.T @ (drift_A[kept] + np.stack(columns, axis=1))

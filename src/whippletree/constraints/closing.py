@@ -9,7 +9,7 @@ import numpy as np
 
 from whippletree.constraints.assembly import TOLERANCE, Closure, close_loops
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import ShapeError
+from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Array, Model, State
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -43,6 +43,56 @@ def assemble(
     if q.shape != (model.nq,):
         raise ShapeError(f"assemble: guess has shape {q.shape}, expected ({model.nq},)")
     return close_loops(Closure(_mechanism(model), constraint_set(model).demands, t), q, hold or {}, tolerance)
+
+
+def require_consistent(
+    model: Model,
+    q: Any,
+    v: Any,
+    *,
+    t: float = 0.0,
+    position_tolerance: float = 1e-8,
+    velocity_tolerance: float = 1e-8,
+) -> None:
+    """Refuse a state that violates the constraints, with the size of the violation; nothing is corrected.
+
+    Args:
+        model: with or without constraints; switchable ones and compliant ones are not asked.
+        q, v: (nq,), (nv,).
+        t: time, for constraints that depend on it.
+        position_tolerance: largest residual of a row, m or rad.
+        velocity_tolerance: largest A v + ∂g/∂t of a row, m/s or rad/s.
+
+    Raises:
+        AssemblyError: naming the rows; ``wt.assemble`` and ``project_velocity`` are the cures.
+    """
+    system = constraint_set(model)
+    m = _mechanism(model)
+    at, rates = np.array(q, dtype=float).astype(object), np.array(v, dtype=float).astype(object)
+    rows = system.rows(m, m.moving(at, rates), at, rates, t)
+    asked = [i for i, k in enumerate(system.switch_of_row) if k < 0 and not system.compliance[i]]
+    residual = dict(zip(system.position_rows, rows.residual().astype(float), strict=True))
+    gaps = {system.row_names[i]: float(residual[i]) for i in asked if abs(residual.get(i, 0.0)) > position_tolerance}
+    if gaps:
+        raise AssemblyError(
+            f"model {model.name!r}: q does not meet its constraints: {_sizes(gaps)} (more than "
+            f"{position_tolerance:g}). wt.assemble(model, q) closes the loops.",
+            q,
+            gaps,
+        )
+    velocity = rows.velocity().astype(float)
+    slips = {system.row_names[i]: float(velocity[i]) for i in asked if abs(velocity[i]) > velocity_tolerance}
+    if slips:
+        raise AssemblyError(
+            f"model {model.name!r}: v violates its constraints: {_sizes(slips)} per second (more than "
+            f"{velocity_tolerance:g}). project_velocity(q, v) gives the closest velocity that they allow.",
+            q,
+            slips,
+        )
+
+
+def _sizes(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {x:.6g}" for name, x in list(values.items())[:8])
 
 
 def home_state(model: Model, start: State) -> State:

@@ -60,8 +60,8 @@ _METRE, _RAD, _USER = ("m",), ("rad",), ("user's",)
 class Demand:
     """What a constraint asks for.
 
-    ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at velocity
-    level; each returns an array with one entry per row.
+    ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at
+    velocity level; each returns an array with one entry per row.
     """
 
     level: Literal["position", "velocity"]
@@ -88,7 +88,8 @@ def turn(R: Array) -> Array:
 
 
 def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
-    """2 tan(φ/2) towards two directions normal to the axis: zero where ``along`` is the axis, not where it is opposite."""
+    """2 tan(φ/2) towards two directions normal to the axis: zero where ``along`` is the axis, not where it is
+    opposite."""
     scale = 2 / (1 + axis @ along)
     return [scale * (d @ along) for d in directions]
 
@@ -99,7 +100,8 @@ def point(c: Constraint) -> Demands:
 
 
 def pin(c: Constraint) -> Demands:
-    """Two origins coincide in the plane normal to ``axis`` of the world, as in planar linkages: 2 rows, in world axes."""
+    """Two origins coincide in the plane normal to ``axis`` of the world, as in planar linkages: 2 rows, in world
+    axes."""
     _, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
@@ -144,7 +146,7 @@ def universal(c: Constraint) -> Demands:
 
 def slider(c: Constraint) -> Demands:
     """No rotation, the second origin stays on the axis through the first: 5 rows."""
-    axis, (u, w) = _axis(c, "axis")
+    _, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         rel = relative(poses)
@@ -286,10 +288,11 @@ def custom(c: Constraint) -> Demands:
 
 
 def rolling(c: Constraint) -> Demands:
-    """A ball, or a thin disc, of ``radius`` rolls without slip on the plane of the first frame: 2 velocity rows, 1 height.
+    """A ball, or a thin disc, of ``radius`` rolls without slip on the plane of the first frame: 2 velocity rows, 1
+    height.
 
-    The contact is ``radius`` below the second origin for a ball; for a disc, whose axis is ``axis`` of the second frame,
-    it is the rim's lowest point. The body's point there does not slip, and stays in the plane.
+    The contact is ``radius`` below the second origin for a ball; for a disc, whose axis is ``axis`` of the second
+    frame, it is the rim's lowest point. The body's point there does not slip, and stays in the plane.
     """
     normal, directions = _axis(c, "normal")
     radius = c.parameters.get("radius")
@@ -335,8 +338,8 @@ def knife_edge(c: Constraint) -> Demands:
 KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
-        point, pin, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve, distance,
-        prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
+        point, pin, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve,
+        distance, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
     )
 }  # fmt: skip
 """Every kind of constraint by its name."""

@@ -74,15 +74,13 @@ def sparsest(motions: list[Motion], model: Model) -> list[Motion]:
         return []
     rows = np.array([m.direction for m in motions])
     # reduced row echelon form with pivoting: every pivot column belongs to one direction
-    done = 0
-    for _ in range(len(rows)):
+    for done in range(len(rows)):
         i, j = divmod(int(np.argmax(np.abs(rows[done:]))), rows.shape[1])
         rows[[done, done + i]] = rows[[done + i, done]]
         rows[done] /= rows[done, j]
         for k in range(len(rows)):
             if k != done:
                 rows[k] -= rows[k, j] * rows[done]
-        done += 1
     rows[np.abs(rows) < SHARE] = 0.0
     worst = max(m.inertia for m in motions)
     return [Motion(row / np.linalg.norm(row), worst) for row in rows]

@@ -4,10 +4,11 @@
     velocity level       A v + gₜ = 0
     acceleration level   A a + γ = 0,   γ = Ȧ v + time terms
 
-The rows of A come from moving each frame along unit twists (dual numbers), composed with the frames' Jacobians; A v + gₜ
-from one dual number along the motion; γ from one second-order jet along the motion at a = 0. No Jacobian is written by
-hand, and nothing is computed that was not asked for. What stands still is lifted to dual numbers of slope zero beside
-what moves: the scalars may be dual numbers themselves (derivatives of these rows), and two levels must not mix.
+The rows of A come from moving each frame along unit twists (dual numbers), composed with the frames' Jacobians; A v
++ gₜ from one dual number along the motion; γ from one second-order jet along the motion at a = 0. No Jacobian is
+written by hand, and nothing is computed that was not asked for. What stands still is lifted to dual numbers of slope
+zero beside what moves: the scalars may be dual numbers themselves (derivatives of these rows), and two levels must
+not mix.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """All constraints of a model as one set of named rows, and what can be said of them once, before any state is known.
 
-A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed by a
-spatial hinge has three such rows. They are found here, at a few generic assembled configurations, by a rank-revealing
-factorisation; they are named, and left out of every later factorisation. Nothing is regularised. Rows that depend on
-others at single configurations only (dead points) are another matter: the pivots of a factorisation tell.
+A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
+by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations, by a
+rank-revealing factorisation; they are named, and left out of every later factorisation. Nothing is regularised. Rows
+that depend on others at single configurations only (dead points) are another matter: the pivots of a factorisation
+tell.
 
-Switched rows stay in the factorisation: a row that is off has zeros in A and a 1 in the lower-right corner, so a switch
-costs what the full system costs, and nothing is compiled again. A row that depends on switchable rows is therefore kept;
-with all of them on, pivots report it (``conditional``).
+Switched rows stay in the factorisation: a row that is off has zeros in A and a 1 in the lower-right corner, so a
+switch costs what the full system costs, and nothing is compiled again. A row that depends on switchable rows is
+therefore kept; with all of them on, pivots report it (``conditional``).
 """
 
 from __future__ import annotations
@@ -32,11 +33,21 @@ from whippletree.tree.skeleton import skeleton
 STRUCTURE_TOLERANCE = 1e-7
 """Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
 
+FAINT = 1e-4
+"""Sine below which an independent row is reported as all but redundant."""
+
 SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
 """How far generic configurations are from the model's start, rad or m, largest first; three that close are used."""
 
+SPREAD_OVER = 12
+"""Joints up to which each moves by the whole spread."""
+
 LIGHT = 1e-5
-"""Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then avoided."""
+"""Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then
+avoided."""
+
+MASSLESS = 1e-9
+"""The same for M itself: below, some motion of the tree has no inertia."""
 
 LONG = 200
 """Velocities beyond which no matrix of their number squared is formed."""
@@ -46,7 +57,7 @@ FORCE_UNITS = {"m": "N", "rad": "N m", "m/s": "N", "rad or m": "N m or N", "rad/
 
 @dataclass(frozen=True)
 class Structure:
-    """What holds at all but special configurations."""
+    """What holds at all but special configurations, at time 0 where constraints depend on time."""
 
     independent: tuple[int, ...]
     """Rows that are factored: a maximal independent set, in order, and rows that switches may make independent."""
@@ -54,6 +65,9 @@ class Structure:
     """Rows that depend on always-active rows before them."""
     conditional: tuple[int, ...]
     """Factored rows that become dependent when certain switchable constraints are on together."""
+    faint: dict[int, float]
+    """Rows that are all but redundant, with the sine of their angle to the rows before them. They are honoured, at the
+    price of digits; in data that was rounded they are often meant to be redundant."""
     mobility: int
     """Degrees of freedom with every constraint on."""
     squares: tuple[float, ...]
@@ -184,21 +198,29 @@ def _is_switchable(c: Prepared) -> bool:
 
 
 def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]:
-    """Assembled configurations near the model's start that have nothing special about them."""
-    m = Mechanism(skeleton(system.model))
-    closure = Closure(m, system.demands)
-    start = np.array((system.model.start or system.model.neutral).q, dtype=float)
+    """Assembled configurations near the model's start that have nothing special about them.
+
+    Raises:
+        AssemblyError: if the loops cannot close near the start.
+    """
+    model = system.model
+    closure = Closure(Mechanism(skeleton(model)), system.demands)
+    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, TOLERANCE)
+    A = closure.jacobian(start)
     random = np.random.default_rng(1)
     found: list[Array] = []
     for spread in SPREADS:
         if len(found) == count:
             break
-        moved = closure.moved(start, random.uniform(-spread, spread, system.model.nv))
+        # along the constraints, and less per joint where many joints add up
+        d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
+        if A.size:
+            d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
         try:
-            found.append(close_loops(closure, moved, {}, TOLERANCE, attempts=1))
+            found.append(close_loops(closure, closure.moved(start, d), {}, TOLERANCE, attempts=0))
         except AssemblyError:
             continue
-    return found or [close_loops(closure, start, {}, TOLERANCE)]
+    return found or [start]
 
 
 def _structure(system: ConstraintSet) -> Structure:
@@ -213,7 +235,8 @@ def _structure(system: ConstraintSet) -> Structure:
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
     best = max(matrices, key=lambda A: len(independent_rows(A, always + switched)))
-    firm = independent_rows(best, always)
+    sines = row_sines(best, always)
+    firm = list(sines)
     redundant = [i for i in always if i not in firm]
     redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
     together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
@@ -222,14 +245,20 @@ def _structure(system: ConstraintSet) -> Structure:
     squares = [float(best[i] @ best[i]) for i in kept]
     light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
     mobility = system.model.nv - len(together)
-    return Structure(tuple(kept), tuple(redundant), tuple(conditional), mobility, tuple(squares), light)
+    faint = {i: sine for i, sine in sines.items() if sine < FAINT}
+    return Structure(tuple(kept), tuple(redundant), tuple(conditional), faint, mobility, tuple(squares), light)
 
 
 def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
-    """The first rows, in this order, that no earlier ones explain; by orthogonalisation done twice."""
+    """The first rows, in this order, that no earlier ones explain."""
+    return list(row_sines(A, order, tolerance))
+
+
+def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
+    """The same with the sine of each row's angle to the rows before it; by orthogonalisation done twice."""
     largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
     basis = np.zeros((0, A.shape[1]))
-    kept: list[int] = []
+    kept: dict[int, float] = {}
     for i in order:
         norm = np.linalg.norm(A[i])
         if norm <= tolerance * largest or len(kept) == A.shape[1]:
@@ -237,9 +266,10 @@ def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTUR
         rest = A[i] / norm
         for _ in range(2):
             rest = rest - basis.T @ (basis @ rest)
-        if np.linalg.norm(rest) > tolerance:
-            kept.append(i)
-            basis = np.vstack([basis, rest / np.linalg.norm(rest)])
+        sine = float(np.linalg.norm(rest))
+        if sine > tolerance:
+            kept[i] = sine
+            basis = np.vstack([basis, rest / sine])
     return kept
 
 
@@ -261,10 +291,17 @@ def _free_velocities(A: Array, n: int) -> list[int]:
 
 def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
     """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
-    if m.tree.doubtful:
-        return True
     if not len(A) or A.shape[1] > LONG:
         return False
-    S = A @ np.linalg.solve(inertia.mass_matrix(m.tree, m.sweep, links).astype(float), A.T)
-    scale = np.sqrt(np.diag(S))
-    return float(np.linalg.eigvalsh(S / np.outer(scale, scale))[0]) < LIGHT
+    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+    if not _smallest(M) > MASSLESS:
+        return True
+    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT
+
+
+def _smallest(S: Array) -> float:
+    """The smallest eigenvalue of a symmetric matrix brought to unit diagonal; 0 where its diagonal is not positive."""
+    diagonal = np.diag(S)
+    if not np.all(diagonal > 0):
+        return 0.0
+    return float(np.linalg.eigvalsh(S / np.sqrt(np.outer(diagonal, diagonal)))[0])

@@ -2,7 +2,8 @@
 
 NumPy's functions accept arrays of floats, and arrays of objects whose entries have methods of the same names. Dual
 numbers have them; other scalars (mpmath, Fractions, traced ones) are wrapped as dual numbers of slope zero, and the
-results are unwrapped again. So ``np.sin``, ``np.cos``, ``np.sqrt``, ``np.arctan2``, ``+ - * / @`` and integer powers work.
+results are unwrapped again. So ``np.sin``, ``np.cos``, ``np.sqrt``, ``np.arctan2``, ``+ - * / @`` and integer powers
+work.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     κ₂               λ_max / λ_min (004 eq. 6): what relative errors of forces may be multiplied with (eq. 4)
     κ₂ equilibrated  of S M S with S = diag(mᵢᵢ)^(−1/2): no units in it, within a factor n of the smallest κ that any
                      diagonal scaling reaches (van der Sluis 1969). This one governs Cholesky's rounding, κ₂ does not
-    δ                largest over smallest diagonal entry; δ_s = scale · δ with a scale that the caller got from κ / δ once
+    δ                largest over smallest diagonal entry; δ_s = scale · δ, the scale being κ / δ at a reference state
     pivot ratios     of both orders of elimination
 
-The smallest eigenvalue of a badly scaled matrix is noise in ``eigvalsh(M)``, but not in the largest singular value of the
-inverse factor of the equilibrated matrix. So κ₂ is λ_max(M) ‖L⁻¹ S‖², which keeps its digits for as long as the equilibrated
-κ leaves any.
+The smallest eigenvalue of a badly scaled matrix is noise in ``eigvalsh(M)``, but not in the largest singular value of
+the inverse factor of the equilibrated matrix. So κ₂ is λ_max(M) ‖L⁻¹ S‖², which keeps its digits for as long as the
+equilibrated κ leaves any.
 """
 
 from __future__ import annotations
@@ -59,15 +59,20 @@ def measures(M: Array) -> Measures:
     scale = np.sqrt(diagonal)
     inverse = np.linalg.inv(L)
     scaled = M / np.outer(scale, scale)
-    equilibrated = np.linalg.eigvalsh(scaled)[-1] * np.linalg.norm(inverse, 2) ** 2
-    kappa = np.linalg.eigvalsh(M)[-1] * np.linalg.norm(inverse / scale, 2) ** 2
+    equilibrated = np.linalg.eigvalsh(scaled)[-1] * _squared_norm(inverse)
+    kappa = np.linalg.eigvalsh(M)[-1] * _squared_norm(inverse / scale)
     base = (np.diag(L) * scale) ** 2
     tips = (np.diag(flipped) * scale[::-1]) ** 2
     return Measures(*map(np.asarray, (kappa, equilibrated, delta, base.max() / base.min(), tips.max() / tips.min())))
 
 
+def _squared_norm(half: Array) -> Any:
+    """‖half‖₂², the largest eigenvalue of halfᵀ half: a third of the cost of a singular value decomposition."""
+    return np.linalg.eigvalsh(half.T @ half)[-1]
+
+
 def factor(M: Array) -> Array | None:
-    """The Cholesky factor (n, n) of M at unit diagonal; None if M has no inertia left beyond rounding in some direction."""
+    """The Cholesky factor (n, n) of M at unit diagonal; None if rounding hides all inertia in some direction."""
     scale = np.sqrt(np.diag(M))
     try:
         L = np.linalg.cholesky(M / np.outer(scale, scale))

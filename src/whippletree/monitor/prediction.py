@@ -6,14 +6,16 @@ Each route solves a slightly different problem exactly. With the dagger terms (w
 
 where ΔM and Δc come from forming them (:mod:`whippletree.monitor.rounding`) and the solve adds
 
-    cholesky    |M⁻¹| · ε √n |L|ᵀ|D||L| |a|: its size is the equilibrated κ, whatever κ itself is (the tree-sparse LᵀDL)
+    cholesky    |M⁻¹| · ε |L|ᵀ|D||L| |a| (tree-sparse LᵀDL): its size is the equilibrated κ, whatever κ itself is
     schur       the same for M† and the Schur complement's factor: cholesky for models with constraints
     augmented   the same with M_ρ = M + Aᵀ R A in the place of M
-    block       |K⁻¹| · ε √(n+m) |L||U| |x| of the pivoted elimination of the block matrix
+    block       |K⁻¹| · ε |L||U| |x| of the pivoted elimination of the block matrix
     recursive   no matrix is formed: :mod:`whippletree.monitor.recursion`
 
-The growth √n instead of n is the probabilistic one (Higham & Mary 2019). :func:`residual_bound` needs no theory of a route:
-it bounds the error of a given acceleration by what its equations leave over.
+The products above are sums of many independent roundings, so they are formed by squares (:func:`together`): with sums
+of absolute values they are proven, and a hundred times too large. What is predicted here bounds every error that was
+measured (docs/conditioning.md); it is no theorem. Nor is :func:`residual_bound`, but it needs no theory of a route: it
+bounds the error of a given acceleration by what its equations leave over.
 """
 
 from __future__ import annotations
@@ -32,10 +34,20 @@ from whippletree.monitor.recursion import recursion_error
 from whippletree.monitor.rounding import STEP, UNIT, inverse_dynamics_rounding, mass_matrix_rounding
 from whippletree.sweeps import Field
 from whippletree.tree import inertia
+from whippletree.tree.forward import forward_dynamics
+from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.mechanism import Mechanism
 
 TREE_ROUTES = ("recursive", "cholesky", "block", "augmented")
 CLOSED_ROUTES = ("schur", "block", "augmented")
+
+
+def default_route(model: Model) -> str:
+    """The route that forward dynamics takes: the recursion for trees, else what the masses call for."""
+    if not model.constraints:
+        return "recursive"
+    light = bool(Mechanism.of(model).tree.doubtful) or constraint_set(model).structure.light
+    return "augmented" if light else "schur"
 
 
 class System(NamedTuple):
@@ -43,6 +55,9 @@ class System(NamedTuple):
 
     M: Array
     A: Array
+    """Of the independent rows, all switches on, (k, nv)."""
+    C: Array
+    """Compliance, (k, k)."""
     b: Array
     """tau − c, (nv,)."""
     gamma: Array
@@ -65,11 +80,18 @@ class System(NamedTuple):
 
 def together(matrix: Array, sizes: Array) -> Array:
     """√Σ (matrix · size)²: independent errors of these sizes through a matrix add up by their squares."""
-    return np.sqrt((matrix * matrix) @ (sizes * sizes))
+    return np.asarray(np.sqrt((matrix * matrix) @ (sizes * sizes)))
 
 
 def predicted_errors(
-    model: Model, q: Any, v: Any = None, tau: Any = None, *, routes: tuple[str, ...] | None = None, t: float = 0.0
+    model: Model,
+    q: Any,
+    v: Any = None,
+    tau: Any = None,
+    *,
+    routes: tuple[str, ...] | None = None,
+    smallest: float = 0.0,
+    t: float = 0.0,
 ) -> Mapping[str, float]:
     """Predicted relative error ‖Δa‖ / ‖a‖ of the accelerations, by route.
 
@@ -77,6 +99,8 @@ def predicted_errors(
         q, v, tau: one state, (nq,), (nv,), (nv,); v and tau default to zero.
         routes: those asked for; default: all that exist for the model. ``recursive``, ``cholesky``, ``block`` and
             ``augmented`` for trees, ``schur``, ``block`` and ``augmented`` for models with constraints.
+        smallest: length of a, rad/s² or m/s², below which errors are compared with this length; an equilibrium has
+        none.
 
     Returns:
         Each at least one unit of rounding; ∞ where a route cannot work, NaN for a state with NaN.
@@ -88,7 +112,7 @@ def predicted_errors(
     if not model.nv:
         return dict.fromkeys(chosen, UNIT)
     errors = absolute_errors(model, q, v, tau, chosen, t)
-    return {route: max(UNIT, _relative(error, a)) for route, (error, a) in errors.items()}
+    return {route: max(UNIT, _relative(error, a, smallest)) for route, (error, a) in errors.items()}
 
 
 def absolute_errors(
@@ -100,15 +124,20 @@ def absolute_errors(
     result: dict[str, tuple[Array, Array]] = {}
     if "recursive" in routes:
         a = _recursive(m, links, tau)
-        result["recursive"] = recursion_error(m, links, v, tau, a), a
+        with np.errstate(all="ignore"):  # a massless motion makes NaN, which is told as an infinite error
+            result["recursive"] = recursion_error(m, links, v, tau, a), a
     others = [route for route in routes if route != "recursive"]
     if others:
+        never = np.full(model.nv, np.inf), np.ones(model.nv)
         try:
             s = system_at(m, links, q, v, tau, t)
         except np.linalg.LinAlgError:
-            return result | {route: (np.full(model.nv, np.inf), np.ones(model.nv)) for route in others}
+            return result | dict.fromkeys(others, never)
         for route in others:
-            result[route] = s.formation + SOLVES[route](s, m), s.a
+            try:
+                result[route] = s.formation + SOLVES[route](s), s.a
+            except np.linalg.LinAlgError:  # a factor that this route needs and that is not there: a massless link
+                result[route] = never
     return result
 
 
@@ -118,40 +147,41 @@ def system_at(m: Mechanism, links: Field, q: Array, v: Array, tau: Array, t: flo
     M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
     b = tau - bias_forces(m, links).astype(float)
     still = inverse_dynamics_rounding(m, links, v, np.zeros(model.nv))
-    A, gamma, dA, dgamma = _rows(m, links, q, v, t, max((e.linear + e.angular for e in still.accelerations), default=0.0))
-    k = len(A)
+    shaken = max((e.linear + e.angular for e in still.accelerations), default=0.0)
+    A, C, gamma, dA, dgamma = _rows(m, links, q, v, t, shaken)
     n = model.nv
-    K = np.block([[M, A.T], [A, np.zeros((k, k))]])
-    scale = 1 / np.sqrt(np.maximum(np.abs(K).max(axis=1), np.finfo(float).tiny))
+    K = np.block([[M, A.T], [A, -C]])
+    scale = 1 / np.sqrt(np.maximum(np.abs(K).max(axis=1, initial=0.0), np.finfo(float).tiny))
     inverse = np.linalg.inv(K * np.outer(scale, scale)) * np.outer(scale, scale)
     x = inverse @ np.concatenate([b, -gamma])
     blocks = kkt.Dagger(inverse[:n, :n], inverse[n:, :n], inverse[n:, n:])
     dc = still.efforts + UNIT * np.abs(b)
-    return System(M, A, b, gamma, x[:n], -x[n:], blocks, mass_matrix_rounding(m, links), dA, dc, dgamma)
+    return System(M, A, C, b, gamma, x[:n], -x[n:], blocks, mass_matrix_rounding(m, links), dA, dc, dgamma)
 
 
 def _rows(
     m: Mechanism, links: Field, q: Array, v: Array, t: float, shaken: float
-) -> tuple[Array, Array, Array, Array]:
-    """A, γ and their errors; empty without constraints. A row's error is that of a path as long as the tree is deep."""
+) -> tuple[Array, Array, Array, Array, Array]:
+    """A, C, γ and the errors of A and γ; a row's error is that of a path as long as the tree is deep."""
     model = m.tree.model
     if not model.constraints:
         empty = np.zeros((0, model.nv))
-        return empty, np.zeros(0), empty, np.zeros(0)
+        return empty, np.zeros((0, 0)), np.zeros(0), empty, np.zeros(0)
     system = constraint_set(model)
     kept = list(system.structure.independent)
     rows = system.rows(m, links, q.astype(object), v.astype(object), t)
     A, gamma = rows.jacobian()[kept].astype(float), rows.bias()[kept].astype(float)
     depth = max(len(m.tree.path(k)) for k in range(len(links)))
     largest = np.abs(A).max(axis=1, keepdims=True)
-    return A, gamma, STEP * UNIT * np.sqrt(depth) * largest * (A != 0), STEP * UNIT * np.abs(gamma) + shaken
+    C = np.diag([float(system.compliance[i]) for i in kept]).reshape(len(kept), len(kept))
+    return A, C, gamma, STEP * UNIT * np.sqrt(depth) * largest * (A != 0), STEP * UNIT * np.abs(gamma) + shaken
 
 
-def _cholesky(s: System, m: Mechanism) -> Array:
+def _cholesky(s: System) -> Array:
     return _by_complement(s, s.M, np.zeros(len(s.A)), 0.0, flipped=True)
 
 
-def _augmented(s: System, m: Mechanism) -> Array:
+def _augmented(s: System) -> Array:
     squares = np.einsum("ij,ij->i", s.A, s.A)
     R = kkt.row_scales(s.M, squares).astype(float) if len(s.A) else np.zeros(0)
     heavy = s.M + (s.A.T * R) @ s.A
@@ -165,32 +195,32 @@ def _by_complement(s: System, heavy: Array, R: Array, formed: Any, *, flipped: b
         return together(s.dagger.M, together(own, s.a))
     W = np.linalg.solve(heavy, s.A.T)
     x = np.linalg.solve(heavy, s.b - s.A.T @ (R * s.gamma))
-    S = s.A @ W
+    S = s.A @ W + s.C
     shaken = _factor_rounding((S + S.T) / 2, False) + UNIT * STEP * np.abs(s.A) @ np.abs(W)
     rows = UNIT * STEP * (np.abs(s.A) @ np.abs(x) + np.abs(s.gamma)) + shaken @ np.abs(s.f)
     sizes = np.abs(x) + np.abs(W) @ np.abs(s.f)
-    return together(s.dagger.M, together(own, sizes)) + together(W @ np.linalg.inv(S), rows) + UNIT * sizes
+    through = together(s.dagger.M, together(own, sizes)) + together(W @ np.linalg.inv(S), rows)
+    return np.asarray(through + UNIT * sizes)
 
 
 def _factor_rounding(M: Array, flipped: bool) -> Array:
-    """ε √n |L||Lᵀ| (n, n) of the factor that starts at the last row (``flipped``) or at the first."""
+    """ε |L||Lᵀ|, summed by squares, (n, n), of the factor that starts at the last row (``flipped``) or at the first."""
     order = slice(None, None, -1 if flipped else 1)
     L = np.linalg.cholesky(M[order, order])
     return np.asarray(GROWTH * UNIT * np.sqrt((L * L) @ (L * L).T)[order, order])
 
 
-def _block(s: System, m: Mechanism) -> Array:
+def _block(s: System) -> Array:
     from scipy.linalg import lu
 
-    n, k = len(s.M), len(s.A)
-    K = np.block([[s.M, s.A.T], [s.A, np.zeros((k, k))]])
+    K = np.block([[s.M, s.A.T], [s.A, -s.C]])
     P, L, U = lu(K)
     own = GROWTH * UNIT * P @ together(np.sqrt((L * L) @ (U * U)), np.concatenate([s.a, s.f]))
     return together(np.concatenate([s.dagger.M, s.dagger.A.T], axis=1), own)
 
 
 GROWTH = 2.0
-"""Units of rounding per √n that a factorisation commits against its factors' sizes."""
+"""Units of rounding that each product of a factorisation commits."""
 
 SOLVES = {"cholesky": _cholesky, "schur": _cholesky, "augmented": _augmented, "block": _block}
 
@@ -207,41 +237,44 @@ class ResidualBound(NamedTuple):
 
 
 def residual_bound(model: Model, q: Any, v: Any, tau: Any, a: Any, f: Any = None, *, t: float = 0.0) -> ResidualBound:
-    """How wrong an acceleration can be, from what it leaves over in the equations: |M†| (|r| + |Δr|) + |A†|ᵀ (|s| + |Δs|).
+    """How wrong an acceleration can be: |M†| (|r| + |Δr|) + |A†|ᵀ (|s| + |Δs|), from what its equations leave over.
 
-    Whoever computed a, by whatever route, in whatever precision: r is evaluated here, by inverse dynamics, and Δr bounds what
-    that evaluation may be wrong by.
+    Whoever computed a, by whatever route, in whatever precision: r is evaluated here, by inverse dynamics, and Δr
+    bounds what that evaluation may be wrong by.
 
     Args:
         a: (nv,); f: forces of all constraint rows, as ``constraint_forces`` returns them; needed with constraints only.
+
+    Returns:
+        The bound; infinite where the equations do not determine an acceleration.
     """
     q, v, tau, a = (_floats(x, n) for x, n in ((q, model.nq), (v, model.nv), (tau, model.nv), (a, model.nv)))
     m = Mechanism.of(model)
     links = m.moving(q.astype(object), v.astype(object))
-    s = system_at(m, links, q, v, tau, t)
-    from whippletree.tree.inverse import inverse_dynamics
-
     efforts = m.join(inverse_dynamics(m.sweep, links, m.velocities(a.astype(object)), m.base)).astype(float)
+    try:
+        s = system_at(m, links, q, v, tau, t)
+    except np.linalg.LinAlgError:
+        return ResidualBound(np.full(model.nv, np.inf), np.inf, tau - efforts)
     own = np.zeros(0)
     if model.constraints:
         own = np.asarray(f, dtype=float)[list(constraint_set(model).structure.independent)]
     r = tau + s.A.T @ own - efforts
     doubt = inverse_dynamics_rounding(m, links, v, a).efforts + s.dA.T @ np.abs(own) + UNIT * np.abs(tau)
-    rows = np.abs(s.A @ a + s.gamma) + s.dA @ np.abs(a) + s.dgamma
+    rows = np.abs(s.A @ a + s.gamma + s.C @ own) + s.dA @ np.abs(a) + s.dgamma
     error = np.abs(s.dagger.M) @ (np.abs(r) + doubt) + np.abs(s.dagger.A).T @ rows
     return ResidualBound(error, _relative(error, a), r)
 
 
 def _recursive(m: Mechanism, links: Field, tau: Array) -> Array:
-    from whippletree.tree.forward import forward_dynamics
-
     with np.errstate(divide="ignore", invalid="ignore"):
         return m.join(forward_dynamics(m.sweep, links, m.velocities(tau.astype(object)), m.base)).astype(float)
 
 
-def _relative(error: Array, a: Array) -> float:
-    size = float(np.linalg.norm(a))
-    whole = float(np.linalg.norm(error))
+def _relative(error: Array, a: Array, smallest: float = 0.0) -> float:
+    size, whole = max(float(np.linalg.norm(a)), smallest), float(np.linalg.norm(error))
+    if not np.isfinite(size + whole):
+        return np.inf
     return whole / size if size > 0 else (np.inf if whole > 0 else 0.0)
 
 

@@ -1,8 +1,8 @@
-"""The rounding error of the articulated recursion: local errors of its steps, carried to the accelerations. Plain floats.
+"""The rounding error of the articulated recursion: local errors of its steps, carried to the accelerations.
 
-The recursion is not a factorisation of M. An error in the articulated inertia of a body is the exact effect of a changed
-inertia of that body, one in a bias wrench that of an external wrench, and one on the way out is answered by the joints
-beyond alone. So each local error reaches the accelerations through what the mechanism itself does:
+The recursion is not a factorisation of M. An error in the articulated inertia of a body is the exact effect of a
+changed inertia of that body, one in a bias wrench that of an external wrench, and one on the way out is answered by
+the joints beyond alone. So each local error reaches the accelerations through what the mechanism itself does:
 
     S(k) = M⁻¹ J(k)ᵀ      accelerations per wrench on body k                (nv, 6)
     T(k)                  accelerations of joint k and beyond per acceleration handed to body k, (nv, 6)
@@ -96,9 +96,7 @@ def _left_solve(D: Array, epsilon: Array) -> Array:
         return np.full(epsilon.shape, np.nan)
 
 
-def _released(
-    m: Mechanism, steps: list[Passage], nu: list[Array] | None, injected: Array | None, width: int
-) -> Array:
+def _released(m: Mechanism, steps: list[Passage], nu: list[Array] | None, injected: Array | None, width: int) -> Array:
     """Joint accelerations (nv, width) of the pass outwards, with joint terms ν or with α⁺ injected body by body."""
     result = np.zeros((m.tree.model.nv, width))
     alphas: list[Array] = []
@@ -122,12 +120,11 @@ def recursion_error(m: Mechanism, links: Field, v: Array, tau: Array, a: Array) 
     return np.asarray(_reach(answer.S, wrenches) + _reach(answer.T, handed) + torque + direct)
 
 
-def _local_errors(
-    m: Mechanism, links: Field, steps: list[Passage], v: Array, a: Array
-) -> tuple[Array, Array, Array]:
+def _local_errors(m: Mechanism, links: Field, steps: list[Passage], v: Array, a: Array) -> tuple[Array, Array, Array]:
     """Errors of wrenches on bodies (bodies, 6), of accelerations handed to them (bodies, 6), and of joints (nv,).
 
-    Entry by entry, since none is carried further here: a planar chain's large inertias out of its plane disturb nothing.
+    Entry by entry, since none is carried further here: a planar chain's large inertias out of its plane disturb
+    nothing.
     """
     forces = inverse_dynamics_rounding(m, links, v, a)
     alphas = _accelerations(m, links, steps, a)

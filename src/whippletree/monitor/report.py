@@ -28,12 +28,10 @@ from whippletree.monitor.measures import (
     sensitivity,
 )
 from whippletree.monitor.prediction import predicted_errors
+from whippletree.monitor.wording import report
 from whippletree.spatial import zeros
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
-
-ILL = 1e8
-"""κ from which a report names cures: half of the digits of a force are lost in an acceleration."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class End:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What was found; ``str()`` of it is the report. Numbers have the shape of the batch of states: () for one state."""
+    """What was found; ``str()`` of it is the report. Numbers have the shape of the batch: () for one state."""
 
     model: Model = field(repr=False)
     q: Array = field(repr=False)
@@ -91,15 +89,16 @@ class Conditioning:
         chosen = self.scale if scale is None else scale
         if chosen is None:
             raise ValueError(
-                "scaled_diagonal_ratio needs a scale: take wt.conditioning(model, q0).reference_scale at a reference state "
-                "and pass it here or as wt.conditioning(model, q, scale=...)"
+                "scaled_diagonal_ratio needs a scale: take wt.conditioning(model, q0).reference_scale at a reference "
+                "state and pass it here or as wt.conditioning(model, q, scale=...)"
             )
         return chosen * self.diagonal_ratio
 
     @property
     def reference_scale(self) -> Any:
-        """κ / δ here: the scale to use elsewhere."""
-        return self.kappa / self.diagonal_ratio
+        """κ / δ here: the scale to use elsewhere; NaN where both are infinite."""
+        with np.errstate(invalid="ignore"):
+            return self.kappa / self.diagonal_ratio
 
     @property
     def pivot_ratio_base_first(self) -> Any:
@@ -119,19 +118,20 @@ class Conditioning:
 
     @cached_property
     def predicted(self) -> Mapping[str, float]:
-        """Predicted relative error of the accelerations per route, at the worst state at rest under gravity."""
-        return predicted_errors(self.model, self.q[self.worst])
+        """Predicted relative error of the accelerations per route, at the worst state, at rest under gravity.
+
+        Accelerations of less than 1 rad/s² or m/s², as at an equilibrium, count as this large.
+        """
+        return predicted_errors(self.model, self.q[self.worst], smallest=1.0)
 
     def sensitivity(self, phi: Any) -> Sensitivity:
-        """How accelerations M⁻¹ φ of the worst state's tree answer to changes of φ (nv,), entry by entry (004 eq. 3–4)."""
+        """How accelerations M⁻¹ φ of the worst state answer to changes of φ (nv,), entry by entry (004 eq. 3–4)."""
         forces = np.asarray(phi, dtype=float)
         if forces.shape != (self.model.nv,):
             raise ShapeError(shape_message("sensitivity", "phi", forces.shape, (self.model.nv,), self.model))
-        return sensitivity(_matrices(self.model, self.q[self.worst], 0.0)[0], forces)
+        return sensitivity(matrices(self.model, self.q[self.worst], 0.0)[0], forces)
 
     def __str__(self) -> str:
-        from whippletree.monitor.wording import report
-
         return report(self)
 
 
@@ -145,7 +145,8 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
         t: time, for constraints that depend on it.
 
     Returns:
-        A report. A state with NaN gives NaN; a massless motion gives κ = ∞ and is named; a model that cannot move gives 1.
+        A report. A state with NaN gives NaN; a massless motion gives κ = ∞ and is named; a model that cannot move
+        gives 1.
 
     Raises:
         ShapeError: if q does not end in nq numbers.
@@ -156,7 +157,7 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
     batch = at.shape[:-1]
     masses, blocks, complements = [], [], []
     for index in np.ndindex(*batch):
-        M, A, C = _matrices(model, at[index], t)
+        M, A, C = matrices(model, at[index], t)
         masses.append(measures(M))
         if A is not None:
             blocks.append(block_measures(np.block([[M, A.T], [A, -C]])))
@@ -182,7 +183,7 @@ def _worst(kappa: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(index, kappa.shape))
 
 
-def _matrices(model: Model, q: Array, t: float) -> tuple[Array, Array | None, Array]:
+def matrices(model: Model, q: Array, t: float) -> tuple[Array, Array | None, Array]:
     """M, and for models with constraints A and C of the independent rows, all switches on."""
     if not np.all(np.isfinite(q)):
         k = len(constraint_set(model).structure.independent) if model.constraints else 0
@@ -212,11 +213,14 @@ def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, 
     """Who is at the ends of the scale, and which motions have no inertia, at one state."""
     if not q.size or not model.nv or not np.all(np.isfinite(q[worst])):
         return None, None, ()
-    M = _matrices(model.tree, q[worst], 0.0)[0]
-    owners = [joint for joint, part in zip(model.joints, model.v_slices, strict=True) for _ in range(part.start, part.stop)]
+    M = matrices(model.tree, q[worst], 0.0)[0]
+    joints = zip(model.joints, model.v_slices, strict=True)
+    owners = [joint for joint, part in joints for _ in range(part.start, part.stop)]
     diagonal = np.diag(M)
-    ends = [End(owners[i].name, owners[i].child, float(diagonal[i])) for i in (np.argmax(diagonal), np.argmin(diagonal))]
-    return ends[0], ends[1], tuple(_massless(model, M))
+    heavy, light = (
+        End(owners[i].name, owners[i].child, float(diagonal[i])) for i in (diagonal.argmax(), diagonal.argmin())
+    )
+    return heavy, light, tuple(_massless(model, M))
 
 
 def _massless(model: Model, M: Array) -> list[Motion]:

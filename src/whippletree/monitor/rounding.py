@@ -1,12 +1,12 @@
 """Running bounds on the rounding errors of the recursions that form M and c, body by body. Plain floats.
 
-Every 3-vector of a recursion carries one number: a bound on the length of its error. A rotation keeps it, a shift by p adds
-p times that of the angular part, and each step adds ``STEP`` units of rounding of the largest terms that it sums. Bounds on
-vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a bound by √2 at each joint,
-which means nothing any more after sixty of them.
+Every 3-vector of a recursion carries one number: a bound on the length of its error. A rotation keeps it, a shift by
+p adds p times that of the angular part, and each step adds ``STEP`` units of rounding of the largest terms that it
+sums. Bounds on vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a bound
+by √2 at each joint, which means nothing any more after sixty of them.
 
-The constant is of the probabilistic kind (Higham & Mary 2019): rounding errors of a step hardly ever add up in the worst way.
-It was chosen on the ensemble of docs/conditioning.md, and every measured error there is below the bound.
+The constant is of the probabilistic kind (Higham & Mary 2019): rounding errors of a step hardly ever add up in the
+worst way. It was chosen on the ensemble of docs/conditioning.md, and every measured error there is below the bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from whippletree.tree.mechanism import Mechanism
 UNIT = EPS / 2
 """Largest relative error of one operation."""
 
-STEP = 2.0
+STEP = 1.5
 """Units of rounding of its largest terms that one step of a recursion commits."""
 
 
@@ -89,9 +89,7 @@ class Weights(NamedTuple):
 
     def on(self, V: Sizes) -> Sizes:
         """The wrench of an acceleration of those sizes."""
-        return Sizes(
-            self.rotation * V.angular + self.moment * V.linear, self.moment * V.angular + self.mass * V.linear
-        )
+        return Sizes(self.rotation * V.angular + self.moment * V.linear, self.moment * V.angular + self.mass * V.linear)
 
 
 def offsets(links: Field) -> list[float]:

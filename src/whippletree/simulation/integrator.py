@@ -1,29 +1,48 @@
-"""The integrator core: adaptive, eighth order, brought back to the manifold after every step.
+"""The integrator core: adaptive, order 16, brought back to the manifold after every step.
 
-The state y = (q, v) is integrated in coordinates, q̇ = rate(q, v), by SciPy's Dormand–Prince 8(5,3) stepper, which offers
-error control and a seventh-order interpolant. After each accepted step the state is *projected*: quaternions to unit
-length, positions onto g(q, t) = 0 by least-energy corrections A†ᵀ g, velocities onto A v + gₜ = 0 the same way. The
-correction is of the size of the local error, so the order is kept and no error accumulates across the manifold.
+Each step is a Gauss collocation (:mod:`whippletree.simulation.collocation`) in the coordinates y = (q, v). Its end is
+*projected*: quaternions to unit length, positions onto g(q, t) = 0 by least-energy corrections A†ᵀ g, velocities onto
+A v + gₜ = 0 the same way. The correction is of the size of the local error, so the order is kept and nothing accumulates
+across the manifold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from whippletree.errors import WhippletreeError
+from whippletree.simulation.collocation import POINTS, Polynomial, Rule, gauss_rule
 
 Array = np.ndarray[Any, Any]
+
+MOST_ITERATIONS = 30
+"""Picard iterations before a step is tried again at half its length."""
+
+CONVERGED = 1e-3
+"""How small, in units of the tolerance, the last change of the collocation points must be."""
+
+SETTLING = 5
+"""Iterations after which a point that still changes is suspected of lying next to a dead point."""
+
+NOISE = 10.0
+"""Change, in units of the tolerance, up to which an iteration that has stopped converging is taken for rounding noise."""
+
+NOISE_SHARE = 10.0
+"""How much of the noise the error of a step may hold: a shorter step would not make it smaller."""
+
+SETTLED = 1e-2
+"""Change of a point, in units of the tolerance, that counts as settled."""
 
 
 class Problem(Protocol):
     """What is integrated: an ordinary differential equation on a manifold."""
 
-    def rate(self, t: float, y: Array) -> Array:
-        """ẏ at a state on (or near) the manifold."""
+    def rates(self, t: Array, y: Array) -> Array:
+        """ẏ (m, n) at m states on (or near) the manifold."""
 
     def project(self, t: float, y: Array) -> Array:
         """The nearest state on the manifold."""
@@ -52,7 +71,7 @@ class Statistics:
     """What a run has cost."""
 
     steps: int = 0
-    evaluations: int = 0
+    iterations: int = 0
     rejections: int = 0
     largest_correction: float = 0.0
 
@@ -65,9 +84,17 @@ class Piece:
     end: float
     state: Array
     """The projected state at the end."""
-    interpolant: Callable[[float], Array]
+    interpolant: Polynomial
     found: tuple[tuple[str, float], ...] = ()
     """Events inside the step, (name, time), in order."""
+
+
+class _Trial(NamedTuple):
+    """A step that was tried: its polynomial, and its error in units of the tolerance (infinite if it did not converge)."""
+
+    polynomial: Polynomial
+    error: float
+    iterations: int
 
 
 @dataclass
@@ -82,6 +109,7 @@ class Integrator:
     """How exactly an event's time is located, s."""
     largest_step: float = np.inf
     statistics: Statistics = field(default_factory=Statistics)
+    rule: Rule = field(default_factory=gauss_rule)
 
     def pieces(self, t0: float, y0: Array, t1: float) -> Iterator[Piece]:
         """Accepted steps from t0 to t1, or to a terminal event.
@@ -89,44 +117,99 @@ class Integrator:
         Raises:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
-        from scipy.integrate import DOP853
-
-        y = self.problem.project(t0, np.asarray(y0, dtype=float))
-        solver = DOP853(self._rate, t0, y, t1, rtol=self.rtol, atol=self.atol, max_step=self.largest_step)
-        before = {event.name: event.function(t0, y) for event in self.events}
-        while solver.status == "running":
-            start, tried = solver.t, solver.nfev
-            message = solver.step()
-            if solver.status == "failed" or not np.all(np.isfinite(solver.y)):
-                raise IntegrationError(self._failure(start, message), start)
-            self.statistics.steps += 1
-            self.statistics.rejections += (solver.nfev - tried) // 12 - 1
-            interpolant = solver.dense_output()
-            projected = self.problem.project(solver.t, solver.y)
-            self._correct(solver, projected)
-            found = self._located(start, solver.t, interpolant, projected, before)
+        t, y = t0, self.problem.project(t0, np.asarray(y0, dtype=float))
+        before = {event.name: event.function(t, y) for event in self.events}
+        slope = self.problem.rates(np.array([t]), y[None])[0]
+        length = self._first_length(y, slope, t1 - t0)
+        guess: Polynomial | None = None
+        while t < t1:
+            trial = self._accepted(t, y, min(length, t1 - t), slope, guess)
+            guess = trial.polynomial
+            end = t1 if guess.length >= t1 - t else t + guess.length
+            state = self._projected(end, guess(end))
+            found = self._located(t, end, guess, state, before)
             stop = next((time for name, time in found if self._event(name).terminal), None)
-            if stop is None:
-                yield Piece(start, solver.t, projected, interpolant, tuple(found))
-                continue
-            state = self.problem.project(stop, interpolant(stop))
-            yield Piece(start, stop, state, interpolant, tuple(f for f in found if f[1] <= stop))
-            return
+            if stop is not None:
+                state = self._projected(stop, guess(stop))
+                yield Piece(t, stop, state, guess, tuple(f for f in found if f[1] <= stop))
+                return
+            yield Piece(t, end, state, guess, tuple(found))
+            t, y = end, state
+            length = min(self.largest_step, guess.length * _growth(trial))
 
-    def _rate(self, t: float, y: Array) -> Array:
-        self.statistics.evaluations += 1
-        return self.problem.rate(t, y)
+    def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
+        """Try steps of falling length until one meets the tolerance."""
+        shortest = 1e-14 * max(1.0, abs(t))
+        while length > shortest:
+            trial = self._trial(t, y, length, slope, guess)
+            self.statistics.iterations += trial.iterations
+            if trial.error <= 1.0:
+                self.statistics.steps += 1
+                return trial
+            self.statistics.rejections += 1
+            length *= _growth(trial) if np.isfinite(trial.error) else 0.5
+        raise IntegrationError(
+            f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self.rtol:g} and atol = "
+            f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",
+            t,
+        )
 
-    def _correct(self, solver: Any, projected: Array) -> None:
-        """Go on from the projected state; the first stage of the next step is evaluated there."""
-        correction = float(np.abs(projected - solver.y).max(initial=0.0))
-        if correction > 0.0:
-            self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
-            solver.y = projected
-            solver.f = self._rate(solver.t, projected)
+    def _trial(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
+        """One step by Picard iteration, from the last polynomial's continuation."""
+        times = t + length * self.rule.nodes
+        slopes = np.broadcast_to(slope, (POINTS, len(y))) if guess is None else guess.slopes(times)
+        weights = length * (self.rule.integrals @ self.rule.to_coefficients)
+        reach = np.abs(y + weights @ slopes).max(axis=0)
+        scale = self.atol + self.rtol * np.maximum(np.abs(y), reach)
+        last, noise, flat = np.inf, 0.0, 0
+        restless: Array = np.zeros(POINTS, dtype=bool)
+        for iteration in range(1, MOST_ITERATIONS + 1):
+            new = self.problem.rates(times, y + weights @ slopes)
+            if restless.any():
+                new[restless] = self.rule.read_off(new, restless)
+            change = _size(weights @ (new - slopes) / scale)
+            if not np.isfinite(change) or (iteration > SETTLING and change > NOISE and change > last):
+                break
+            flat = flat + 1 if change > 0.7 * last else 0
+            stalled = iteration >= SETTLING and flat >= 2
+            if stalled and not restless.any():
+                restless = self._restless(length * (new - slopes) / scale)
+                stalled = not restless.any()
+            slopes = new
+            if stalled and change <= NOISE:
+                noise = change  # rounding, magnified by the mechanism, stops the changes from falling any further
+            if change <= CONVERGED or noise > 0.0:
+                polynomial = Polynomial(t, length, y, self.rule.to_coefficients @ slopes)
+                return _Trial(polynomial, _size(polynomial.truncation() / scale) / (1.0 + NOISE_SHARE * noise), iteration)
+            last = change
+        return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
+
+    def _restless(self, changes: Array) -> Array:
+        """The points, at most two, that keep changing while all others have settled.
+
+        Such a point lies next to a dead point of the mechanism, where rounding is magnified without bound while the motion
+        itself is smooth: its slope is read off the polynomial through the others.
+        """
+        each = np.sqrt(np.mean(np.square(changes), axis=-1))
+        unsettled = each > np.maximum(SETTLED, 30 * np.median(each))
+        return unsettled if 0 < unsettled.sum() <= 2 else np.zeros(POINTS, dtype=bool)
+
+    def _first_length(self, y: Array, slope: Array, duration: float) -> float:
+        """A cautious first step: what moves the state by about a hundredth of its size."""
+        scale = self.atol + np.maximum(np.abs(y), 1.0)
+        fastest = float(np.abs(slope / scale).max(initial=0.0))
+        return min(duration, self.largest_step, 0.01 / fastest if fastest > 0 else duration)
+
+    def _projected(self, t: float, y: Array) -> Array:
+        state = self.problem.project(t, y)
+        if not np.all(np.isfinite(state)):
+            raise IntegrationError(f"the integration stopped at t = {t:.9g} s: the state is no longer finite", t)
+        correction = float(np.abs(state - y).max(initial=0.0))
+        self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
+        return state
 
     def _located(
-        self, start: float, end: float, interpolant: Callable[[float], Array], state: Array, before: dict[str, float]
+        self, start: float, end: float, interpolant: Polynomial, state: Array, before: dict[str, float]
     ) -> list[tuple[str, float]]:
         """Events whose function changes sign in a step, with their times, in order."""
         from scipy.optimize import brentq
@@ -135,25 +218,27 @@ class Integrator:
         for event in self.events:
             old, new = before[event.name], event.function(end, state)
             before[event.name] = new
-            rising = old < 0 <= new
-            falling = old > 0 >= new
+            rising, falling = old < 0 <= new, old > 0 >= new
             if (rising and event.direction >= 0) or (falling and event.direction <= 0):
 
                 def value(t: float, event: Event = event) -> float:
                     return event.function(t, interpolant(t))
 
-                # the interpolant may miss the end state by its own small error
+                # the interpolant may miss the projected end by its own small error
                 same_side = value(start) * value(end) > 0
-                time = end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance))
-                found.append((event.name, time))
+                found.append((event.name, end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance))))
         return sorted(found, key=lambda item: item[1])
 
     def _event(self, name: str) -> Event:
         return next(event for event in self.events if event.name == name)
 
-    def _failure(self, t: float, message: str | None) -> str:
-        reason = "the state is no longer finite" if message is None else message.rstrip(".").lower()
-        return (
-            f"the integration stopped at t = {t:.9g} s: {reason} (rtol = {self.rtol:g}, atol = {self.atol:g}). "
-            f"The motion may run into a singular configuration, or the forces may grow without bound."
-        )
+
+def _size(errors: Array) -> float:
+    """Root mean square over components, the largest over states."""
+    return float(np.sqrt(np.mean(np.square(errors), axis=-1)).max(initial=0.0)) if errors.size else 0.0
+
+
+def _growth(trial: _Trial) -> float:
+    """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
+    most = 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+    return min(most, max(0.2, 0.9 * trial.error ** (-1.0 / (POINTS + 1)))) if trial.error > 0 else most

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from whippletree.compiler.compiled import Compiled
+from whippletree.errors import SingularSystemError
+from whippletree.plain import Reference, reference
 
 Array = np.ndarray[Any, Any]
 
-CLOSING_ROUNDS = 8
-"""Newton corrections that a position projection may take; each squares the residual."""
+CLOSING_ROUNDS = 10
+"""Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
 
 class Motion:
-    """The equations of motion of a compiled model under a controller."""
+    """The equations of motion of a compiled model under a controller.
 
-    def __init__(self, dyn: Compiled, controller: Callable[[float, Array, Array], Any] | None) -> None:
+    Where the compiled route meets a dead point, the reference route, which follows a branch, answers instead;
+    ``dead_points`` counts how often.
+    """
+
+    def __init__(
+        self,
+        dyn: Compiled,
+        controller: Callable[[float, Array, Array], Any] | None = None,
+        position_tolerance: float = 1e-15,
+    ) -> None:
+        """``position_tolerance``: residual of a position row, m or rad, that counts as closed."""
         self.dyn = dyn
         self.model = dyn.model
+        self.position_tolerance = position_tolerance
+        self.dead_points = 0
         self._controller = controller
         self._quaternions = [
             slice(part.stop - 4, part.stop)
@@ -30,30 +46,77 @@ class Motion:
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
 
     def split(self, y: Array) -> tuple[Array, Array]:
-        """q and v of a state."""
-        return y[: self.model.nq], y[self.model.nq :]
+        """q and v of one state or many."""
+        return y[..., : self.model.nq], y[..., self.model.nq :]
 
-    def forces(self, t: float, q: Array, v: Array) -> Array:
-        """All joint forces: the controller's, and those of springs and dampers."""
-        tau = np.zeros(self.model.nv)
+    def forces(self, t: Array, q: Array, v: Array) -> Array:
+        """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
+        tau = np.zeros(v.shape)
         if self._controller is not None:
-            tau = tau + np.asarray(self._controller(t, q, v), dtype=float)
+            # a controller is any function of one state
+            tau = tau + np.array([self._controller(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
-    def acceleration(self, t: float, q: Array, v: Array) -> Array:
-        """a (nv,) at a state."""
-        return np.asarray(self.dyn.forward_dynamics(q, v, self.forces(t, q, v)))
+    def rates(self, t: Array, y: Array) -> Array:
+        """(q̇, v̇) (m, nq + nv) at m states, each taken to the manifold first.
 
-    def rate(self, t: float, y: Array) -> Array:
-        """(q̇, v̇)."""
-        q, v = self.split(y)
-        return np.concatenate([self.dyn.rate(q, v), self.acceleration(t, q, v)])
+        Near a dead point accelerations of a state that is off the manifold by δ are wrong by δ over the distance to it.
+        """
+        q, v = self.split(self.project(t, y) if self.model.constraints else y)
+        a = self.evaluate("forward_dynamics", q=q, v=v, tau=self.forces(t, q, v), t=t)
+        return np.concatenate([self.dyn.rate(q, v), a], axis=1)
 
-    def project(self, t: float, y: Array) -> Array:
-        """Quaternions to unit length."""
+    def project(self, t: Any, y: Array) -> Array:
+        """One state or many: quaternions to unit length, positions onto g(q, t) = 0, velocities onto A v + gₜ = 0."""
         q, v = self.split(y)
         if self._quaternions:
             q = q.copy()
             for part in self._quaternions:
-                q[part] /= np.linalg.norm(q[part])
-        return np.concatenate([q, v])
+                q[..., part] /= np.linalg.norm(q[..., part], axis=-1, keepdims=True)
+        if self.model.constraints:
+            q = self._closed(t, q)
+            v = self.evaluate("project_velocity", q=q, v=v, t=t)
+        return np.concatenate([q, v], axis=-1)
+
+    def _closed(self, t: Any, q: Array) -> Array:
+        """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""
+        residual = self._residual(t, q)
+        for _ in range(CLOSING_ROUNDS):
+            open_loops = residual > self.position_tolerance
+            if not np.any(open_loops):
+                break
+            nearer = self.dyn.integrate(q, self.evaluate("closing_step", q=q, t=t))
+            left = self._residual(t, nearer)
+            better = left < residual  # where it is not, rounding has the last word
+            q, residual = np.where(better[..., None], nearer, q), np.where(better, left, 0.0)
+        return q
+
+    def _residual(self, t: Any, q: Array) -> Array:
+        return np.asarray(np.abs(self.evaluate("constraint_residual", q=q, t=t)).max(axis=-1, initial=0.0))
+
+    def evaluate(self, name: str, **state: Any) -> Array:
+        """A function at one state or many; inputs that the model does not need are left out, all constraints are on."""
+        function = getattr(self.dyn, name)
+        inputs = [state[word] for word in function.inputs if word in state]
+        inputs += [self._all_on] if "active" in function.inputs else []
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
+                result = np.asarray(function(*inputs))
+        except SingularSystemError:
+            self.dead_points += 1
+            return np.asarray(getattr(self._reference, name)(*inputs))
+        failed = np.flatnonzero(function.status) if np.ndim(function.status) else []
+        for k in failed:
+            self.dead_points += 1
+            result[k] = getattr(self._reference, name)(*[x[k] if np.ndim(x) and x is not self._all_on else x for x in inputs])
+        return result
+
+    @cached_property
+    def _all_on(self) -> Array:
+        """Every switchable constraint switched on."""
+        return np.ones(len([c for c in self.model.constraints if "active" in c.parameters]))
+
+    @cached_property
+    def _reference(self) -> Reference:
+        return reference(self.model)

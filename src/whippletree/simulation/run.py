@@ -14,6 +14,7 @@ from whippletree.model import Model
 from whippletree.simulation.integrator import Event, IntegrationError, Integrator
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.trajectory import dataset
+from whippletree.simulation.watch import Watch
 
 if TYPE_CHECKING:
     import xarray
@@ -45,7 +46,8 @@ def simulate(
         q0, v0: start state, (nq,) and (nv,); default ``model.home``.
         duration: s.
         controller: joint forces as a function of time and state.
-        rtol, atol: tolerances of the local error per step, relative and absolute.
+        rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to the
+            predicted rounding error of the accelerations where it asks for less.
         output_dt: spacing of the output, s; default 200 points.
         events: what to look for on the way; a terminal one ends the run.
         compiled: functions compiled before for this model, to share them among runs.
@@ -58,7 +60,8 @@ def simulate(
     q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
     v = _start("v0", model.home.v if v0 is None else v0, model.nv, model)
     motion = Motion(dyn, controller)
-    integrator = Integrator(motion, rtol, atol, tuple(_on_state(event, model.nq) for event in events))
+    watch = Watch(model, q, v, rtol)
+    integrator = Integrator(motion, watch.rtol, atol, tuple(_on_state(event, model.nq) for event in events))
     spacing = duration / 200 if output_dt is None else output_dt
     times = _output_times(duration, spacing)
     states, found, failure = [motion.project(0.0, np.concatenate([q, v]))], [], ""
@@ -74,7 +77,8 @@ def simulate(
     except IntegrationError as error:
         failure = str(error)
     options = {"duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing}
-    return dataset(motion, times[:reached], np.array(states), integrator.statistics, found, failure, options)
+    run = dataset(motion, times[:reached], np.array(states), integrator.statistics, found, failure, options)
+    return watch.reported(run, dyn)
 
 
 def _output_times(duration: float, spacing: float) -> Array:

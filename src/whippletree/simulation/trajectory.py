@@ -32,13 +32,13 @@ def dataset(
 
     model, dyn = motion.model, motion.dyn
     q, v = states[:, : model.nq], states[:, model.nq :]
-    tau = np.array([motion.forces(t, *motion.split(y)) for t, y in zip(times, states, strict=True)])
+    tau = motion.forces(times, q, v)
     variables = {
         "q": (("time", "coordinate"), q, {"long_name": "coordinates", "units": "rad or m", "names": coordinates(model)}),
         "v": (("time", "velocity"), v, {"long_name": "velocities", "units": "rad/s or m/s", "names": velocities(model)}),
         "a": (
             ("time", "velocity"),
-            dyn.forward_dynamics(q, v, tau),
+            motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times),
             {"long_name": "accelerations", "units": "rad/s² or m/s²", "names": velocities(model)},
         ),
         "tau": (("time", "velocity"), tau, {"long_name": "joint forces", "units": "N m or N", "names": velocities(model)}),

@@ -1,0 +1,71 @@
+"""The public names, held in one list each: a change here is a change of the interface, and belongs in the changelog."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.catalogue import CATALOGUE
+
+NAMES = """
+AssemblyError Builder DeviceError DeviceMemoryError FileError GraphError MissingExtraError Model ModelError
+NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
+compile conditioning constraint_set diagnose load mechanisms reference save simulate spatial_operators symbolic
+"""
+
+FUNCTIONS = """
+allowed_motions apparent_inertia bias center_of_mass centroidal_momentum_matrix closing_step constraint_bias
+constraint_forces constraint_forces_least_norm constraint_jacobian constraint_residual constraint_velocity dagger
+delassus diagonal_of_mass_matrix diagonal_ratio difference forward_dynamics forward_dynamics_derivatives
+forward_dynamics_with_diagonal forward_dynamics_with_diagonal_ratio forward_dynamics_with_wrench gravity
+hybrid_dynamics impact integrate interbody_forces inverse_dynamics inverse_dynamics_derivatives jacobian
+jacobian_bias kinetic_energy mass_matrix mass_matrix_inverse mass_matrix_solve momentum operational_inertia
+operational_inertia_inverse passive_forces pivot_ratios pose potential_energy project_velocity rate
+reduced_mass_matrix regressor twist velocity_step
+"""
+
+
+def test_names_of_the_package():
+    assert sorted(wt.__all__) == NAMES.split()
+    assert dir(wt) == NAMES.split()
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_name_is_there(name):
+    assert getattr(wt, name) is not None
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    """Python would overwrite one with the other."""
+    for name in NAMES.split():
+        if callable(getattr(wt, name)):
+            with pytest.raises(ModuleNotFoundError):
+                importlib.import_module(f"whippletree.{name}")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError) as raised:
+        wt.forward_dynamics  # noqa: B018
+    assert str(raised.value) == "module 'whippletree' has no attribute 'forward_dynamics'"
+
+
+def test_functions_of_the_catalogue():
+    assert sorted(CATALOGUE) == FUNCTIONS.split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS.split())
+def test_function_says_what_it_is(name):
+    """A summary whose first paragraph ends as a sentence, and named outputs."""
+    entry = CATALOGUE[name]
+    assert entry.name == name
+    assert entry.summary.split("\n\n")[0].endswith((".", ":"))
+    assert entry.outputs
+
+
+def test_the_reference_offers_every_function():
+    ref = wt.reference(wt.mechanisms.pendulum())
+    assert set(FUNCTIONS.split()) <= set(dir(ref))
+    assert ref.mass_matrix.__doc__ == CATALOGUE["mass_matrix"].summary
+    assert repr(ref.mass_matrix) == "<reference mass_matrix of model 'pendulum'>"
+    assert ref.mass_matrix(np.zeros(1)).shape == (1, 1)

@@ -1,0 +1,117 @@
+"""What conditioning says about models and states that have no ordinary answer, whole."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.simulation.watch import ConditioningWarning
+from whippletree.studies.models import graded_chain
+
+
+def stone():
+    return wt.Builder("stone").body("block", mass=1.0).joint("base", "weld", "world", "block").build()
+
+
+def test_wrong_shape():
+    with pytest.raises(wt.ShapeError) as caught:
+        wt.conditioning(wt.mechanisms.chain(4), np.zeros(3))
+    assert str(caught.value) == "conditioning: q has shape (3,), expected (..., 4)."
+
+
+def test_scale_is_an_argument():
+    found = wt.conditioning(wt.mechanisms.chain(2))
+    with pytest.raises(ValueError, match="scaled_diagonal_ratio needs a scale") as caught:
+        found.scaled_diagonal_ratio()
+    assert "reference_scale" in str(caught.value)
+
+
+def test_massless_motion_is_named():
+    found = wt.conditioning(wt.mechanisms.double_pendulum(masses=(1.0, 0.0)))
+    assert found.kappa == found.kappa_equilibrated == found.diagonal_ratio == np.inf
+    assert [motion.joints(found.model) for motion in found.massless] == [["elbow"]]
+    text = str(found)
+    assert "massless motion, κ is infinite: 'lower' about joint 'elbow' (direction elbow +1)" in text
+    assert 'cure: give the massless body mass, hold its joint (massless="hold"), or constrain the motion' in text
+
+
+def test_massless_motion_of_several_joints_is_named():
+    # a point mass at the end of two massless rods in line: it cannot be moved along the line
+    found = wt.conditioning(wt.mechanisms.double_pendulum(masses=(0.0, 1.0)), np.zeros(2))
+    assert found.kappa == np.inf
+    assert found.diagonal_ratio == 4
+    assert set(found.massless[0].joints(found.model)) == {"shoulder", "elbow"}
+
+
+def test_light_is_not_massless():
+    found = wt.conditioning(graded_chain(12, 0.03))
+    assert 1e15 < found.kappa < np.inf
+    assert found.massless == ()
+    assert "merge 'rod_12' with its neighbour" in str(found)
+
+
+def test_constraints_that_carry_the_massless_motion():
+    text = str(wt.conditioning(wt.mechanisms.crank_slider(rod_mass=0.0)))
+    assert "the constraints carry the massless motion: the block matrix has an inverse" in text
+    assert "schur inf" in text
+
+
+def test_nothing_moves():
+    found = wt.conditioning(stone())
+    assert found.kappa == found.kappa_equilibrated == found.diagonal_ratio == 1
+    assert found.heaviest is None
+    assert str(found) == ("stone: conditioning, nv = 0\n  nothing can move: there is no acceleration to be sensitive")
+
+
+def test_one_degree_of_freedom():
+    found = wt.conditioning(wt.mechanisms.pendulum())
+    assert found.kappa == found.pivot_ratio_base_first == found.pivot_ratio_tips_first == 1
+    assert found.heaviest == found.lightest
+
+
+def test_states_with_nan():
+    found = wt.conditioning(wt.mechanisms.cart_pole(), [[0.0, 1.0], [np.nan, 0.0]])
+    assert np.isfinite(found.kappa[0])
+    assert np.isnan(found.kappa[1])
+    assert found.worst == (0,)
+    assert "1 of 2 states are not finite: their numbers are NaN" in str(found)
+    alone = wt.conditioning(wt.mechanisms.cart_pole(), [np.inf, 0.0])
+    assert np.isnan(alone.kappa)
+    assert "κ₂ unknown" in str(alone)
+
+
+def test_the_report_of_a_chain_is_whole():
+    assert str(wt.conditioning(wt.mechanisms.chain(2), np.zeros(2), scale=5.0)).splitlines() == [
+        "chain of 2 rods: conditioning, nv = 2",
+        "  mass matrix: κ₂ 44.26, equilibrated κ₂ 16.22, diagonal ratio δ 8",
+        "  scaled diagonal ratio δ_s: 40",
+        "    pivot ratio 36.57 base first, 1.75 tips first",
+        "  digits of an acceleration, forces known to 16: 14.0",
+        "  largest inertia at joint 'joint_1' (body 'rod_1'), 2.67; smallest at joint 'joint_2' (body 'rod_2'), 0.333",
+        "  predicted rounding error of accelerations, at rest under gravity: "
+        "recursive 6e-15, cholesky 1e-14, block 1e-14, augmented 1e-14",
+    ]
+
+
+def test_a_run_warns_once_with_names_and_a_cure():
+    with pytest.warns(ConditioningWarning) as caught:
+        run = wt.simulate(graded_chain(12, 0.05), np.full(12, 0.3), duration=0.01, output_dt=0.005)
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert "between joint 'joint_1' (body 'rod_1') and joint 'joint_12' (body 'rod_12')" in text
+    assert "Cures: merge 'rod_12' with a neighbour or give its joint a rotor" in text
+    assert run.attrs["conditioning"] == text
+
+
+def test_a_tolerance_below_the_rounding_is_raised():
+    with pytest.warns(ConditioningWarning, match=r"rtol = 3\.0e-15 asks for digits that the accelerations do not have"):
+        run = wt.simulate(wt.mechanisms.chain(4), np.full(4, 0.3), duration=0.01, rtol=3e-15, atol=1e-9)
+    assert run.attrs["rtol"] == run.attrs["predicted_error"] > run.attrs["rtol_asked"] == 3e-15
+
+
+def test_an_ordinary_run_records_the_ratio_and_says_nothing():
+    run = wt.simulate(wt.mechanisms.chain(4), np.full(4, 0.3), duration=0.1, output_dt=0.05)
+    start = wt.conditioning(wt.mechanisms.chain(4), np.full(4, 0.3))
+    assert run["scaled_diagonal_ratio"].values[0] == pytest.approx(start.kappa)
+    assert run["diagonal_ratio"].values[0] == pytest.approx(start.diagonal_ratio)
+    assert run.attrs["rtol"] == run.attrs["rtol_asked"] == 1e-8
+    assert "conditioning" not in run.attrs
