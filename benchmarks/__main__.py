@@ -21,7 +21,9 @@ from whippletree.compiler.tracing import unrolled_program
 def machine() -> dict[str, str]:
     """Where and with what this was measured."""
     names = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    cpu = next((line.partition(":")[2].strip() for line in names if line.startswith("model name")), platform.processor())
+    cpu = next(
+        (line.partition(":")[2].strip() for line in names if line.startswith("model name")), platform.processor()
+    )
     packages = ("numpy", "llvmlite", "pin", "mujoco")
     return {"cpu": cpu, "python": platform.python_version()} | {name: version(name) for name in packages}
 

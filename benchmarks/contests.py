@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -40,7 +41,8 @@ def robot_rows(robot: Robot) -> Iterator[Row]:
     """Batches and single calls of one robot against Pinocchio."""
     model = model_of(robot)
     dyn = wt.compile(model, threads=1)
-    s, one = states(model, BATCH), [x[0] for x in (lambda s: (s.q, s.v, s.tau))(states(model, 1))]
+    s = states(model, BATCH)
+    one = [x[0] for x in s]
     pin = Pinocchio(robot, BATCH)
     out, square = np.empty_like(s.v), np.empty((BATCH, model.nv, model.nv))
     batches = {
@@ -51,12 +53,12 @@ def robot_rows(robot: Robot) -> Iterator[Row]:
         t = alternating({"ours": ours, "peer": theirs})
         yield Row(robot.name, f"{measure}, batch", t["ours"] / BATCH * 1e6, t["peer"] / BATCH * 1e6, "Pinocchio")
     # Pinocchio has no batch loop for these: its single call from Python is compared with our batch
-    partial = [np.empty((BATCH, model.nv, model.nv)) for _ in range(3)]
+    squares = tuple(np.empty((BATCH, model.nv, model.nv)) for _ in range(3))
     for measure, ours, theirs in (
         ("mass matrix, batch", lambda: dyn.mass_matrix(s.q, out=square), pin.mass_matrix_one),
         (
             "forward dynamics derivatives, batch",
-            lambda: dyn.forward_dynamics_derivatives(s.q, s.v, s.tau, out=tuple(partial)),
+            lambda: dyn.forward_dynamics_derivatives(s.q, s.v, s.tau, out=squares),
             pin.derivatives_one,
         ),
     ):
@@ -73,19 +75,23 @@ def robot_rows(robot: Robot) -> Iterator[Row]:
 def chain_rows(lengths: tuple[int, ...] = (300,), alone: tuple[int, ...] = (1000, 10_000, 100_000)) -> Iterator[Row]:
     """Forward dynamics of planar chains; Pinocchio's memory grows too fast for the long ones."""
     for n in lengths:
-        model = wt.mechanisms.chain(n)
-        dyn, s, pin = wt.compile(model, threads=1), states(model, 256), Pinocchio.chain(n, 256)
-        t = alternating(
-            {"ours": lambda: dyn.forward_dynamics(s.q, s.v, s.tau), "peer": pin.forward_batch}, rounds=5
-        )
-        yield Row(f"chain of {n}", "forward dynamics, batch", t["ours"] / 256 * 1e6, t["peer"] / 256 * 1e6, "Pinocchio")
-        t = alternating({"ours": lambda: dyn.forward_dynamics(s.q[0], s.v[0], s.tau[0]), "peer": pin.forward_one})
-        yield Row(f"chain of {n}", "forward dynamics, single call", t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
+        yield from _chain_contest(n, batch=256)
     for n in alone:
         model = wt.mechanisms.chain(n)
-        dyn, s = wt.compile(model, threads=1), states(model, 1)
-        t = alternating({"ours": lambda: dyn.forward_dynamics(s.q[0], s.v[0], s.tau[0])}, rounds=5)
-        yield Row(f"chain of {n}", "forward dynamics, single call", t["ours"] * 1e6, None, "", f"{t['ours'] / n * 1e9:.0f} ns a body")
+        one = [x[0] for x in states(model, 1)]
+        t = alternating({"ours": partial(wt.compile(model, threads=1).forward_dynamics, *one)}, rounds=5)["ours"]
+        yield Row(f"chain of {n}", "forward dynamics, single call", t * 1e6, None, "", f"{t / n * 1e9:.0f} ns a body")
+
+
+def _chain_contest(n: int, batch: int) -> Iterator[Row]:
+    model = wt.mechanisms.chain(n)
+    forward, pin = wt.compile(model, threads=1).forward_dynamics, Pinocchio.chain(n, batch)
+    many = states(model, batch)
+    t = alternating({"ours": partial(forward, *many), "peer": pin.forward_batch}, rounds=5)
+    each = {name: seconds / batch * 1e6 for name, seconds in t.items()}
+    yield Row(f"chain of {n}", "forward dynamics, batch", each["ours"], each["peer"], "Pinocchio")
+    t = alternating({"ours": partial(forward, *[x[0] for x in many]), "peer": pin.forward_one})
+    yield Row(f"chain of {n}", "forward dynamics, single call", t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
 
 
 def rollout_rows(robot: Robot = ROBOTS[0], batch: int = 1024, steps: int = 1000, dt: float = 1e-3) -> Iterator[Row]:

@@ -56,22 +56,23 @@ def robots() -> list[Robot]:
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
-def seconds(work: Callable[[], Any], repeats: int = 20) -> float:
-    """Median seconds of one call on the default stream, by the device's own clock."""
+def seconds(work: Callable[[], Any], rounds: int = 7, together: int = 10) -> float:
+    """Median seconds of one call, by the device's own clock; several are queued together, so that none waits for Python."""
     first, last = ctypes.c_void_p(), ctypes.c_void_p()
     work()
     times = []
     with cuda.device(0).current():
         for event in (first, last):
             cuda.call("cuEventCreate", ctypes.byref(event), 0)
-        for _ in range(repeats):
+        for _ in range(rounds):
             cuda.call("cuEventRecord", first, ctypes.c_void_p(1))
-            work()
+            for _ in range(together):
+                work()
             cuda.call("cuEventRecord", last, ctypes.c_void_p(1))
             cuda.call("cuEventSynchronize", last)
             elapsed = ctypes.c_float()
             cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
-            times.append(elapsed.value * 1e-3)
+            times.append(elapsed.value * 1e-3 / together)
     return statistics.median(times)
 
 
@@ -91,10 +92,10 @@ def arrays_of(program: Program, model: wt.Model, batch: int, dtype: str, columns
     return [device_array(np.tile(x.astype(dtype), (-(-batch // few), 1))[:batch], columns) for x in found]
 
 
-def rate(function: CudaFunction, inputs: list[DeviceArray], batch: int, repeats: int = 20) -> float:
+def rate(function: CudaFunction, inputs: list[DeviceArray], batch: int) -> float:
     """States per second."""
     out = function(*inputs)
-    return batch / seconds(lambda: function(*inputs, out=out), repeats)
+    return batch / seconds(lambda: function(*inputs, out=out))
 
 
 def batch_for(model: wt.Model) -> int:
@@ -144,7 +145,7 @@ def smoke() -> Iterator[str]:
         program = unrolled_program(model, find("forward_dynamics", model))
         function, batch = compile_for_cuda(program, dtype="float32"), batch_for(model)
         for columns in (True, False):
-            found = rate(function, arrays_of(program, model, batch, "float32", columns), batch, 10) / GIGA
+            found = rate(function, arrays_of(program, model, batch, "float32", columns), batch) / GIGA
             yield f"{robot.name} forward dynamics float32, {'columns' if columns else 'rows'}: {found:.2f} G/s"
 
 
@@ -199,13 +200,13 @@ def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
             q, v = (device_array(np.tile(x.astype("f4"), (batch >> 16, 1)), True) for x in (few.q, few.v))
             # the same forces for all states: an array with one state is broadcast
             tau = device_array(np.zeros((1, steps, model.nv), "f4"), False)
-            dt = np.float32(1e-4)
+            dt = device_array(np.full(batch, 1e-4, "f4"), False)
             out = function(q, v, tau, dt)
             break
         except wt.DeviceMemoryError as error:
             yield f"rollout: {error}; half the batch"
             batch //= 2
-    found = batch * steps / seconds(lambda: function(q, v, tau, dt, out=out), 3)
+    found = batch * steps / seconds(lambda: function(q, v, tau, dt, out=out), 3, 1)
     yield f"Panda rollout, {steps} steps of {batch}: {found / GIGA:.2f} G steps/s, {found / alone:.0%} of {alone / GIGA:.2f}"
 
 
@@ -238,10 +239,11 @@ def variants(names: list[str]) -> Iterator[str]:
 def forms(robot: Robot, dtype: str) -> list[Form]:
     """Candidates."""
     if robot.kind != "humanoid":
-        return [Form(threads, registers) for threads in (64, 128, 256) for registers in (0, 96, 64)]
-    some = [Form(128), *[Form(128, r, 200) for r in (0, 168, 128)], Form(64, 0, 200), Form(256, 0, 200)]
-    some += [Form(64, 168, 200), Form(128, 0, 200, 1000), Form(256, 0, 200, 1000), Form(128, 168, 200, 1000)]
-    return [*some, Form(384, 168, 200, 1000), Form(256, 0, 200, 300)] if dtype == "float32" else some[:3]
+        return [Form(threads, registers) for threads in (64, 128, 256) for registers in (0, 96)]
+    wide = dtype == "float64"
+    places = [(220, 216), (190, 216), (140, 150), (220, 0)]
+    placed = [Form(64, 168 if room == 150 else 0, keep >> wide, room >> wide) for keep, room in places]
+    return [Form(), *placed, Form(128, 0, 220 >> wide, 216 >> wide), Form(32, 0, 220 >> wide, 216)]
 
 
 @cache
@@ -262,7 +264,7 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
     started = time.perf_counter()
     module = function._kernel.loaded(cuda.device(0)).module
     loading = time.perf_counter() - started
-    found = [rate(function, few, batch, 7) / GIGA for few in inputs]
+    found = [rate(function, few, batch) / GIGA for few in inputs]
     used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes, load {loading:.1f} s"
     return f"{robot:6}{name:18}{dtype:8} {form}: columns {found[0]:6.2f} rows {found[1]:6.2f} G/s, {used}"
 

@@ -81,7 +81,9 @@ class MuJoCo:
         spec.option.timestep = dt
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.disableflags = int(
-            mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_LIMIT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+            mujoco.mjtDisableBit.mjDSBL_CONTACT
+            | mujoco.mjtDisableBit.mjDSBL_LIMIT
+            | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
         )
         for joint in spec.joints:
             joint.damping = np.zeros_like(joint.damping)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +46,7 @@ def data_folder() -> Path:
     return Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
 
 
-@dataclass(frozen=True)
-class States:
+class States(NamedTuple):
     """Random states of one robot, in our convention and in Pinocchio's."""
 
     q: np.ndarray

@@ -33,10 +33,10 @@ from whippletree.errors import (
 if TYPE_CHECKING:
     import whippletree.mechanisms as mechanisms
     from whippletree.builder import Builder as Builder
+    from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.closing import assemble as assemble
     from whippletree.constraints.system import constraint_set as constraint_set
     from whippletree.diagnosis import diagnose as diagnose
-    from whippletree.compiler.compiled import compile as compile
     from whippletree.io import load as load
     from whippletree.io import save as save
     from whippletree.model import Model as Model

@@ -55,22 +55,25 @@ def twist(m: Mechanism, frame: str, q: Array, v: Array) -> Array:
     return kinematics.twist(m.tree, m.moving(q, v), m.place(frame))
 
 
-@function(q=("nq",), constraints="tree")
+@function(q=("nq",), loops=True, constraints="tree")
 def integrate(m: Mechanism, q: Array, d: Array) -> Array:
     """q ⊕ d: where the constant velocity d leads in unit time; quaternions stay unit."""
-    return m.manifold().integrate(q, d)
+    moved = m.sweep.map(lambda n, q, d: n.joint.integrate(q, d), m.nodes, m.coordinates(q), m.velocities(d))
+    return m.join(moved)
 
 
-@function(d=("nv",), constraints="tree")
+@function(d=("nv",), loops=True, constraints="tree")
 def difference(m: Mechanism, q: Array, r: Array) -> Array:
     """The d with q ⊕ d = r."""
-    return m.manifold().difference(q, r)
+    apart = m.sweep.map(lambda n, q, r: n.joint.difference(q, r), m.nodes, m.coordinates(q), m.coordinates(r))
+    return m.join(apart)
 
 
-@function(rate=("nq",), constraints="tree")
+@function(rate=("nq",), loops=True, constraints="tree")
 def rate(m: Mechanism, q: Array, v: Array) -> Array:
     """q̇ (nq,) of velocities v."""
-    return m.manifold().rate(q, v)
+    rates = m.sweep.map(lambda n, q, v: n.joint.rate(q, v), m.nodes, m.coordinates(q), m.velocities(v))
+    return m.join(rates)
 
 
 # --- inertia ----------------------------------------------------------------------------------------------------------

@@ -150,9 +150,16 @@ def _factored(
         factor: kkt.Factored = kkt.nullspace(heavy, on[hard], RANK_TOLERANCE)
     else:
         # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
-        scales = kkt.row_scales(heavy, squares[hard])
+        scales = _scales(heavy, squares[hard])
         factor = kkt.augmented(heavy, on[hard], scales, None if idle is None else idle[hard])
     return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
+
+
+def _scales(M: Array, squares: Array) -> Array:
+    """:func:`whippletree.kkt.row_scales` for squares rounded to powers of two: whole numbers keep exact scalars exact."""
+    mean = kkt.row_scales(M, np.ones(1, dtype=int))[0]
+    powers = [round(np.log2(float(square))) for square in squares]
+    return np.array([mean / 2**p if p >= 0 else mean * 2**-p for p in powers], dtype=object)
 
 
 def default_route(m: Mechanism, system: ConstraintSet) -> str:

@@ -1,6 +1,6 @@
 """Derivatives of any function of the catalogue, as functions of the same kind.
 
-``jvp``: inputs x and directions ẋ, outputs (∂y/∂x) ẋ. ``vjp``: inputs x and seeds ȳ, outputs (∂y/∂x)ᵀ ȳ for every input.
+``jvp``: inputs x and directions ẋ, outputs (∂y/∂x) ẋ. ``vjp``: inputs x and seeds ȳ, outputs (∂y/∂x)ᵀ ȳ for each input.
 Coordinates are differentiated in the tangent space: the direction of q and its gradient have nv entries, and q ⊕ δ is
 what moves (for a quaternion joint, a rotation vector in the body's frame).
 """
@@ -68,7 +68,9 @@ def _pushed(m: Mechanism, function: Function, names: Any, values: Any, direction
     for name, value, direction in zip(function.inputs, values, directions, strict=True):
         slope = m.manifold().rate(value, direction) if name in COORDINATES else direction
         duals.append(_zipped(Dual, value, slope))
-    results = tuple(_mapped(lambda y: y.slope if isinstance(y, Dual) else 0, y) for y in _evaluated(m, function, names, duals))
+    results = tuple(
+        _mapped(lambda y: y.slope if isinstance(y, Dual) else 0, y) for y in _evaluated(m, function, names, duals)
+    )
     m.doubts = [(node, pivot.value if isinstance(pivot, Dual) else pivot) for node, pivot in m.doubts]
     return results
 
@@ -90,7 +92,9 @@ def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: An
         size = m.tree.model.nv if name in COORDINATES else np.size(values[number])
         entries = []
         for e in identity(size):
-            directions = [_direction(m, n, x, e if n == name else None) for n, x in zip(function.inputs, values, strict=True)]
+            directions = [
+                _direction(m, n, x, e if n == name else None) for n, x in zip(function.inputs, values, strict=True)
+            ]
             moved = _pushed(Mechanism(m.tree), function, names, values, directions)
             entries.append(sum(np.sum(np.asarray(s) * np.asarray(d)) for s, d in zip(seeds, moved, strict=True)))
         shape = (size,) if name in COORDINATES else np.shape(values[number])

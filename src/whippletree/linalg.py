@@ -19,7 +19,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class LDLT(NamedTuple):
-    """A = L D Lᵀ of a symmetric matrix: L unit lower triangular (n, n), and the pivots D with their reciprocals (n,)."""
+    """A = L D Lᵀ of a symmetric matrix: L unit lower triangular (n, n), the pivots D and their reciprocals (n,)."""
 
     L: Array
     pivots: Array
@@ -111,7 +111,7 @@ class TreeLTDL(NamedTuple):
 def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> TreeLTDL:
     """Factor a mass matrix as Lᵀ D L along its tree of velocities (parents first; −1 for none).
 
-    Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5), so the cost is that of the tree.
+    Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5): the cost is that of the tree.
     ``lenient``: see :func:`ldlt`.
     """
     n = len(A)
@@ -145,7 +145,7 @@ def _ancestors(parents: Sequence[int], k: int) -> list[int]:
 
 
 class PivotedQR(NamedTuple):
-    """A P = Q R with Householder reflections and column pivoting: reveals the rank. For numbers only, not for traces."""
+    """A P = Q R with Householder reflections and column pivoting: reveals the rank. For numbers, not for traces."""
 
     Q: Array
     R: Array
@@ -198,7 +198,7 @@ def solve_lower(L: Array, b: Array) -> Array:
 
 
 def solve_pivoted(A: Array, b: Array) -> Array:
-    """A⁻¹ b by Gaussian elimination with partial pivoting, for a vector or columns. Numbers only, exact on Fractions."""
+    """A⁻¹ b by Gaussian elimination with partial pivoting, for a vector or columns. For numbers; exact on Fractions."""
     n = len(A)
     U = np.array(A, dtype=object)
     x = np.array(b, dtype=object)

@@ -1,4 +1,4 @@
-"""``wt.symbolic(model)``: every function of the catalogue as a CasADi function, for optimal control (extra ``casadi``)."""
+"""``wt.symbolic(model)``: every function of the catalogue as a CasADi function (extra ``casadi``)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Symbolic:
     def _function(self, function: Function, names: Sequence[Any]) -> Any:
         """Trace the generic implementation and replay its operations on CasADi scalars.
 
-        (Running it on CasADi scalars directly would be ten times slower, and NumPy and CasADi disagree on who multiplies
-        an array by a symbol.)
+        (Running it on CasADi scalars directly would be ten times slower, and NumPy and CasADi disagree on who
+        multiplies an array by a symbol.)
         """
         program = unrolled_program(self.model, function, names, self.parameters, checked=False)
         inputs, outputs = program.of_role("input"), program.of_role("output")

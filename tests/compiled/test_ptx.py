@@ -201,6 +201,18 @@ def test_loops_share_work_space_among_more_states_than_threads(driver):
     np.testing.assert_array_equal(found, wt.compile(model).forward_dynamics(*inputs))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_put_aside_change_no_bit(driver, dtype):
+    model = wt.mechanisms.chain(8)
+    program = unrolled(model, "forward_dynamics")
+    inputs = states(model, (70,), dtype)
+    expected = wt.compile(model, dtype=dtype).forward_dynamics(*inputs)
+    for form in (Form(64, keep=20), Form(64, keep=20, room=50), Form(32, keep=40, room=10), Form(64, keep=8, room=500)):
+        text = kernel_ir(program, "float", form)
+        assert ("addrspace(3) %" in text) == bool(form.room)
+        np.testing.assert_array_equal(compile_for_cuda(program, dtype=dtype, form=form)(*inputs), expected)
+
+
 def test_rollouts(driver):
     model = wt.mechanisms.chain(2)
     q, v, _ = states(model, (9,))
@@ -236,9 +248,27 @@ def test_wrong_arrays_are_named(driver):
         function(*good, out=np.zeros((5, 3)))
     with pytest.raises(wt.DeviceError, match="out overlaps the input tau"):
         function(*good, out=good[2])
+
+
+class Foreign:
+    """An array of a library that nobody knows."""
+
+    def __init__(self, array):
+        self.shape, self.__cuda_array_interface__ = array.shape, array.__cuda_array_interface__
+
+    __cuda_array_interface__ = None
+
+
+def test_arrays_of_unknown_libraries(driver):
+    model = wt.mechanisms.chain(3)
+    inputs = states(model, (5,))
+    good = [on_device(x) for x in inputs]
+    function = wt.compile(model, target="cuda").forward_dynamics
+    found = function(*map(Foreign, good))
+    np.testing.assert_array_equal(found.numpy(), wt.compile(model).forward_dynamics(*inputs))
     kept, driver.memory = driver.memory, {}
     with pytest.raises(wt.DeviceError, match="is in no device's memory; was the array freed"):
-        function(*good)
+        function(*map(Foreign, good))
     driver.memory = kept
 
 
@@ -259,6 +289,6 @@ def test_text_is_cached(driver, tmp_path):
 
 
 def test_merged_batches():
-    assert merged([(40, 8), (0, 0)], (5, 5)) == ([25], [[8], [0]])
-    assert merged([(40, 8), (0, 8)], (5, 5)) == ([5, 5], [[40, 8], [0, 8]])
-    assert merged([(), ()], ()) == ([1], [[0], [0]])
+    assert merged(((40, 8), (0, 0)), (5, 5)) == ([25], [[8], [0]])
+    assert merged(((40, 8), (0, 8)), (5, 5)) == ([5, 5], [[40, 8], [0, 8]])
+    assert merged(((), ()), ()) == ([1], [[0], [0]])

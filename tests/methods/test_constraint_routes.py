@@ -347,3 +347,18 @@ def test_long_systems_take_that_route_by_themselves():
     f = ref.constraint_forces(q, np.zeros(260), np.zeros(260))
     left = ref.inverse_dynamics(q, np.zeros(260), a) - ref.constraint_jacobian(q).T @ f
     assert np.abs(left).max() < 1e-8 * np.abs(ref.bias(q, np.zeros(260))).max()
+
+
+@given(seeds)
+def test_a_whole_mechanism_is_exact_on_fractions(seed):
+    """Rational joints, a rational state: accelerations and forces meet their equations with nothing left over."""
+    model = make_model((-1, 0, 1, 1), ("spherical", "prismatic", "spherical", "prismatic"), seed, number=Fraction)
+    ties = tuple(Constraint(f"plane {b}", "point_on_plane", ("world", b)) for b in ("b2", "b3"))
+    model = replace(model, constraints=ties)
+    q, v, _, tau = make_motion(model, seed, number=Fraction)
+    ref = wt.reference(model)
+    a, f = ref.forward_dynamics(q, v, tau), ref.constraint_forces(q, v, tau)
+    A = ref.constraint_jacobian(q)
+    assert all(isinstance(x, Fraction) for x in a)
+    assert (ref.inverse_dynamics(q, v, a) - tau - A.T @ f == 0).all()
+    assert (A @ a + ref.constraint_bias(q, v) == 0).all()

@@ -46,7 +46,7 @@ def compile(  # the public name; Python's own compile is not used here
 
     Args:
         model: what to compile for.
-        target: ``cpu``, or ``cuda`` for NVIDIA GPUs; see :mod:`whippletree.compiler.cuda_function`. The bits are the same.
+        target: ``cpu``, or ``cuda`` for NVIDIA GPUs (:mod:`whippletree.compiler.cuda_function`). The bits are the same.
         dtype: float64 or float32, of all inputs and outputs.
         threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
@@ -176,9 +176,9 @@ class Compiled:
             return loop_program(function, self._tree)
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
         raise UnsupportedError(
-            f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is only "
-            f"unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or one that neither forms a matrix nor has "
-            f"open parameters (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+            f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
+            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or one that neither forms a "
+            f"matrix nor has open parameters (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
     def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:

@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,20 @@ def plain_strides(shape: Sequence[int], itemsize: int) -> Shape:
 
 
 def library_of(array: Any) -> str:
-    """Which library an array belongs to: torch, cupy, jax, other (``__cuda_array_interface__``) or host."""
-    package = type(array).__module__.partition(".")[0]
+    """Which library an array belongs to: torch, cupy, jax, own, other (``__cuda_array_interface__``) or host."""
+    return _library(type(array))
+
+
+@cache
+def _library(kind: type) -> str:
+    package = kind.__module__.partition(".")[0]
     if package in ("torch", "cupy"):
         return package
     if package in ("jax", "jaxlib"):
         return "jax"
-    if package not in ("numpy", "builtins") and hasattr(array, "__cuda_array_interface__"):
-        return "other"
-    return "host"
+    if kind is DeviceArray:
+        return "own"
+    return "other" if package != "numpy" and hasattr(kind, "__cuda_array_interface__") else "host"
 
 
 def view_of(label: str, array: Any, dtype: np.dtype[Any]) -> View:
@@ -100,7 +106,15 @@ def _read_torch(label: str, array: Any) -> View:
         raise ScalarError(f"{label} holds {array.dtype} values; compiled functions take float64 or float32")
     dtype = np.dtype(names[array.dtype])
     strides = tuple(s * dtype.itemsize for s in array.stride())
-    return _checked(label, View(array.data_ptr(), tuple(array.shape), strides, dtype, array.device.index, array))
+    return View(array.data_ptr(), tuple(array.shape), strides, dtype, array.device.index, array)
+
+
+def _read_cupy(label: str, array: Any) -> View:
+    return View(array.data.ptr, array.shape, array.strides, array.dtype, array.device.id, array)
+
+
+def _read_own(label: str, array: Any) -> View:
+    return View(array.memory.pointer, array.shape, array.strides, array.dtype, array.device, array)
 
 
 def _read_interface(label: str, array: Any) -> View:
@@ -130,7 +144,14 @@ def _read_host(label: str, array: Any) -> View:
     raise DeviceError(f"{label} is in the host's memory ({type(array).__name__}); it must be on the GPU like the inputs")
 
 
-_READERS = {"torch": _read_torch, "cupy": _read_interface, "jax": _read_interface, "other": _read_interface, "host": _read_host}
+_READERS = {
+    "torch": _read_torch,
+    "cupy": _read_cupy,
+    "jax": _read_interface,
+    "own": _read_own,
+    "other": _read_interface,
+    "host": _read_host,
+}
 
 
 def current_stream(array: Any, device: int) -> int:
@@ -196,7 +217,7 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         pointer = (self.memory.pointer, False)
         described = {"shape": self.shape, "strides": self.strides, "typestr": self.dtype.str}
-        return {**described, "data": pointer, "version": 3, "stream": 1}
+        return {**described, "data": pointer, "version": 3, "stream": 1}  # 1: the default stream
 
     def fill(self, values: np.ndarray[Any, Any]) -> None:
         """Copy numbers of the same shape from the host."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ from whippletree.compiler.shapes import check_shapes, convert, expected_shape
 from whippletree.errors import DeviceError, ScalarError, ShapeError
 
 Shape = tuple[int, ...]
+
+_MOST_KNOWN = 256
 
 
 def compile_for_cuda(
@@ -65,11 +68,12 @@ def compile_for_cuda(
 class CudaFunction(NamedFunction):
     """A function of arrays on a GPU; see :mod:`whippletree.compiler.cuda_function`."""
 
-    __slots__ = ("_kernel",)
+    __slots__ = ("_kernel", "_known")
 
     def __init__(self, kernel: CudaKernel, wording: Wording) -> None:
         super().__init__(kernel.interface, wording)
         self._kernel = kernel
+        self._known: dict[Any, tuple[Shape, dict[str, int]]] = {}  # batches of shapes met before
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -79,7 +83,7 @@ class CudaFunction(NamedFunction):
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         if named or len(inputs) != self._arity:
             inputs = self._in_order(inputs, named)
-        batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+        batch, sizes = self._batch(inputs)
         first = next((i for i, x in enumerate(inputs) if arrays.library_of(x) != "host"), None)
         if first is None:
             return self._on_host_arrays(inputs, out, batch, sizes)
@@ -92,6 +96,17 @@ class CudaFunction(NamedFunction):
         if self._status:
             self.status = results.pop()
         return out if out is not None else results[0] if len(results) == 1 else tuple(results)
+
+    def _batch(self, inputs: Sequence[Any]) -> tuple[Shape, dict[str, int]]:
+        """The batch shape of a call and the sizes of its named dimensions."""
+        shapes = tuple(tuple(getattr(x, "shape", ())) for x in inputs)
+        key = shapes if all(hasattr(x, "shape") for x in inputs) else None
+        found = self._known.get(key)
+        if found is None:
+            found = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+            if key is not None and len(self._known) < _MOST_KNOWN:
+                self._known[key] = found
+        return found
 
     def _on_host_arrays(self, inputs: Sequence[Any], out: Any, batch: Shape, sizes: dict[str, int]) -> Any:
         """NumPy in, NumPy out: copy, run, copy back."""
@@ -115,7 +130,7 @@ class CudaFunction(NamedFunction):
         """One kernel for all states; several if the batch dimensions of some array do not fit together in memory."""
         every = [*zip(self._inputs, views, strict=True), *zip(self._outputs, targets, strict=True)]
         cores = [view.strides[len(view.shape) - len(b.shape) :] for b, view in every]
-        counts, steps = merged([_batch_strides(b, view, batch) for b, view in every], batch)
+        counts, steps = merged(tuple(_batch_strides(b, view, batch) for b, view in every), batch)
         inner = max(range(len(counts)), key=lambda i: counts[i])
         outer = [range(n) if i != inner else range(1) for i, n in enumerate(counts)]
         for index in itertools.product(*outer):
@@ -224,7 +239,8 @@ def _batch_strides(buffer: Buffer, view: View, batch: Shape) -> Shape:
     return (0,) * (len(batch) - own) + tuple(0 if n == 1 else s for n, s in pairs)
 
 
-def merged(steps: Sequence[Shape], batch: Shape) -> tuple[list[int], list[list[int]]]:
+@lru_cache(maxsize=256)
+def merged(steps: tuple[Shape, ...], batch: Shape) -> tuple[list[int], list[list[int]]]:
     """The batch as few dimensions as all arrays allow: their sizes, and the steps of every array along them."""
     counts: list[int] = [1]
     found: list[list[int]] = [[0] for _ in steps]

@@ -1,7 +1,7 @@
-"""Functions for programs without Python: an object file for each, a C header for all, and an example that ``cc`` builds.
+"""Functions for programs without Python: an object file for each, a C header for all, and an example to build.
 
-The header turns NumPy's calling convention into a plain C function on one state: pointers to the inputs, then pointers to
-the outputs. The object files need nothing but the C library (and that only for work space).
+The header turns NumPy's calling convention into a plain C function on one state: pointers to the inputs, then pointers
+to the outputs. The object files need nothing but the C library (and that only for work space).
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def _declared(buffer: Buffer, real: Real) -> str:
 def _header(prefix: str, programs: Mapping[str, Program], real: Real) -> str:
     guard = f"{prefix.upper()}_H"
     functions = "\n".join(_wrapper(prefix, name, program, real) for name, program in programs.items())
-    return f"""/* Written by whippletree. Matrices are row by row; angles in rad, SI units. A status that is not 0 means no answer. */
+    return f"""/* Written by whippletree. Matrices are row by row; SI units, angles in rad.
+   A status that is not 0 means that there is no answer. */
 #ifndef {guard}
 #define {guard}
 #include <stdint.h>
@@ -88,7 +89,7 @@ def _wrapper(prefix: str, name: str, program: Program, real: Real) -> str:
     arrays = _arrays(program)
     bytes_each = 8 if real == "double" else 4
     sizes = list(dict.fromkeys(str(d) for b in arrays for d in b.shape))
-    strides = []
+    strides: list[int] = []
     for b in arrays:
         rest = 8 if b.integer else bytes_each
         own = []

@@ -83,7 +83,9 @@ class _Builder:
         def begin(state: Array) -> list[Array]:
             return [state, zeros(nq + nv)]
 
-        def stage(state: Array, stages: Array, reach: Any, weight: Any, tau: Array, dt: Any, *opened: Any) -> list[Array]:
+        def stage(
+            state: Array, stages: Array, reach: Any, weight: Any, tau: Array, dt: Any, *opened: Any
+        ) -> list[Array]:
             manifold, dynamics = self._dynamics(tau, opened)
             q, v = self._split(state)
             now = Stage(*self._split(stages[: nq + nv]), *self._split(stages[nq + nv :]))

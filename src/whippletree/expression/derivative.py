@@ -1,4 +1,8 @@
-"""Differentiation of a trace: each rule once, used forwards (:func:`tangent`) and backwards (:func:`gradient`)."""
+"""Differentiation of a trace: each rule once, used forwards (:func:`tangent`) and backwards (:func:`gradient`).
+
+A selection is not a product with 0 or 1: it selects slopes, so that a slope which is infinite on the side not taken
+does no harm.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from typing import Any
 from whippletree import scalars
 from whippletree.expression.traced import CONDITIONS, Trace, Traced
 
+_CONSTANT = frozenset({"input", "const", *CONDITIONS})
+"""Nodes that have no slopes by their operands."""
+
 
 def _partials(trace: Trace, index: int) -> list[tuple[int, Any]]:
-    """(operand, ∂node/∂operand) for every operand that the node depends on smoothly."""
+    """(operand, ∂node/∂operand) for every operand that the node, which is no selection, depends on smoothly."""
     operation, *operands = trace.nodes[index]
-    if operation in CONDITIONS or operation in ("input", "const"):
-        return []
     x = [trace.node_at(i) for i in operands]
     value = trace.node_at(index)
     match operation:
@@ -26,7 +31,9 @@ def _partials(trace: Trace, index: int) -> list[tuple[int, Any]]:
         case "mul":
             slopes = [x[1], x[0]]
         case "div":
-            slopes = [1 / x[1], -value / x[1]]
+            # one division for both slopes and all directions: a division costs as much as ten products
+            reciprocal = 1 / x[1]
+            slopes = [reciprocal, -(value * reciprocal)]
         case "sqrt":
             slopes = [1 / (2 * value)]
         case "sin":
@@ -36,10 +43,8 @@ def _partials(trace: Trace, index: int) -> list[tuple[int, Any]]:
         case "abs":
             slopes = [scalars.select(x[0] < 0, -1, 1)]
         case "atan2":
-            square = x[0] * x[0] + x[1] * x[1]
-            slopes = [x[1] / square, -x[0] / square]
-        case "select":
-            return [(operands[1], scalars.select(x[0], 1, 0)), (operands[2], scalars.select(x[0], 0, 1))]
+            reciprocal = 1 / (x[0] * x[0] + x[1] * x[1])
+            slopes = [x[1] * reciprocal, -(x[0] * reciprocal)]
         case _:
             raise AssertionError(f"no derivative rule for {operation}")
     return [(i, s) for i, s in zip(operands, slopes, strict=True) if trace.nodes[i][0] != "const"]
@@ -49,16 +54,22 @@ def tangent(outputs: Sequence[Any], inputs: Sequence[Traced], directions: Sequen
     """ẏ = (∂y/∂x) ẋ: the derivative of the outputs along one direction, by one sweep forwards."""
     trace = inputs[0].trace
     last = max((y.index for y in outputs if isinstance(y, Traced)), default=-1)
-    slope: dict[int, Any] = {x.index: d for x, d in zip(inputs, directions, strict=True)}
+    slope: dict[int, Any] = {x.index: d for x, d in zip(inputs, directions, strict=True) if not _is_zero(d)}
+    fixed = {x.index for x in inputs}
     for index in range(last + 1):
-        if index not in slope:
-            total: Any = 0
+        operation, *operands = trace.nodes[index]
+        if index in fixed or operation in _CONSTANT or not any(i in slope for i in operands):
+            continue
+        if operation == "select":
+            condition, a, b = operands
+            total = scalars.select(trace.node_at(condition), slope.get(a, 0), slope.get(b, 0))
+        else:
+            total = 0
             for operand, partial in _partials(trace, index):
-                moved = slope.get(operand, 0)
-                if not (isinstance(moved, int) and moved == 0):
-                    total = total + partial * moved
+                total = total + partial * slope.get(operand, 0)
+        if not _is_zero(total):
             slope[index] = total
-    return [slope[y.index] if isinstance(y, Traced) else 0 for y in outputs]
+    return [slope.get(y.index, 0) if isinstance(y, Traced) else 0 for y in outputs]
 
 
 def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Traced]) -> list[Any]:
@@ -71,8 +82,19 @@ def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Trac
     stop = {x.index for x in inputs}
     for index in range(max(adjoint, default=-1), -1, -1):
         bar = adjoint.get(index, 0)
-        if index in stop or (isinstance(bar, int) and bar == 0):
+        operation, *operands = trace.nodes[index]
+        if index in stop or operation in _CONSTANT or _is_zero(bar):
             continue
-        for operand, partial in _partials(trace, index):
-            adjoint[operand] = adjoint.get(operand, 0) + bar * partial
+        if operation == "select":
+            condition, a, b = operands
+            given = trace.node_at(condition)
+            shares = [(a, scalars.select(given, bar, 0)), (b, scalars.select(given, 0, bar))]
+        else:
+            shares = [(operand, bar * partial) for operand, partial in _partials(trace, index)]
+        for operand, share in shares:
+            adjoint[operand] = adjoint.get(operand, 0) + share
     return [adjoint.get(x.index, 0) for x in inputs]
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, (int, float)) and x == 0

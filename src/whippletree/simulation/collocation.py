@@ -30,7 +30,6 @@ class Rule(NamedTuple):
     integrals: Array
     """∫₀^node of each Legendre polynomial, (s, s): rows are nodes."""
 
-
     def read_off(self, values: Array, unknown: Array) -> Array:
         """The values at the ``unknown`` nodes (a mask) of the polynomial through all the others."""
         known = ~unknown
@@ -68,7 +67,9 @@ class Polynomial:
 
     def __call__(self, t: float) -> Array:
         tau = np.array([(t - self.start) / self.length])
-        return np.asarray(self.origin + self.length * (basis_integrals(tau, len(self.coefficients)) @ self.coefficients)[0])
+        return np.asarray(
+            self.origin + self.length * (basis_integrals(tau, len(self.coefficients)) @ self.coefficients)[0]
+        )
 
     def slopes(self, times: Array) -> Array:
         """ẏ at these times (m, n), also a little beyond the step: the first guess for the next one."""

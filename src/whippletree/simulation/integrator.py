@@ -2,8 +2,8 @@
 
 Each step is a Gauss collocation (:mod:`whippletree.simulation.collocation`) in the coordinates y = (q, v). Its end is
 *projected*: quaternions to unit length, positions onto g(q, t) = 0 by least-energy corrections A†ᵀ g, velocities onto
-A v + gₜ = 0 the same way. The correction is of the size of the local error, so the order is kept and nothing accumulates
-across the manifold.
+A v + gₜ = 0 the same way. The correction is of the size of the local error, so the order is kept and nothing
+accumulates across the manifold.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTLING = 5
 """Iterations after which a point that still changes is suspected of lying next to a dead point."""
 
 NOISE = 10.0
-"""Change, in units of the tolerance, up to which an iteration that has stopped converging is taken for rounding noise."""
+"""Change, in units of the tolerance, up to which an iteration that no longer converges is taken for rounding noise."""
 
 NOISE_SHARE = 10.0
 """How much of the noise the error of a step may hold: a shorter step would not make it smaller."""
@@ -58,7 +58,10 @@ class IntegrationError(WhippletreeError, ArithmeticError):
 
 @dataclass(frozen=True)
 class Event:
-    """Something to find: a function of (t, y) whose sign changes; ``direction`` 1 for rising, −1 for falling, 0 for both."""
+    """Something to find: a function of (t, y) whose sign changes.
+
+    ``direction``: 1 for rising, −1 for falling, 0 for both.
+    """
 
     name: str
     function: Callable[[float, Array], float]
@@ -90,7 +93,7 @@ class Piece:
 
 
 class _Trial(NamedTuple):
-    """A step that was tried: its polynomial, and its error in units of the tolerance (infinite if it did not converge)."""
+    """A step that was tried: its polynomial, and its error in units of the tolerance, infinite without convergence."""
 
     polynomial: Polynomial
     error: float
@@ -180,15 +183,17 @@ class Integrator:
                 noise = change  # rounding, magnified by the mechanism, stops the changes from falling any further
             if change <= CONVERGED or noise > 0.0:
                 polynomial = Polynomial(t, length, y, self.rule.to_coefficients @ slopes)
-                return _Trial(polynomial, _size(polynomial.truncation() / scale) / (1.0 + NOISE_SHARE * noise), iteration)
+                return _Trial(
+                    polynomial, _size(polynomial.truncation() / scale) / (1.0 + NOISE_SHARE * noise), iteration
+                )
             last = change
         return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
 
     def _restless(self, changes: Array) -> Array:
         """The points, at most two, that keep changing while all others have settled.
 
-        Such a point lies next to a dead point of the mechanism, where rounding is magnified without bound while the motion
-        itself is smooth: its slope is read off the polynomial through the others.
+        Such a point lies next to a dead point of the mechanism, where rounding is magnified without bound while the
+        motion itself is smooth: its slope is read off the polynomial through the others.
         """
         each = np.sqrt(np.mean(np.square(changes), axis=-1))
         unsettled = each > np.maximum(SETTLED, 30 * np.median(each))
@@ -226,7 +231,9 @@ class Integrator:
 
                 # the interpolant may miss the projected end by its own small error
                 same_side = value(start) * value(end) > 0
-                found.append((event.name, end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance))))
+                found.append(
+                    (event.name, end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance)))
+                )
         return sorted(found, key=lambda item: item[1])
 
     def _event(self, name: str) -> Event:

@@ -54,7 +54,9 @@ class Motion:
         tau = np.zeros(v.shape)
         if self._controller is not None:
             # a controller is any function of one state
-            tau = tau + np.array([self._controller(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
+            tau = tau + np.array(
+                [self._controller(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float
+            )
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def rates(self, t: Array, y: Array) -> Array:
@@ -106,10 +108,12 @@ class Motion:
         except SingularSystemError:
             self.dead_points += 1
             return np.asarray(getattr(self._reference, name)(*inputs))
-        failed = np.flatnonzero(function.status) if np.ndim(function.status) else []
+        failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
             self.dead_points += 1
-            result[k] = getattr(self._reference, name)(*[x[k] if np.ndim(x) and x is not self._all_on else x for x in inputs])
+            result[k] = getattr(self._reference, name)(
+                *[x[k] if np.ndim(x) and x is not self._all_on else x for x in inputs]
+            )
         return result
 
     @cached_property

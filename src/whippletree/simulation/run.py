@@ -46,15 +46,15 @@ def simulate(
         q0, v0: start state, (nq,) and (nv,); default ``model.home``.
         duration: s.
         controller: joint forces as a function of time and state.
-        rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to the
-            predicted rounding error of the accelerations where it asks for less.
+        rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to
+            the predicted rounding error of the accelerations where it asks for less.
         output_dt: spacing of the output, s; default 200 points.
         events: what to look for on the way; a terminal one ends the run.
         compiled: functions compiled before for this model, to share them among runs.
 
     Returns:
-        An ``xarray.Dataset`` over time: q, v, a, tau, energies, constraint forces and residuals, with names and units. A
-        run that fails returns what it had, with the reason in ``attrs["failure"]``.
+        An ``xarray.Dataset`` over time: q, v, a, tau, energies, and with constraints their forces and residuals, with
+        names and units. A run that fails returns what it had, with the reason in ``attrs["failure"]``.
     """
     dyn = compiled if compiled is not None else compile_model(model)
     q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
@@ -64,7 +64,8 @@ def simulate(
     integrator = Integrator(motion, watch.rtol, atol, tuple(_on_state(event, model.nq) for event in events))
     spacing = duration / 200 if output_dt is None else output_dt
     times = _output_times(duration, spacing)
-    states, found, failure = [motion.project(0.0, np.concatenate([q, v]))], [], ""
+    states, failure = [motion.project(0.0, np.concatenate([q, v]))], ""
+    found: list[tuple[str, float]] = []
     reached = 1
     try:
         for piece in integrator.pieces(0.0, states[0], duration):

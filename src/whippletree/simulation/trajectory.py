@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.constraints.system import constraint_set
 from whippletree.model import Model
 from whippletree.simulation.integrator import Statistics
 from whippletree.simulation.motion import Motion
@@ -33,18 +34,17 @@ def dataset(
     model, dyn = motion.model, motion.dyn
     q, v = states[:, : model.nq], states[:, model.nq :]
     tau = motion.forces(times, q, v)
-    variables = {
-        "q": (("time", "coordinate"), q, {"long_name": "coordinates", "units": "rad or m", "names": coordinates(model)}),
-        "v": (("time", "velocity"), v, {"long_name": "velocities", "units": "rad/s or m/s", "names": velocities(model)}),
-        "a": (
-            ("time", "velocity"),
-            motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times),
-            {"long_name": "accelerations", "units": "rad/s² or m/s²", "names": velocities(model)},
-        ),
-        "tau": (("time", "velocity"), tau, {"long_name": "joint forces", "units": "N m or N", "names": velocities(model)}),
-        "kinetic_energy": (("time",), dyn.kinetic_energy(q, v), {"long_name": "kinetic energy", "units": "J"}),
-        "potential_energy": (("time",), dyn.potential_energy(q), {"long_name": "potential energy", "units": "J"}),
-    }
+    variables: dict[str, Any] = {
+        "q": _over(("coordinate",), q, "coordinates", "rad or m", coordinates(model)),
+        "v": _over(("velocity",), v, "velocities", "rad/s or m/s", velocities(model)),
+        "a": _over(("velocity",), motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times), "accelerations",
+                   "rad/s² or m/s²", velocities(model)),
+        "tau": _over(("velocity",), tau, "joint forces", "N m or N", velocities(model)),
+        "kinetic_energy": _over((), dyn.kinetic_energy(q, v), "kinetic energy", "J"),
+        "potential_energy": _over((), dyn.potential_energy(q), "potential energy", "J"),
+    }  # fmt: skip
+    if model.constraints:
+        variables |= _constraint_variables(motion, times, q, v, tau)
     energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
     attributes = {
         "model": model.name,
@@ -57,6 +57,25 @@ def dataset(
     }
     time = ("time", times, {"long_name": "time", "units": "s"})
     return xarray.Dataset(variables, coords={"time": time}, attrs=attributes)
+
+
+def _over(dimensions: tuple[str, ...], values: Array, title: str, units: str, names: Sequence[str] = ()) -> Any:
+    """A variable over time with what a reader needs to know of it."""
+    labels = {"names": list(names)} if names else {}
+    return ("time", *dimensions), values, {"long_name": title, "units": units, **labels}
+
+
+def _constraint_variables(motion: Motion, times: Array, q: Array, v: Array, tau: Array) -> dict[str, Any]:
+    """Forces and residuals of the constraints, row by row."""
+    rows = constraint_set(motion.model)
+    forces = motion.evaluate("constraint_forces", q=q, v=v, tau=tau, t=times)
+    residual = motion.evaluate("constraint_residual", q=q, t=times)
+    speed = motion.evaluate("constraint_velocity", q=q, v=v, t=times)
+    return {
+        "constraint_forces": _over(("row",), forces, "constraint forces", ", ".join(rows.force_units), rows.row_names),
+        "constraint_residual": _over(("position_row",), residual, "position residuals of the constraints", "m or 1"),
+        "constraint_velocity": _over(("row",), speed, "velocity residuals of the constraints", "m/s or 1/s"),
+    }
 
 
 def coordinates(model: Model) -> list[str]:

@@ -113,4 +113,3 @@ def _unit_rows(H: Array) -> list[int]:
 
 def _is_zero(x: Any) -> bool:
     return isinstance(x, (int, float)) and x == 0
-

@@ -6,6 +6,7 @@ its own acceleration costs. On the way outwards its acceleration is known, and i
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ class Outcome(NamedTuple):
     qdd: Array
     effort: Array
     pivots: Array
-    """Pivots of D where the force was given, as in :class:`~whippletree.tree.forward.Freedom`; none where it was not."""
+    """Pivots of D where the force was given (:class:`~whippletree.tree.forward.Freedom`); none where it was not."""
 
 
 def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Field, base: Any) -> Field:
@@ -51,7 +52,8 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
             return Articulated(link.X.inertia(P), link.X.force(moved)), Prescribed(P, z)
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = given - link.H.T @ z
-        message = Articulated(link.X.inertia(rest), link.X.force(z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)))
+        handed = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
+        message = Articulated(link.X.inertia(rest), link.X.force(handed))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, Outcome]:
@@ -72,7 +74,7 @@ def forward_dynamics_squared(sweep: Sweeper, links: Field, tau: Field, base: Any
     """
     sizes = [len(t) for t in tau]
     ends = np.cumsum([0, *sizes])
-    parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [slice(a, b) for a, b in pairwise(ends)]
 
     def forces(qdd: Array) -> Array:
         return np.concatenate([zeros(0), *inverse_dynamics(sweep, links, [qdd[p] for p in parts], base)])

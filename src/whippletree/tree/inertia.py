@@ -1,10 +1,10 @@
 """The mass matrix and its inverse, each by more than one road.
 
-    mass_matrix                composite inertias R (002: the Lyapunov equation), O(N · depth)
-    mass_matrix_columns        inverse dynamics of unit accelerations: the same matrix, for comparison
-    solve                      M⁻¹ b by the articulated recursion, O(N), no matrix formed
-    mass_matrix_inverse        M⁻¹ column by column; zeros of a unit force fold away along other branches
-    operational_inverse        J M⁻¹ Jᵀ of a frame without forming M: unit wrenches at the frame, accelerations of the frame
+mass_matrix                composite inertias R (002: the Lyapunov equation), O(N · depth)
+mass_matrix_columns        inverse dynamics of unit accelerations: the same matrix, for comparison
+solve                      M⁻¹ b by the articulated recursion, O(N), no matrix formed
+mass_matrix_inverse        M⁻¹ column by column; zeros of a unit force fold away along other branches
+operational_inverse        J M⁻¹ Jᵀ of a frame without forming M: unit wrenches on it, and how it accelerates
 """
 
 from __future__ import annotations

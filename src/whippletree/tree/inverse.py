@@ -53,7 +53,7 @@ class Composite(NamedTuple):
 def inverse_dynamics_by_composites(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
     """The same joint forces from composite inertias R: f = R α + y, so that the wrench needs no recursion of its own.
 
-        y = b + Σ φ [R (H* θ̈ + a) + y](child)
+    y = b + Σ φ [R (H* θ̈ + a) + y](child)
     """
 
     def lump(children: Composite, link: Link, qdd: Array) -> tuple[Composite, Composite]:

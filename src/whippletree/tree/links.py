@@ -19,7 +19,6 @@ from whippletree.spatial import Array, Hinge, Pose, RigidInertia, cross_force, c
 from whippletree.sweeps import BlockWeight, Field, Sweeper
 from whippletree.tree.skeleton import Node
 
-
 SPARSE_PLACEMENT = 6
 """Exact zeros in a hinge's placement from which two stages are cheaper than one (counted on the test robots)."""
 
@@ -98,6 +97,7 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
         return pose, pose
 
     return sweep.scatter(place, Pose.identity(), links)
+
 
 def dense(M: Any) -> Array:
     """An inertia as a matrix, whatever form it has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,11 +81,6 @@ def singular_motion(tree: Skeleton, node: int) -> SingularSystemError:
     joint = tree.joints[node]
     return SingularSystemError(
         f"model {tree.model.name!r}: the motion of {joint.child!r} about joint {joint.name!r} has no inertia and no "
-        f"constraint stops it, so its acceleration is not determined. Give {joint.child!r} mass, hold the joint, or add "
-        f"the constraint that carries it."
+        f"constraint stops it, so its acceleration is not determined. Give {joint.child!r} mass, hold the joint, or "
+        f"add the constraint that carries it."
     )
-
-
-def stacked(rows: Sequence[Any]) -> Array:
-    """A matrix from rows of scalars, also when there are none."""
-    return np.stack(rows) if len(rows) else np.zeros((0, 0), dtype=object)

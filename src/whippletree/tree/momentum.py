@@ -137,4 +137,3 @@ def _inertia_columns(w: Array) -> Array:
     x, y, z = w
     rows = [vector(x, y, 0, z, 0, 0), vector(0, x, y, 0, z, 0), vector(0, 0, 0, x, y, z)]
     return np.stack(rows)
-

@@ -56,7 +56,7 @@ def semi_implicit_euler(manifold: Manifold, a: Acceleration, q: Array, v: Array,
 
 
 class Stage(NamedTuple):
-    """Where a Runge–Kutta step stands: a state (q, v) at which to evaluate, and the weighted sum of the slopes so far."""
+    """Where a Runge–Kutta step stands: the state to evaluate next, and the weighted sum of the slopes so far."""
 
     q: Array
     v: Array
