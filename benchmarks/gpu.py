@@ -1,8 +1,8 @@
 """``make bench-gpu``: rates on one GPU, beside its two ceilings (measured copy bandwidth and arithmetic).
 
-    python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minute
-    python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
-    python -m benchmarks.gpu             the whole table
+python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minute
+python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
+python -m benchmarks.gpu             the whole table
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def robots() -> list[Robot]:
 
 
 def seconds(work: Callable[[], Any], rounds: int = 7, together: int = 10) -> float:
-    """Median seconds of one call, by the device's own clock; several are queued together, so that none waits for Python."""
+    """Median seconds of one call by the device's own clock; several are queued, so that none waits for Python."""
     first, last = ctypes.c_void_p(), ctypes.c_void_p()
     work()
     times = []
@@ -112,7 +112,12 @@ def copy_bandwidth(size: int = 1 << 31) -> float:
 
     def work() -> None:
         with cuda.device(0).current():
-            arguments = (ctypes.c_uint64(b.pointer), ctypes.c_uint64(a.pointer), ctypes.c_size_t(size), ctypes.c_void_p(1))
+            arguments = (
+                ctypes.c_uint64(b.pointer),
+                ctypes.c_uint64(a.pointer),
+                ctypes.c_size_t(size),
+                ctypes.c_void_p(1),
+            )
             cuda.call("cuMemcpyDtoDAsync_v2", *arguments)
 
     return 2 * size / seconds(work)
@@ -163,7 +168,9 @@ def equality(program: Program, model: wt.Model, dtype: str, batch: int = 4099) -
     wrong = int((found.view(bits) != expected.view(bits)).sum())
     module = ours._kernel.loaded(cuda.device(0)).module
     used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
-    return f"{'same bits' if not wrong else f'{wrong} of {found.size} numbers DIFFER'}; first call {elapsed:.2f} s, {used}"
+    return (
+        f"{'same bits' if not wrong else f'{wrong} of {found.size} numbers DIFFER'}; first call {elapsed:.2f} s, {used}"
+    )
 
 
 def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]:
@@ -207,7 +214,8 @@ def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
             yield f"rollout: {error}; half the batch"
             batch //= 2
     found = batch * steps / seconds(lambda: function(q, v, tau, dt, out=out), 3, 1)
-    yield f"Panda rollout, {steps} steps of {batch}: {found / GIGA:.2f} G steps/s, {found / alone:.0%} of {alone / GIGA:.2f}"
+    share = f"{found / alone:.0%} of {alone / GIGA:.2f}"
+    yield f"Panda rollout, {steps} steps of {batch}: {found / GIGA:.2f} G steps/s, {share}"
 
 
 Job = tuple[str, str, str, Form]
@@ -265,8 +273,9 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
     module = function._kernel.loaded(cuda.device(0)).module
     loading = time.perf_counter() - started
     found = [rate(function, few, batch) / GIGA for few in inputs]
-    used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes, load {loading:.1f} s"
-    return f"{robot:6}{name:18}{dtype:8} {form}: columns {found[0]:6.2f} rows {found[1]:6.2f} G/s, {used}"
+    used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes"
+    rates = f"columns {found[0]:6.2f} rows {found[1]:6.2f} G/s"
+    return f"{robot:6}{name:18}{dtype:8} {form}: {rates}, {used}, loaded in {loading:.1f} s"
 
 
 def main() -> int:
@@ -286,7 +295,8 @@ def main() -> int:
         return 0
     print("peers:", ", ".join(f"{n} {'is' if find_spec(n) else 'is not'} installed" for n in ("frax", "mujoco_mjx")))
     bandwidth, peaks = copy_bandwidth(), {d: arithmetic(d) for d in ("float32", "float64")}
-    print(f"copy {bandwidth / 1e12:.2f} TB/s; fused multiply-adds {', '.join(f'{d} {p / 1e12:.1f} T/s' for d, p in peaks.items())}")
+    found = ", ".join(f"{d} {p / 1e12:.1f} T/s" for d, p in peaks.items())
+    print(f"copy {bandwidth / 1e12:.2f} TB/s; fused multiply-adds {found}")
     rows = []
     for row in table(peaks, bandwidth):
         rows.append(row)
@@ -299,7 +309,9 @@ def main() -> int:
     for line in rollout():
         print(line, flush=True)
     if place := os.environ.get("OUT"):
-        Path(place, "gpu.json").write_text(json.dumps({"device": device.name, "bandwidth": bandwidth, "peaks": peaks, "rows": rows}, indent=1))
+        Path(place, "gpu.json").write_text(
+            json.dumps({"device": device.name, "bandwidth": bandwidth, "peaks": peaks, "rows": rows}, indent=1)
+        )
     return 0
 
 

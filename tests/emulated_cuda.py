@@ -1,7 +1,8 @@
 """A CUDA driver made of host memory, for tests without a GPU.
 
-Device memory is host memory that only this driver knows, a module is the kernel's LLVM IR compiled for the CPU, and a launch runs
-one thread after the other. What LLVM's and NVIDIA's assemblers do is not tested this way; everything around them is.
+Device memory is host memory that only this driver knows, a module is the kernel's LLVM IR compiled for the CPU, and a
+launch runs one thread after the other. What LLVM's and NVIDIA's assemblers do is not tested this way; everything
+around them is.
 """
 
 import ctypes

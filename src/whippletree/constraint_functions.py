@@ -103,7 +103,7 @@ def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Arra
 def impact(m: Mechanism, q: Array, v: Array, restitution: Any, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
     """v⁺ = v − (1 + e) A†ᵀ A v (nv,) and the impulses p (rows,), M (v⁺ − v) = Aᵀ p, when constraints meet a velocity.
 
-    Newton's law at all active rows at once; e = 0 is plastic.
+    Newton's law at all active rigid rows at once; e = 0 is plastic.
     """
     change, impulses = constrained.velocity_correction(m, q, v, 1 + restitution, t, active)
     return v + change, impulses

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whippletree.diagnosis import massless_everywhere
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Constraint, Model
 
@@ -37,6 +36,8 @@ def with_massless(model: Model, massless: str) -> Model:
         )
     if massless == "refuse":
         return model
+    from whippletree.diagnosis import massless_everywhere  # few ask for it, and everyone imports this module
+
     held: dict[str, Constraint] = {}
     for motion in massless_everywhere(model):
         joint = motion.joints(model)[0]

@@ -133,7 +133,9 @@ def test_rollouts_have_the_bits_of_the_cpu(method):
     gpu, cpu = (wt.compile(model, target=target) for target in ("cuda", "cpu"))
     q, v = random_inputs(model, {"q": (model.nq,), "v": (model.nv,)}, (77,), "float64")
     tau = np.random.default_rng(1).uniform(-1, 1, (77, 20, model.nv))
-    for a, b in zip(gpu.rollout(q, v, tau, 1e-3, method=method), cpu.rollout(q, v, tau, 1e-3, method=method), strict=True):
+    for a, b in zip(
+        gpu.rollout(q, v, tau, 1e-3, method=method), cpu.rollout(q, v, tau, 1e-3, method=method), strict=True
+    ):
         same_bits(a, b)
 
 

@@ -1,4 +1,4 @@
-"""The GPU target without a GPU: the emitted text, NVIDIA's assembler where it exists, and calls on an emulated driver."""
+"""The GPU target without a GPU: its text, NVIDIA's assembler where there is one, and calls on an emulated driver."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_cuda import install
 
 import whippletree as wt
+from emulated_cuda import install
 from whippletree.catalogue import find
 from whippletree.compiler import cuda
 from whippletree.compiler.cache import Cache
@@ -96,8 +96,9 @@ def test_architectures():
     assert architecture((9, 0)) == "sm_90"
     assert architecture((8, 9)) == "sm_86"
     assert architecture((12, 0)) == "sm_100"
-    assert architecture((3, 5)) == "sm_50"
-    for arch in ("sm_50", "sm_80", "sm_100"):
+    with pytest.raises(wt.DeviceError, match=r"this device has compute capability 3\.5; 7\.0 is the least"):
+        architecture((3, 5))
+    for arch in ("sm_70", "sm_80", "sm_100"):
         assert f".target {arch}" in text_of(root_program(), "float", arch)
 
 
@@ -132,8 +133,8 @@ def test_the_absence_of_a_driver_is_one_clear_error(monkeypatch):
     with pytest.raises(wt.DeviceError) as caught:
         wt.compile(pendulum(), target="cuda")
     assert str(caught.value) == (
-        "target 'cuda' needs NVIDIA's driver, and its library libcuda.so.1 is not here (no such file). Install NVIDIA's "
-        "driver and check it with nvidia-smi, or compile for the CPU: wt.compile(model)."
+        "target 'cuda' needs NVIDIA's driver, and its library libcuda.so.1 is not here (no such file). Install "
+        "NVIDIA's driver and check it with nvidia-smi, or compile for the CPU: wt.compile(model)."
     )
 
 

@@ -362,3 +362,35 @@ def test_a_whole_mechanism_is_exact_on_fractions(seed):
     assert all(isinstance(x, Fraction) for x in a)
     assert (ref.inverse_dynamics(q, v, a) - tau - A.T @ f == 0).all()
     assert (A @ a + ref.constraint_bias(q, v) == 0).all()
+
+
+def test_a_planar_loop_closed_by_a_spatial_hinge_has_three_redundant_rows():
+    planar = wt.mechanisms.four_bar()
+    model = replace(planar, constraints=(Constraint("pin", "hinge", ("rocker end", "coupler end")),))
+    system = wt.constraint_set(model)
+    assert system.named(system.structure.redundant) == ("pin.tilt_u", "pin.tilt_v", "pin.z")
+    assert system.structure.mobility == 1
+    q, v, tau = model.home.q, np.zeros(3), np.array([1.0, 0.0, 0.0])
+    for make in (wt.reference, wt.compile):
+        np.testing.assert_allclose(
+            make(model).forward_dynamics(q, v, tau), make(planar).forward_dynamics(q, v, tau), atol=1e-12
+        )
+
+
+def test_switchable_rows_that_repeat_each_other():
+    """Each alone is a good row, so both are kept; together the compiled route reports them, the reference goes on."""
+    planar = wt.mechanisms.four_bar()
+    pin = planar.constraints[0]
+    twins = tuple(replace(pin, name=name, parameters={"switchable": True}) for name in ("one", "two"))
+    model = replace(planar, constraints=twins)
+    system = wt.constraint_set(model)
+    assert system.named(system.structure.conditional) == ("two.x", "two.y")
+    q, v, tau = planar.home.q, np.zeros(3), np.array([1.0, 0.0, 0.0])
+    expected = wt.reference(planar).forward_dynamics(q, v, tau)
+    ref, dyn = wt.reference(model), wt.compile(model)
+    for active in ([1.0, 0.0], [0.0, 1.0]):
+        np.testing.assert_allclose(ref.forward_dynamics(q, v, tau, active), expected, atol=1e-12)
+        np.testing.assert_allclose(dyn.forward_dynamics(q, v, tau, active), expected, atol=1e-12)
+    np.testing.assert_allclose(ref.forward_dynamics(q, v, tau, [1.0, 1.0]), expected, atol=1e-12)
+    with pytest.raises(wt.SingularSystemError, match="switched on together"):
+        dyn.forward_dynamics(q, v, tau, [1.0, 1.0])

@@ -13,13 +13,14 @@ nothing. Without memory every output becomes NaN (a status: −1), and the funct
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from string import Template
 
 from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
-from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement
+from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.trigonometry import FAR_ARGUMENTS
 from whippletree.expression import Straight
 
@@ -51,7 +52,33 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
 
 def work_bytes(program: Program, lanes: Lanes) -> int:
     """Bytes of work space that one call needs."""
-    return sum(_rounded(b.size * lanes.width * lanes.bytes) for b in program.of_role("work"))
+    return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program).values())
+
+
+_STAGED = ("loads", "stores")
+
+
+def _work(program: Program) -> dict[str, int]:
+    """The work buffers and how many numbers each holds; and room for what a block reads from and writes to arrays."""
+    arrays = {b.name for b in program.of_role("input", "output")}
+    sizes = {b.name: b.size for b in program.of_role("work")}
+    blocks = list(_blocks(program.body))
+    for kind in _STAGED:
+        counts = (sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks)
+        sizes[f".{kind}"] = max(counts, default=0)
+    return sizes
+
+
+def _blocks(body: Sequence[Statement]) -> Iterator[Block]:
+    for statement in body:
+        match statement:
+            case Block():
+                yield statement
+            case Loop():
+                yield from _blocks(statement.body)
+            case Switch():
+                for case in statement.cases:
+                    yield from _blocks(case)
 
 
 def _rounded(size: int) -> int:
@@ -145,9 +172,10 @@ class _Loop:
             start = w.value(f"inttoptr i64 {w.value(f'and i64 {beyond}, {-_ALIGNMENT}')} to ptr")
             release = [f"call void @free(ptr {raw})"]
         offset = 0
-        for b in self.program.of_role("work"):
-            frame.pointers[b.name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
-            offset += _rounded(b.size * self.lanes.width * self.lanes.bytes)
+        for name, size in _work(self.program).items():
+            frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+            offset += _rounded(size * self.lanes.width * self.lanes.bytes)
+        frame.staged_inputs, frame.staged_outputs = (frame.pointers[f".{kind}"] for kind in _STAGED)
         return release
 
     def each_group(self, frame: Frame, states: Operand) -> None:

@@ -45,6 +45,8 @@ class Frame:
     pointers: dict[str, Operand]  # work, table and index buffers
     dimensions: dict[str, Operand]  # sizes of named dimensions
     plain: Operand  # i1: every array has the innermost stride of a plain array
+    staged_inputs: Operand = ""  # room for the runs that a block reads, as lane vectors
+    staged_outputs: Operand = ""  # and for those that it writes
 
 
 @dataclass
@@ -62,7 +64,7 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
-        self.alignment = self.lanes.bytes * self.lanes.width
+        self._collected: list[tuple[Run, Operand, Operand]] = []
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -164,12 +166,10 @@ class CpuMemory(Memory):
         return vector
 
     def _read_runs(self, runs: list[Run], registers: Registers) -> dict[int, Callable[[], Operand]]:
-        """Bring runs into lane vectors on the stack; they are loaded from there where they are needed."""
+        """Bring runs into lane vectors; they are loaded from there where they are needed."""
         w, lanes = self.writer, self.lanes
-        total = sum(len(run.members) for run in runs)
-        space = w.stack(f"[{total} x {lanes.number}]", self.alignment)
         places = [self._place(run.address, registers) for run in runs]
-        starts = [self._element(space, lanes.number, s) for s in _starts(runs)]
+        starts = [self._element(self.frame.staged_inputs, lanes.number, s) for s in _starts(runs)]
         slow, fast, join = w.label("strided"), w.label("plain"), w.label("loaded")
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
@@ -224,21 +224,11 @@ class CpuMemory(Memory):
 
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
-        outside = []
-        for i, (address, value) in enumerate(stores):
+        for address, value in stores:
             if address.buffer in self.frame.arrays:
-                outside.append((i, address))
+                self._write_single(address, value, registers)
             else:
                 w.emit(f"store {lanes.number} {value}, ptr {self._flat(address, lanes.number, registers)}")
-        long = []
-        for run in self._runs(outside):
-            if len(run.members) == 1 or self.frame.arrays[run.address.buffer].integer:
-                for member in run.members:
-                    self._write_single(*stores[member], registers)
-            else:
-                long.append(run)
-        if long:
-            self._write_runs(long, [value for _, value in stores], registers)
 
     def _write_single(self, address: Address, value: Operand, registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
@@ -253,40 +243,63 @@ class CpuMemory(Memory):
                 part = w.value(f"extractelement {lanes.of(kind)} {value}, i32 {lane}")
             w.emit(f"store {kind} {part}, ptr {pointer}")
 
-    def _write_runs(self, runs: list[Run], values: list[Operand], registers: Registers) -> None:
-        w = self.writer
+    def prepare_stores(
+        self, stores: Sequence[Address], registers: Registers
+    ) -> dict[Address, Callable[[Operand], None]]:
+        """Runs are collected as lane vectors, each when it is known, and go to their arrays at the end of the block."""
+        w, lanes = self.writer, self.lanes
+        runs = [
+            run
+            for run in self._runs(enumerate(stores))
+            if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
+        ]
         places = [self._place(run.address, registers) for run in runs]
+        starts = [self._element(self.frame.staged_outputs, lanes.number, s) for s in _starts(runs)]
+        self._collected = list(zip(runs, places, starts, strict=True))
+        if lanes.width == 1:
+            # a single state is written where it belongs, if it lies there without gaps
+            starts = [
+                w.value(f"select i1 {self.frame.plain}, ptr {place}, ptr {start}")
+                for place, start in zip(places, starts, strict=True)
+            ]
+
+        def writer(pointer: Operand, number: int) -> Callable[[Operand], None]:
+            return lambda value: w.emit(
+                f"store {lanes.number} {value}, ptr {self._element(pointer, lanes.number, number)}"
+            )
+
+        return {
+            stores[member]: writer(start, number)
+            for run, start in zip(runs, starts, strict=True)
+            for number, member in enumerate(run.members)
+        }
+
+    def finish_stores(self) -> None:
+        w = self.writer
+        if not self._collected:
+            return
         slow, fast, join = w.label("strided"), w.label("plain"), w.label("stored")
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
-        self._write_strided(runs, values, places)
+        for run, place, start in self._collected:
+            self._copy("scatter", run, place, start)
         w.emit(f"br label %{join}")
         w.start(fast)
-        for run, place in zip(runs, places, strict=True):
-            self._transpose_out(run, [values[i] for i in run.members], place)
+        if self.lanes.width > 1:
+            for run, place, start in self._collected:
+                self._transpose_out(run, place, start)
         w.emit(f"br label %{join}")
         w.start(join)
+        self._collected = []
 
-    def _write_strided(self, runs: list[Run], values: list[Operand], places: list[Operand]) -> None:
-        w, lanes = self.writer, self.lanes
-        longest = max(len(run.members) for run in runs)
-        space = w.stack(f"[{longest} x {lanes.number}]", self.alignment)
-        for run, place in zip(runs, places, strict=True):
-            for number, member in enumerate(run.members):
-                w.emit(f"store {lanes.number} {values[member]}, ptr {self._element(space, lanes.number, number)}")
-            self._copy("scatter", run, place, space)
-
-    def _transpose_out(self, run: Run, values: list[Operand], place: Operand) -> None:
+    def _transpose_out(self, run: Run, place: Operand, start: Operand) -> None:
         w, lanes = self.writer, self.lanes
         rows = self._of_lanes(self.frame.arrays[run.address.buffer], place)
-        if lanes.width == 1:
-            for number, value in enumerate(values):
-                w.emit(f"store {lanes.real} {value}, ptr {self._element(place, lanes.real, number)}")
-            return
         columns, firsts = _tiles(len(run.members), lanes.width)
         for first in firsts:
-            tile = lanes_to_rows(w, values[first : first + columns])
-            for row, vector in zip(rows, tile, strict=True):
+            numbers = range(first, first + columns)
+            vectors = [w.value(f"load {lanes.number}, ptr {self._element(start, lanes.number, n)}") for n in numbers]
+            for row, vector in zip(rows, lanes_to_rows(w, vectors), strict=True):
                 target = self._element(row, lanes.real, first)
                 w.emit(f"store <{columns} x {lanes.real}> {vector}, ptr {target}, align {lanes.bytes}")
 

@@ -1,7 +1,8 @@
-"""The CUDA driver through ctypes: devices, modules, launches and memory. Nothing but the driver's own library is needed.
+"""The CUDA driver through ctypes: devices, modules, launches and memory. Nothing but the driver's own library is
+needed.
 
-Everything of a device happens in its *primary* context, the one that CuPy, PyTorch and JAX use too, so their pointers and
-streams are valid here.
+Everything of a device happens in its *primary* context, the one that CuPy, PyTorch and JAX use too, so their pointers
+and streams are valid here.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def driver() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
-        raise DeviceError(f"target 'cuda' needs NVIDIA's driver, and its library {name} is not here ({error}). {cure}") from None
+        raise DeviceError(
+            f"target 'cuda' needs NVIDIA's driver, and its library {name} is not here ({error}). {cure}"
+        ) from None
     code = library.cuInit(0)
     if code:
         raise DeviceError(f"target 'cuda': the driver cannot be started ({_describe(library, code)}). {cure}")
@@ -138,7 +141,9 @@ class Device:
 def device(number: int) -> Device:
     """The device of that number."""
     if not 0 <= number < device_count():
-        raise DeviceError(f"target 'cuda': there is no device {number}; the driver has {device_count()}, numbered from 0")
+        raise DeviceError(
+            f"target 'cuda': there is no device {number}; the driver has {device_count()}, numbered from 0"
+        )
     return Device(number)
 
 
@@ -181,13 +186,25 @@ def _free(owner: Device, pointer: int) -> None:
 def copy_in(owner: Device, target: int, source: int, size: int, stream: int) -> None:
     """Copy from the host's memory; the source may be used again when this returns."""
     with owner.current():
-        call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target), ctypes.c_void_p(source), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        call(
+            "cuMemcpyHtoDAsync_v2",
+            ctypes.c_uint64(target),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
 
 
 def copy_out(owner: Device, target: int, source: int, size: int, stream: int) -> None:
     """Copy to the host's memory and wait for it."""
     with owner.current():
-        call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(target), ctypes.c_uint64(source), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        call(
+            "cuMemcpyDtoHAsync_v2",
+            ctypes.c_void_p(target),
+            ctypes.c_uint64(source),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
         call("cuStreamSynchronize", ctypes.c_void_p(stream), doing="a kernel or copy failed")
 
 
@@ -205,11 +222,13 @@ class Module:
             try:
                 call("cuModuleLoadDataEx", ctypes.byref(self._module), ctypes.c_char_p(image), 2, options, values)
             except DeviceError as error:
-                raise type(error)(f"{owner.name} refuses a kernel: {error}\n{log.value.decode(errors='replace')}") from None
+                raise type(error)(
+                    f"{owner.name} refuses a kernel: {error}\n{log.value.decode(errors='replace')}"
+                ) from None
             call("cuModuleGetFunction", ctypes.byref(self._function), self._module, symbol.encode())
             if shared:
                 call("cuFuncSetAttribute", self._function, _MOST_SHARED_BYTES, shared)
-        weakref.finalize(self, _unload, owner, self._module.value)
+        weakref.finalize(self, _unload, owner, self._module)
 
     def attribute(self, name: str) -> int:
         """One of :data:`FUNCTION_ATTRIBUTES`."""
@@ -242,7 +261,7 @@ class Module:
             )
 
 
-def _unload(owner: Device, module: int) -> None:
+def _unload(owner: Device, module: ctypes.c_void_p) -> None:
     if os.getpid() == owner._owner and not sys.is_finalizing():
         with suppress(DeviceError), owner.current():
-            call("cuModuleUnload", ctypes.c_void_p(module))
+            call("cuModuleUnload", module)

@@ -58,12 +58,13 @@ def plain_strides(shape: Sequence[int], itemsize: int) -> Shape:
 
 def library_of(array: Any) -> str:
     """Which library an array belongs to: torch, cupy, jax, own, other (``__cuda_array_interface__``) or host."""
-    return _library(type(array))
+    kind: Any = type(array)
+    return _library(kind)
 
 
 @cache
-def _library(kind: type) -> str:
-    package = kind.__module__.partition(".")[0]
+def _library(kind: Any) -> str:
+    package: str = kind.__module__.partition(".")[0]
     if package in ("torch", "cupy"):
         return package
     if package in ("jax", "jaxlib"):
@@ -89,8 +90,8 @@ def view_of(label: str, array: Any, dtype: np.dtype[Any]) -> View:
         raise DeviceError(f"{label} cannot be read on a GPU: {error}") from error
     if view.dtype != dtype:
         raise ScalarError(
-            f"{label} holds {view.dtype} values, this function takes {dtype}. On a GPU nothing is converted: convert the "
-            f"array, or compile with dtype={view.dtype}."
+            f"{label} holds {view.dtype} values, this function takes {dtype}. On a GPU nothing is converted: "
+            f"convert the array, or compile with dtype={view.dtype}."
         )
     return view
 
@@ -98,9 +99,13 @@ def view_of(label: str, array: Any, dtype: np.dtype[Any]) -> View:
 def _read_torch(label: str, array: Any) -> View:
     torch = sys.modules["torch"]
     if not array.is_cuda:
-        raise DeviceError(f"{label} is a PyTorch tensor on {array.device}: move it with .cuda(), or pass it as .numpy()")
+        raise DeviceError(
+            f"{label} is a PyTorch tensor on {array.device}: move it with .cuda(), or pass it as .numpy()"
+        )
     if array.requires_grad and torch.is_grad_enabled():
-        raise DeviceError(f"{label} asks for gradients, which do not pass through compiled code: use .detach() or no_grad()")
+        raise DeviceError(
+            f"{label} asks for gradients, which do not pass through compiled code: use .detach() or no_grad()"
+        )
     names = {torch.float64: "f8", torch.float32: "f4", torch.int64: "i8"}
     if array.dtype not in names:
         raise ScalarError(f"{label} holds {array.dtype} values; compiled functions take float64 or float32")
@@ -141,7 +146,9 @@ def _checked(label: str, view: View) -> View:
 
 
 def _read_host(label: str, array: Any) -> View:
-    raise DeviceError(f"{label} is in the host's memory ({type(array).__name__}); it must be on the GPU like the inputs")
+    raise DeviceError(
+        f"{label} is in the host's memory ({type(array).__name__}); it must be on the GPU like the inputs"
+    )
 
 
 _READERS = {

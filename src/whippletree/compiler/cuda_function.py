@@ -1,15 +1,17 @@
-"""Compiled functions on a GPU: the look of :class:`~whippletree.compiler.functions.CompiledFunction`, one thread per state.
+"""Compiled functions on a GPU: the look of :class:`~whippletree.compiler.functions.CompiledFunction`, one thread per
+state.
 
     dyn = wt.compile(model, target="cuda", dtype="float32")
     a = dyn.forward_dynamics(q, v, tau)           # arrays of PyTorch, CuPy or JAX in, the same library's out
     dyn.forward_dynamics(q, v, tau, out=a)        # no allocation
 
-* Arrays on the device are used where they are, whatever their strides: ``(batch, n)`` and the transpose of ``(n, batch)``, which
-  is the faster layout. A call only *starts* the work, on the library's current stream (or ``stream=``), and returns.
-* NumPy arrays, lists and numbers are copied to the device, results back, and the call waits: for tests, not for speed. If all
-  inputs are such, the results are NumPy arrays.
-* A status per state is left in ``.status`` on the device; failed states are NaN. Only a call on NumPy arrays looks at it, and
-  raises or warns as the CPU does.
+* Arrays on the device are used where they are, whatever their strides: ``(batch, n)`` and the transpose of ``(n,
+  batch)``, which is the faster layout. A call only *starts* the work, on the library's current stream (or
+  ``stream=``), and returns.
+* NumPy arrays, lists and numbers are copied to the device, results back, and the call waits: for tests, not for speed.
+  If all inputs are such, the results are NumPy arrays.
+* A status per state is left in ``.status`` on the device; failed states are NaN. Only a call on NumPy arrays looks at
+  it, and raises or warns as the CPU does.
 * Where ``out`` overlaps an input, that input is copied first.
 """
 
@@ -17,8 +19,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import lru_cache
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +64,9 @@ def compile_for_cuda(
         raise ScalarError(f"dtype {kind} cannot be compiled: use float64 or float32")
     recipe = source if isinstance(source, Recipe) else Recipe.of(source)
     options = Options("double" if kind == np.float64 else "float")
-    return CudaFunction(CudaKernel(recipe, options, cache if cache is not None else default_cache(), form), wording or Wording())
+    return CudaFunction(
+        CudaKernel(recipe, options, cache if cache is not None else default_cache(), form), wording or Wording()
+    )
 
 
 class CudaFunction(NamedFunction):
@@ -112,12 +116,20 @@ class CudaFunction(NamedFunction):
         """NumPy in, NumPy out: copy, run, copy back."""
         call = _Call(self, "", None, 0)
         views = [call.input(b, x) for b, x in zip(self._inputs, inputs, strict=True)]
-        devices = [arrays.DeviceArray(call.device.number, call.shape(b, batch, sizes), call.dtype(b)) for b in self._outputs]
+        devices = [
+            arrays.DeviceArray(call.device.number, call.shape(b, batch, sizes), call.dtype(b)) for b in self._outputs
+        ]
         targets = [arrays.view_of(b.name, d, call.dtype(b)) for b, d in zip(self._outputs, devices, strict=True)]
         if math.prod(batch):
             self._launch(call, views, targets, batch, sizes)
         results = [d.numpy()[()] for d in devices]
-        kept = self._act_on_status(results, inputs) if self._status else results[0] if len(results) == 1 else tuple(results)
+        kept = (
+            self._act_on_status(results, inputs)
+            if self._status
+            else results[0]
+            if len(results) == 1
+            else tuple(results)
+        )
         if out is None:
             return kept
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):
@@ -185,14 +197,12 @@ class _Call:
     def _same_device(self, name: str, view: View) -> View:
         if view.device != self.device.number:
             raise DeviceError(
-                f"{self.function.name}: {name} is on device {view.device}, the first array on device {self.device.number}; "
-                f"all arrays of a call must be on one device"
+                f"{self.function.name}: {name} is on device {view.device}, the first array on device "
+                f"{self.device.number}; all arrays of a call must be on one device"
             )
         return view
 
-    def outputs(
-        self, out: Any, batch: Shape, sizes: dict[str, int], views: list[View]
-    ) -> tuple[list[Any], list[View]]:
+    def outputs(self, out: Any, batch: Shape, sizes: dict[str, int], views: list[View]) -> tuple[list[Any], list[View]]:
         """The arrays of the results and where they are; inputs that they overlap are replaced by copies."""
         buffers = self.function._outputs
         given = list(as_tuple(out)) if out is not None else []
@@ -268,4 +278,3 @@ def _in_columns(views: Sequence[View], batch: Shape, buffers: Sequence[Buffer]) 
         if b.shape and own and view.shape[:own] == batch and view.shape[own - 1] > 1:
             return view.strides[own - 1] == view.dtype.itemsize and view.shape[-1] > 1
     return False
-

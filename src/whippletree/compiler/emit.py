@@ -32,7 +32,7 @@ class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
 
     placement: Placement | None = None
-    """How values are kept between their uses, where registers are few. Outputs are then stored as soon as they are known."""
+    """How values are kept between their uses, where registers are few. Outputs are then stored once they are known."""
 
     def __init__(self, program: Program, writer: Writer) -> None:
         self.program = program
@@ -46,6 +46,18 @@ class Memory(ABC):
     @abstractmethod
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         """Write numbers; the addresses are distinct."""
+
+    def prepare_stores(
+        self, stores: Sequence[Address], registers: Registers
+    ) -> dict[Address, Callable[[Operand], None]]:
+        """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block."""
+        if self.placement is None:
+            return {}
+        return {a: lambda value, a=a: self.store([(a, value)], registers) for a in stores}  # type: ignore[misc]
+
+    def finish_stores(self) -> None:
+        """The end of a block: complete what :meth:`prepare_stores` began."""
+        return
 
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
@@ -91,32 +103,35 @@ class _Body:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
-        early = self.memory.placement is not None
-        waiting: dict[int | float, list[Address]] = {}
+        # outputs that the block does not read itself may be written before its end
+        loaded = {address.buffer for address in block.loads}
+        free = [a for a in block.stores if self.memory.role[a.buffer] == "output" and a.buffer not in loaded]
+        early = self.memory.prepare_stores(free, registers)
+        waiting: dict[int, list[Address]] = {}
         for address, output in zip(block.stores, block.code.outputs, strict=True):
-            if early and isinstance(output, int) and self.memory.role[address.buffer] == "output":
+            if address in early and isinstance(output, int):
                 waiting.setdefault(output, []).append(address)
 
         def ready(node: int, value: Operand) -> None:
-            if node in waiting:
-                self.store([(address, value) for address in waiting[node]], registers)
+            same = self.writer.canonical(value)
+            for address in waiting[node]:
+                early.pop(address)(same)
 
         results = emit_straight(
-            self.writer, block.code, lambda number: read(place[number]), self.memory.placement, ready
+            self.writer, block.code, lambda number: read(place[number]), self.memory.placement, ready, waiting
         )
-        self.store(
-            [
-                (address, value)
-                for address, value, output in zip(block.stores, results, block.code.outputs, strict=True)
-                if address not in waiting.get(output, ())
-            ],
-            registers,
-        )
+        written = {address for addresses in waiting.values() for address in addresses}
+        rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in written]
+        for address, value in rest:
+            if address in early:
+                early[address](value)  # a constant
+        self.store([(address, value) for address, value in rest if address not in early], registers)
+        self.memory.finish_stores()
 
     def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
-        canonical = self.writer.canonical
-        self.memory.store([(a, canonical(x) if self.memory.role[a.buffer] == "output" else x) for a, x in pairs], registers)
+        role, canonical = self.memory.role, self.writer.canonical
+        self.memory.store([(a, canonical(x) if role[a.buffer] == "output" else x) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer

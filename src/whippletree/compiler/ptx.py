@@ -1,4 +1,4 @@
-"""The GPU target: a program as one kernel in PTX, one thread per state, through LLVM's NVPTX back end (no CUDA toolkit).
+"""The GPU target: a program as one kernel in PTX, one thread per state, through LLVM's NVPTX back end.
 
 The kernel's parameters, in order (:func:`parameters` lists them):
 
@@ -6,41 +6,39 @@ The kernel's parameters, in order (:func:`parameters` lists them):
     for each input and output  its address, the bytes from state to state, the strides of its core dimensions in bytes
     sizes                      of the named dimensions
     tables                     addresses of the table and index buffers
-    work, slots                address of the work space and how many states it has room for, where it is in global memory
+    work, slots                address of the work space in global memory, if any, and how many states it has room for
 
-Arrays of any strides are served. Work space that is small is local to a thread, where the hardware interleaves the threads;
-large work space lies in global memory, number after number, each for all threads: neighbours read neighbours.
+Arrays of any strides are served. Work space that is small is local to a thread, where the hardware interleaves the
+threads; large work space lies in global memory, number after number, each for all threads: neighbours read neighbours.
 
-The arithmetic is that of the CPU, operation by operation: fused multiply-adds are explicit, division and square root are rounded
-correctly, subnormal numbers are kept, and no fast-math flag is written. So the bits are the CPU's.
+The arithmetic is that of the CPU, operation by operation: fused multiply-adds are explicit, division and square root
+are rounded correctly, subnormal numbers are kept, and no fast-math flag is written. So the bits are the CPU's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from whippletree.compiler import jit
-from whippletree.compiler.emit import Memory, Registers, emit_body
+from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
-from whippletree.compiler.program import Address, Block, Buffer, Loop, Program, Statement, Switch
-from whippletree.compiler.stash import Step, plan
-from whippletree.compiler.straight import Placement
-from whippletree.expression import Node
+from whippletree.compiler.program import Block, Loop, Program, Statement, Switch
+from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
+from whippletree.errors import DeviceError
 from whippletree.expression.order import ordered
 
 SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
 
 LOCAL_LIMIT = 8 * 1024
-"""Work space up to this many bytes is local to a thread; the driver reserves it for every thread that the card can hold."""
+"""Work space up to this many bytes is local to a thread; the driver reserves it for every thread that a card holds."""
 
-ARCHITECTURES = (50, 60, 70, 75, 80, 86, 90, 100)
-"""Compute capabilities that code is written for; a newer card runs the code of the newest older one."""
+ARCHITECTURES = (70, 75, 80, 86, 90, 100)
+"""Compute capabilities, times ten, that code is written for; a newer card runs the code of the newest older one."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +69,20 @@ SMALL = 1800
 def architecture(capability: tuple[int, int]) -> str:
     """The name of the architecture to compile for, for a card of that compute capability."""
     number = 10 * capability[0] + capability[1]
-    return f"sm_{max((a for a in ARCHITECTURES if a <= number), default=ARCHITECTURES[0])}"
+    fitting = [a for a in ARCHITECTURES if a <= number]
+    if not fitting:
+        least = ARCHITECTURES[0] / 10
+        raise DeviceError(
+            f"target 'cuda': this device has compute capability {capability[0]}.{capability[1]}; {least} is the least "
+            f"that kernels are written for. Compile for the CPU: wt.compile(model)."
+        )
+    return f"sm_{fitting[-1]}"
 
 
 def global_work(program: Program, real: Real) -> int:
     """Bytes of global work space for each state, 0 if it is small enough to be local."""
-    size = sum(_size(b) for b in program.of_role("work")) * Lanes(1, real).bytes
+    size = sum(size_of(b) for b in program.of_role("work")) * Lanes(1, real).bytes
     return size if size > LOCAL_LIMIT else 0
-
-
-def _size(buffer: Buffer) -> int:
-    size = 1
-    for d in buffer.shape:
-        size *= int(d)
-    return size
 
 
 # ---- from a program to LLVM IR ---------------------------------------------------------------------------------------
@@ -135,13 +133,13 @@ class _Kernel:
         self.form = form
         self.writer = Writer(lanes)
         self.in_global = global_work(program, lanes.real) > 0
-        self.aside = _Aside(self.writer, form)
+        self.aside = Aside(self.writer, form.threads, form.keep, form.room)
 
     def text(self) -> str:
         w = self.writer
         thread = self.thread()
         arguments = parameters(self.program, self.lanes.real)
-        arrays = {b.name: _Array(b) for b in self.program.of_role("input", "output")}
+        arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
         body = self.per_state(thread, arrays)
         return "\n".join(
             [
@@ -163,7 +161,7 @@ class _Kernel:
         block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
         return w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
 
-    def per_state(self, thread: Operand, arrays: dict[str, _Array]) -> list[str]:
+    def per_state(self, thread: Operand, arrays: dict[str, GpuArray]) -> list[str]:
         w = self.writer
         before = w.block
         w.emit("br label %next")
@@ -180,7 +178,7 @@ class _Kernel:
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        memory = _GpuMemory(self.program, w, arrays, thread, self.in_global)
+        memory = GpuMemory(self.program, w, arrays, thread, self.in_global)
         memory.placement = self.aside
         emit_body(self.program, w, memory)
         w.emit("br label %done")
@@ -224,126 +222,8 @@ def named_dimensions(program: Program) -> list[str]:
     return list(dict.fromkeys(d for b in buffers for d in b.shape if isinstance(d, str)))
 
 
-class _Array:
-    """An input or output, as operands of the emitted code."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        self.buffer = buffer
-        self.base: Operand = ""
-        self.strides: list[Operand] = []
-
-
-class _Aside(Placement):
-    """Values in shared memory: slot after slot, each for all threads of the block, so that neighbours use neighbours."""
-
-    def __init__(self, writer: Writer, form: Form) -> None:
-        self.writer = writer
-        self.form = form
-        self.slots = 0
-        self.own: Operand = ""
-
-    def begin(self, thread: Operand) -> None:
-        """Emit the address of this thread's slot 0."""
-        real = self.writer.lanes.real
-        self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{_ASIDE}, i32 {thread}")
-
-    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
-        found = plan(nodes, order, self.form.keep if self.form.room else len(nodes), self.form.room)
-        self.slots = max(self.slots, found.slots)
-        return found.steps
-
-    def put(self, slot: int, value: Operand) -> None:
-        self.writer.emit(f"store {self.writer.lanes.real} {value}, {self._place(slot)}")
-
-    def take(self, slot: int) -> Operand:
-        return self.writer.value(f"load {self.writer.lanes.real}, {self._place(slot)}")
-
-    def _place(self, slot: int) -> str:
-        real, number = self.writer.lanes.real, slot * self.form.threads
-        return f"ptr addrspace(3) {self.writer.value(f'getelementptr {real}, ptr addrspace(3) {self.own}, i32 {number}')}"
-
-
-class _GpuMemory(Memory):
-    """Where the numbers of one thread live."""
-
-    def __init__(
-        self, program: Program, writer: Writer, arrays: dict[str, _Array], thread: Operand, in_global: bool
-    ) -> None:
-        super().__init__(program, writer)
-        self.arrays = arrays
-        self.real = writer.lanes.real
-        self.thread = thread
-        self.in_global = in_global
-        self.pointers = {
-            b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))
-        }
-        self.first: dict[str, int] = {}
-        place = 0
-        for b in program.of_role("work"):
-            self.first[b.name] = place
-            place += _size(b)
-        self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
-
-    def count(self, dimension: str) -> Operand:
-        return f"%size.{dimension}"
-
-    def lookup(self, address: Address, registers: Registers) -> Operand:
-        (index,) = address.indices
-        place = self.index(index, registers)
-        pointer = self.writer.value(f"getelementptr i64, ptr addrspace(1) {self.pointers[address.buffer]}, i64 {place}")
-        return self.writer.value(f"load i64, ptr addrspace(1) {pointer}, !invariant.load !1")
-
-    def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
-        """Nothing is read before it is needed: what is not read yet takes no register."""
-
-        def read(number: int) -> Operand:
-            address = loads[number]
-            # inputs and tables do not change while the kernel runs; work space does
-            constant = "" if self.role[address.buffer] == "work" else ", !invariant.load !1"
-            return self.writer.value(f"load {self.real}, {self.place(address, registers)}{constant}")
-
-        return read
-
-    def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
-        w = self.writer
-        for address, value in stores:
-            if self.role[address.buffer] == "output" and self.arrays[address.buffer].buffer.integer:
-                w.emit(f"store i64 {w.to_integer(value)}, {self.place(address, registers)}")
-            else:
-                w.emit(f"store {self.real} {value}, {self.place(address, registers)}")
-
-    def place(self, address: Address, registers: Registers) -> str:
-        """A typed pointer to a number of this thread's state."""
-        role = self.role[address.buffer]
-        if role in ("input", "output"):
-            return f"ptr addrspace(1) {self.in_array(address, registers)}"
-        (index,) = address.indices
-        number = self.index(index, registers)
-        w = self.writer
-        if role == "work":
-            number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
-            if not self.in_global:
-                return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
-            # all threads' values of one number lie side by side
-            number = w.value(f"add i64 {w.value(f'mul i64 {number}, %slots')}, {self.thread}")
-        base = "%work" if role == "work" else self.pointers[address.buffer]
-        return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
-
-    def in_array(self, address: Address, registers: Registers) -> Operand:
-        w, array = self.writer, self.arrays[address.buffer]
-        pointer = array.base
-        for index, stride in zip(address.indices, array.strides, strict=True):
-            if index.register is not None or index.offset:
-                moved = w.value(f"mul i64 {self.index(index, registers)}, {stride}")
-                pointer = w.value(f"getelementptr i8, ptr addrspace(1) {pointer}, i64 {moved}")
-        return pointer
-
-
-_ASIDE = "whippletree_aside"
-
-
 def _declarations(kinds: set[Lanes]) -> str:
-    lines = [f"@{_ASIDE} = external addrspace(3) global [0 x double], align 16"]
+    lines = [f"@{ASIDE} = external addrspace(3) global [0 x double], align 16"]
     lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
     for lanes in sorted(kinds, key=lambda k: k.real):
         suffix = Writer(lanes).suffix

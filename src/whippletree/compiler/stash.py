@@ -1,9 +1,10 @@
 """Which numbers of straight-line code are put aside into memory, and when they come back, so that few registers do.
 
-A GPU thread has 255 registers; a humanoid's forward dynamics has twice as many numbers alive. What the assembler puts aside
-by itself goes to local memory, and each number comes back from the second-level cache: four hundred cycles, one after the
-other, which was measured to cost three quarters of the time. Shared memory answers in thirty. So it is decided here: whenever
-more numbers are alive than there are registers, the one whose next use is farthest away goes (Belady), as long as there is room.
+A GPU thread has 255 registers; a humanoid's forward dynamics has twice as many numbers alive. What the assembler puts
+aside by itself goes to local memory, and each number comes back from the second-level cache: four hundred cycles, one
+after the other, which was measured to cost three quarters of the time. Shared memory answers in thirty. So it is
+decided here: whenever more numbers are alive than there are registers, the one whose next use is farthest away goes
+(Belady), as long as there is room.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ wrote body by body and which therefore keeps live ranges short.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from whippletree.compiler.angle import angle_of_point
 from whippletree.compiler.ir import Operand, Writer
@@ -42,19 +42,20 @@ def emit_straight(
     load: Callable[[int], Operand],
     placement: Placement | None = None,
     ready: Callable[[int, Operand], None] = lambda node, value: None,
+    awaited: Collection[int] = (),
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
-    With a placement, ``ready(node, value)`` is called behind every operation, so that an output can be stored at once.
+    ``ready(node, value)`` is called for the awaited nodes as soon as their values are known, so that they can be stored.
     """
     emission = _Emission(writer, code.nodes, load)
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
         emission.angles(stage)
     if placement is None:
-        emission.nodes_in_order(range(len(code.nodes)))
+        emission.until_ready(ready, awaited)
     else:
-        emission.placed(placement, ready)
+        emission.placed(placement, ready, awaited)
     return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
 
 
@@ -103,7 +104,16 @@ class _Emission:
             operation, argument = self.nodes[i]
             self.value[i] = pair[argument][_SINES.index(operation)]
 
-    def placed(self, placement: Placement, ready: Callable[[int, Operand], None]) -> None:
+    def until_ready(self, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
+        """Emit everything else in the order of the graph."""
+        first = 0
+        for node in sorted(awaited):
+            self.nodes_in_order(range(first, node + 1))
+            ready(node, self.value[node])
+            first = node + 1
+        self.nodes_in_order(range(first, len(self.nodes)))
+
+    def placed(self, placement: Placement, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
         """Emit everything else, the way the placement wants it."""
         size = len(self.nodes)
         order = [i for i in range(size) if self.value[i]] + [i for i in range(size) if not self.value[i]]
@@ -111,7 +121,8 @@ class _Emission:
             match step.action:
                 case "compute":
                     self.nodes_in_order((step.node,))
-                    ready(step.node, self.value[step.node])
+                    if step.node in awaited:
+                        ready(step.node, self.value[step.node])
                 case "put":
                     placement.put(step.slot, self.value[step.node])
                 case "take":

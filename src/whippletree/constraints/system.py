@@ -226,7 +226,7 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
 def _structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
     fields, matrices = [], []
-    for q in generic_configurations(system):
+    for q in generic_configurations(system, 1 if system.model.nv > LONG else 3):
         state = q.astype(object)
         fields.append(m.still(state))
         matrices.append(system.rows(m, fields[-1], state, None, 0).jacobian().astype(float))

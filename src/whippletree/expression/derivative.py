@@ -1,7 +1,7 @@
 """Differentiation of a trace: each rule once, used forwards (:func:`tangent`) and backwards (:func:`gradient`).
 
-A selection is not a product with 0 or 1: it selects slopes, so that a slope which is infinite on the side not taken
-does no harm.
+A selection is not a product with 0 or 1: it selects slopes, so that forwards a slope which is infinite on the side not
+taken does no harm. Backwards it still meets a zero there; generic code guards its denominators on both sides.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An order of straight-line code that keeps few numbers alive, for machines where registers are what is scarce.
 
-Generic code is traced pass by pass: all bodies outwards, then all inwards. Numbers of the first pass then wait for long. Here a
-part of the code keeps its order, and whatever comes before that part is moved to where it is first needed, in its own order: the
-kinematics of a limb to right before the limb's own pass inwards. Where the part begins is found by trying; the order with the
-least crowding is taken. The operations are the same, so the bits are.
+Generic code is traced pass by pass: all bodies outwards, then all inwards. Numbers of the first pass then wait for
+long. Here a part of the code keeps its order, and whatever comes before that part is moved to where it is first
+needed, in its own order: the kinematics of a limb to right before the limb's own pass inwards. Where the part begins
+is found by trying; the order with the least crowding is taken. The operations are the same, so the bits are.
 """
 
 from __future__ import annotations

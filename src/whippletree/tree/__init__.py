@@ -8,6 +8,8 @@ inertia      mass matrix, M⁻¹ b, M⁻¹, operational-space inertia
 forward      accelerations under forces: the articulated recursion
 hybrid       some joints given forces, others accelerations
 momentum     energies, momentum, centre of mass, regressor
+moments      mass, its first and second moments, and how fast they change
+parts        the same mechanics with simpler joints and less inertia beyond each
 derivatives  of inverse and forward dynamics
 steps        one time step of an integrator
 """

@@ -1,0 +1,144 @@
+"""Where the numbers of a GPU thread live.
+
+input, output   global memory, any strides
+work            local memory, where the hardware interleaves the threads; or global memory, interleaved here
+table, index    global memory, the same for all threads
+put aside       shared memory, see :mod:`~whippletree.compiler.stash`
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from whippletree.compiler.emit import Memory, Registers
+from whippletree.compiler.ir import Operand, Writer
+from whippletree.compiler.program import Address, Buffer, Program
+from whippletree.compiler.stash import Step, plan
+from whippletree.compiler.straight import Placement
+from whippletree.expression import Node
+
+ASIDE = "whippletree_aside"
+"""Name of a block's shared memory."""
+
+
+def size_of(buffer: Buffer) -> int:
+    """How many numbers a buffer of fixed size holds."""
+    return math.prod(int(d) for d in buffer.shape)
+
+
+class GpuArray:
+    """An input or output, as operands of the emitted code."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.base: Operand = ""
+        self.strides: list[Operand] = []
+
+
+class Aside(Placement):
+    """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours."""
+
+    def __init__(self, writer: Writer, threads: int, keep: int, room: int) -> None:
+        self.writer = writer
+        self.threads = threads
+        self.keep = keep
+        self.room = room
+        self.slots = 0
+        self.own: Operand = ""
+
+    def begin(self, thread: Operand) -> None:
+        """Emit the address of this thread's slot 0."""
+        real = self.writer.lanes.real
+        self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
+
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+        found = plan(nodes, order, self.keep if self.room else len(nodes), self.room)
+        self.slots = max(self.slots, found.slots)
+        return found.steps
+
+    def put(self, slot: int, value: Operand) -> None:
+        self.writer.emit(f"store {self.writer.lanes.real} {value}, {self._place(slot)}")
+
+    def take(self, slot: int) -> Operand:
+        return self.writer.value(f"load {self.writer.lanes.real}, {self._place(slot)}")
+
+    def _place(self, slot: int) -> str:
+        real, number = self.writer.lanes.real, slot * self.threads
+        return (
+            f"ptr addrspace(3) {self.writer.value(f'getelementptr {real}, ptr addrspace(3) {self.own}, i32 {number}')}"
+        )
+
+
+class GpuMemory(Memory):
+    """Where the numbers of one thread live."""
+
+    def __init__(
+        self, program: Program, writer: Writer, arrays: dict[str, GpuArray], thread: Operand, in_global: bool
+    ) -> None:
+        super().__init__(program, writer)
+        self.arrays = arrays
+        self.real = writer.lanes.real
+        self.thread = thread
+        self.in_global = in_global
+        self.pointers = {b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))}
+        self.first: dict[str, int] = {}
+        place = 0
+        for b in program.of_role("work"):
+            self.first[b.name] = place
+            place += size_of(b)
+        self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
+
+    def count(self, dimension: str) -> Operand:
+        return f"%size.{dimension}"
+
+    def lookup(self, address: Address, registers: Registers) -> Operand:
+        (index,) = address.indices
+        place = self.index(index, registers)
+        pointer = self.writer.value(f"getelementptr i64, ptr addrspace(1) {self.pointers[address.buffer]}, i64 {place}")
+        return self.writer.value(f"load i64, ptr addrspace(1) {pointer}, !invariant.load !1")
+
+    def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
+        """Nothing is read before it is needed: what is not read yet takes no register."""
+
+        def read(number: int) -> Operand:
+            address = loads[number]
+            # inputs and tables do not change while the kernel runs; work space does
+            constant = "" if self.role[address.buffer] == "work" else ", !invariant.load !1"
+            return self.writer.value(f"load {self.real}, {self.place(address, registers)}{constant}")
+
+        return read
+
+    def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
+        w = self.writer
+        for address, value in stores:
+            if self.role[address.buffer] == "output" and self.arrays[address.buffer].buffer.integer:
+                w.emit(f"store i64 {w.to_integer(value)}, {self.place(address, registers)}")
+            else:
+                w.emit(f"store {self.real} {value}, {self.place(address, registers)}")
+
+    def place(self, address: Address, registers: Registers) -> str:
+        """A typed pointer to a number of this thread's state."""
+        role = self.role[address.buffer]
+        if role in ("input", "output"):
+            return f"ptr addrspace(1) {self.in_array(address, registers)}"
+        (index,) = address.indices
+        number = self.index(index, registers)
+        w = self.writer
+        if role == "work":
+            number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
+            if not self.in_global:
+                return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
+            # all threads' values of one number lie side by side
+            number = w.value(f"add i64 {w.value(f'mul i64 {number}, %slots')}, {self.thread}")
+        base = "%work" if role == "work" else self.pointers[address.buffer]
+        return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
+
+    def in_array(self, address: Address, registers: Registers) -> Operand:
+        w, array = self.writer, self.arrays[address.buffer]
+        pointer = array.base
+        for index, stride in zip(address.indices, array.strides, strict=True):
+            if index.register is not None or index.offset:
+                moved = w.value(f"mul i64 {self.index(index, registers)}, {stride}")
+                pointer = w.value(f"getelementptr i8, ptr addrspace(1) {pointer}, i64 {moved}")
+        return pointer
