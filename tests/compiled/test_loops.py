@@ -83,7 +83,9 @@ class Interpreter:
 
 def inputs_of(model: Model, name: str, seed: int) -> dict[str, np.ndarray]:
     motion = make_motion(model, seed)
+    other = make_motion(model, seed + 1)
     known = {"q": motion.q, "v": motion.v, "a": motion.a, "tau": motion.tau, "b": motion.tau}
+    known |= {"d": motion.v, "r": other.q}
     return {word: known[word] for word in catalogue.find(name, model).inputs}
 
 

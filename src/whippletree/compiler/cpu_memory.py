@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from whippletree.compiler.emit import Memory, Registers
+from whippletree.compiler.emit import Memory, Registers, Takers
 from whippletree.compiler.ir import Operand, Writer
 from whippletree.compiler.program import Address, Buffer, Program
 from whippletree.compiler.transpose import lanes_to_rows, rows_to_lanes
@@ -243,9 +243,7 @@ class CpuMemory(Memory):
                 part = w.value(f"extractelement {lanes.of(kind)} {value}, i32 {lane}")
             w.emit(f"store {kind} {part}, ptr {pointer}")
 
-    def prepare_stores(
-        self, stores: Sequence[Address], registers: Registers
-    ) -> dict[Address, Callable[[Operand], None]]:
+    def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         """Runs are collected as lane vectors, each when it is known, and go to their arrays at the end of the block."""
         w, lanes = self.writer, self.lanes
         runs = [

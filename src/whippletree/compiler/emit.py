@@ -27,6 +27,9 @@ from whippletree.compiler.straight import Placement, emit_straight
 Registers = Mapping[Register, Operand]
 """The integer registers that are known at a place of the program, as i64 operands."""
 
+Takers = dict[Address, Callable[[Operand], None]]
+"""Places that take a number as soon as it is known."""
+
 
 class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
@@ -47,9 +50,7 @@ class Memory(ABC):
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         """Write numbers; the addresses are distinct."""
 
-    def prepare_stores(
-        self, stores: Sequence[Address], registers: Registers
-    ) -> dict[Address, Callable[[Operand], None]]:
+    def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block."""
         if self.placement is None:
             return {}
@@ -124,7 +125,7 @@ class _Body:
         rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in written]
         for address, value in rest:
             if address in early:
-                early[address](value)  # a constant
+                early[address](self.writer.canonical(value))  # a constant
         self.store([(address, value) for address, value in rest if address not in early], registers)
         self.memory.finish_stores()
 

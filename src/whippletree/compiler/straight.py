@@ -46,7 +46,7 @@ def emit_straight(
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
-    ``ready(node, value)`` is called for the awaited nodes as soon as their values are known, so that they can be stored.
+    ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
     """
     emission = _Emission(writer, code.nodes, load)
     stages = _stages_of_sines(code.nodes)

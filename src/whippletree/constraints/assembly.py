@@ -23,6 +23,11 @@ TOLERANCE = 1e-11
 """Largest residual of a row that counts as closed, m or rad."""
 
 
+def attainable(model: Model) -> float:
+    """TOLERANCE, or what rounding leaves of it where positions add up to many metres: 1e-13 of all joint offsets."""
+    return max(TOLERANCE, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
+
+
 class Closure:
     """The rigid position rows of a model as a system of equations in floats."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.assembly import TOLERANCE, Closure, close_loops
+from whippletree.constraints.assembly import TOLERANCE, Closure, attainable, close_loops
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Array, Model, State
@@ -99,10 +99,10 @@ def home_state(model: Model, start: State) -> State:
     """The start state with its loops closed; a start that is closed already keeps its exact numbers."""
     q = np.array(start.q, dtype=float)
     closure = Closure(_mechanism(model), constraint_set(model).demands)
-    g = closure.residual(q)
-    if not g.size or np.abs(g).max() <= TOLERANCE:
+    g, tolerance = closure.residual(q), attainable(model)
+    if not g.size or np.abs(g).max() <= tolerance:
         return start
-    closed = close_loops(closure, q, {}, TOLERANCE)
+    closed = close_loops(closure, q, {}, tolerance)
     closed.setflags(write=False)
     return State(closed, start.v)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.assembly import TOLERANCE, Closure, close_loops
+from whippletree.constraints.assembly import Closure, attainable, close_loops
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.errors import AssemblyError
 from whippletree.model import Array, Model
@@ -205,7 +205,8 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
     """
     model = system.model
     closure = Closure(Mechanism(skeleton(model)), system.demands)
-    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, TOLERANCE)
+    tolerance = attainable(model)
+    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, tolerance)
     A = closure.jacobian(start)
     random = np.random.default_rng(1)
     found: list[Array] = []
@@ -217,7 +218,7 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
         if A.size:
             d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
         try:
-            found.append(close_loops(closure, closure.moved(start, d), {}, TOLERANCE, attempts=0))
+            found.append(close_loops(closure, closure.moved(start, d), {}, tolerance, attempts=0))
         except AssemblyError:
             continue
     return found or [start]
