@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.compiled import Compiled
+from whippletree.constraints.system import constraint_set
 from whippletree.errors import SingularSystemError
 from whippletree.plain import Reference, reference
 
@@ -119,7 +120,7 @@ class Motion:
     @cached_property
     def _all_on(self) -> Array:
         """Every switchable constraint switched on."""
-        return np.ones(len([c for c in self.model.constraints if "active" in c.parameters]))
+        return np.ones(len(constraint_set(self.model).switches))
 
     @cached_property
     def _reference(self) -> Reference:
