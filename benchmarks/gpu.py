@@ -199,7 +199,8 @@ def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
     model = model_of(next(r for r in ROBOTS if r.name == "Panda"))
     program = rollout_program(model, "semi_implicit_euler")
     single = unrolled_program(model, find("forward_dynamics", model))
-    alone = rate(compile_for_cuda(single, dtype="float32"), arrays_of(single, model, batch, "float32", True), batch)
+    many = batch_for(model)
+    alone = rate(compile_for_cuda(single, dtype="float32"), arrays_of(single, model, many, "float32", True), many)
     function = compile_for_cuda(program, dtype="float32")
     while True:
         try:
@@ -249,9 +250,8 @@ def forms(robot: Robot, dtype: str) -> list[Form]:
     if robot.kind != "humanoid":
         return [Form(threads, registers) for threads in (64, 128, 256) for registers in (0, 96)]
     wide = dtype == "float64"
-    places = [(220, 216), (190, 216), (140, 150), (220, 0)]
-    placed = [Form(64, 168 if room == 150 else 0, keep >> wide, room >> wide) for keep, room in places]
-    return [Form(), *placed, Form(128, 0, 220 >> wide, 216 >> wide), Form(32, 0, 220 >> wide, 216)]
+    sizes = [(64, 0, 220, 216), (128, 0, 220, 216), (128, 168, 135, 148), (64, 0, 220, 0)]
+    return [Form(), *[Form(threads, most, keep >> wide, room >> wide) for threads, most, keep, room in sizes]]
 
 
 @cache

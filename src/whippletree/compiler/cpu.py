@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import Template
 
+from whippletree.compiler.copies import copy_functions
 from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
@@ -42,7 +43,7 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
         text += _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True).text()
     # only what is called costs time to compile
     for kind in {lanes, one}:
-        text += "".join(copy for name, copy in _copies(kind).items() if f"@{name}(" in text)
+        text += "".join(copy for name, copy in copy_functions(kind).items() if f"@{name}(" in text)
     if lanes.width > 1:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
     if f"@{FAR_ARGUMENTS}(" in text:
@@ -167,9 +168,8 @@ class _Loop:
             w.emit(f"call void @{self.symbol}_no_memory(ptr %args, ptr %dimensions, ptr %steps, ptr %data)")
             w.emit("ret void")
             w.start("memory")
-            number = w.value(f"ptrtoint ptr {raw} to i64")
-            beyond = w.value(f"add i64 {number}, {_ALIGNMENT - 1}")
-            start = w.value(f"inttoptr i64 {w.value(f'and i64 {beyond}, {-_ALIGNMENT}')} to ptr")
+            below = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {raw} to i64')}")
+            start = w.value(f"getelementptr i8, ptr {raw}, i64 {w.value(f'and i64 {below}, {_ALIGNMENT - 1}')}")
             release = [f"call void @free(ptr {raw})"]
         offset = 0
         for name, size in _work(self.program).items():
@@ -236,46 +236,6 @@ def _declarations(kinds: set[Lanes]) -> str:
             lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({arguments})")
     return "\n".join(lines) + "\n"
 
-
-def _copies(lanes: Lanes) -> dict[str, str]:
-    """``gather`` and ``scatter``: a run of any stride to or from lane vectors, number by number."""
-    found = {}
-    for verb, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
-        name = f"{verb}{lanes.width}"
-        found[name] = _COPY.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width)
-    return found
-
-
-_COPY = Template("""
-define internal void @$name(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count) noinline nounwind {
-entry:
-  br label %column
-column:
-  %number = phi i64 [ 0, %entry ], [ %next, %end ]
-  %moved = mul i64 %number, %stride
-  %there = getelementptr i8, ptr %place, i64 %moved
-  %before = mul i64 %number, $width
-  br label %lane
-lane:
-  %l = phi i64 [ 0, %column ], [ %l.next, %lane ]
-  %op = getelementptr i64, ptr %offsets, i64 %l
-  %offset = load i64, ptr %op
-  %outside = getelementptr i8, ptr %there, i64 %offset
-  %slot = add i64 %before, %l
-  %inside = getelementptr $real, ptr %vectors, i64 %slot
-  %value = load $real, ptr $source
-  store $real %value, ptr $target
-  %l.next = add i64 %l, 1
-  %more = icmp slt i64 %l.next, $width
-  br i1 %more, label %lane, label %end
-end:
-  %next = add i64 %number, 1
-  %again = icmp slt i64 %next, %count
-  br i1 %again, label %column, label %done
-done:
-  ret void
-}
-""")
 
 _LANE_OFFSETS = Template("""
 define internal void @lane_offsets(ptr %offsets, ptr %steps, i64 %arrays, i64 %valid) noinline nounwind {

@@ -5,8 +5,7 @@
     table, index    plain numbers, the same for all lanes
 
 A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array,
-a run is transposed in registers (:mod:`~whippletree.compiler.transpose`); if not, it goes number by number through a
-function.
+a run is transposed in registers; if not, it goes number by number (:mod:`~whippletree.compiler.copies`).
 
 Lanes without a state (the tail of a batch) are aliases of the last state: they read its inputs, compute the same bits,
 and write them to the same place. So a tail needs no masks, and no address exists that is not a state's own.
@@ -17,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from whippletree.compiler.copies import MOST_TILES, lane_pointers, load_vectors, tile_in, tile_out, tiles
 from whippletree.compiler.emit import Memory, Registers, Takers
 from whippletree.compiler.ir import Operand, Writer
 from whippletree.compiler.program import Address, Buffer, Program
-from whippletree.compiler.transpose import lanes_to_rows, rows_to_lanes
+
+MOST_HELD = 24
+"""So many results of a block stay in registers until they are written; more are put into memory as they are known."""
 
 
 @dataclass
@@ -57,6 +59,20 @@ class Run:
     members: list[int] = field(default_factory=list)
 
 
+@dataclass
+class Collected:
+    """A run that is being written: its array, and its numbers as lane vectors, in registers or in memory."""
+
+    run: Run
+    place: Operand
+    start: Operand
+    held: dict[int, Operand] = field(default_factory=dict)
+
+    def holder(self, number: int) -> Callable[[Operand], None]:
+        """Keep a number in a register."""
+        return lambda value: self.held.update({number: value})
+
+
 class CpuMemory(Memory):
     """See the module's description."""
 
@@ -64,7 +80,7 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
-        self._collected: list[tuple[Run, Operand, Operand]] = []
+        self._collected: list[Collected] = []
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -99,14 +115,7 @@ class CpuMemory(Memory):
 
     def _of_lanes(self, array: Array, pointer: Operand) -> list[Operand]:
         """Pointers to the same number of all W states."""
-        w = self.writer
-        if self.lanes.width == 1:
-            return [pointer]
-        pointers = []
-        for lane in range(self.lanes.width):
-            offset = w.value(f"load i64, ptr {self._element(array.offsets, 'i64', lane)}")
-            pointers.append(w.value(f"getelementptr i8, ptr {pointer}, i64 {offset}"))
-        return pointers
+        return lane_pointers(self.writer, pointer, array.offsets)
 
     def _runs(self, addresses: Iterable[tuple[int, Address]]) -> Iterator[Run]:
         """Group addresses of arrays into runs of neighbours along the last dimension."""
@@ -174,12 +183,13 @@ class CpuMemory(Memory):
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
         for run, place, start in zip(runs, places, starts, strict=True):
-            self._copy("gather", run, place, start)
+            self._copy(f"gather{lanes.width}", run, place, start)
         w.emit(f"br label %{join}")
         w.start(fast)
         if lanes.width > 1:
+            by_call = self._many(runs)
             for run, place, start in zip(runs, places, starts, strict=True):
-                self._transpose_in(run, place, start)
+                self._transpose_in(run, place, start, by_call)
         w.emit(f"br label %{join}")
         w.start(join)
         if lanes.width == 1:
@@ -198,27 +208,27 @@ class CpuMemory(Memory):
             for number, member in enumerate(run.members)
         }
 
+    def _many(self, runs: Sequence[Run]) -> bool:
+        """Whether the tiles of these runs are too many to be written out."""
+        return sum(len(tiles(len(run.members), self.lanes.width)[1]) for run in runs) > MOST_TILES
+
     def _copy(self, function: str, run: Run, place: Operand, start: Operand) -> None:
-        """Call ``gather`` or ``scatter``: a run of any stride, number by number."""
+        """Call one of :func:`~whippletree.compiler.copies.copy_functions`."""
         array = self.frame.arrays[run.address.buffer]
         self.writer.emit(
-            f"call void @{function}{self.lanes.width}(ptr {start}, ptr {place}, ptr {array.offsets}, "
+            f"call void @{function}(ptr {start}, ptr {place}, ptr {array.offsets}, "
             f"i64 {array.strides[-1]}, i64 {len(run.members)})"
         )
 
-    def _transpose_in(self, run: Run, place: Operand, start: Operand) -> None:
-        w, lanes = self.writer, self.lanes
+    def _transpose_in(self, run: Run, place: Operand, start: Operand, by_call: bool) -> None:
+        width = self.lanes.width
+        columns, firsts = tiles(len(run.members), width)
+        if by_call:
+            self._copy(f"gather{width}x{columns}", run, place, start)
+            return
         rows = self._of_lanes(self.frame.arrays[run.address.buffer], place)
-        columns, firsts = _tiles(len(run.members), lanes.width)
         for first in firsts:
-            tile = [
-                w.value(
-                    f"load <{columns} x {lanes.real}>, ptr {self._element(r, lanes.real, first)}, align {lanes.bytes}"
-                )
-                for r in rows
-            ]
-            for number, vector in enumerate(rows_to_lanes(w, tile, columns), start=first):
-                w.emit(f"store {lanes.number} {vector}, ptr {self._element(start, lanes.number, number)}")
+            tile_in(self.writer, rows, columns, first, start)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -251,55 +261,60 @@ class CpuMemory(Memory):
             for run in self._runs(enumerate(stores))
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
-        places = [self._place(run.address, registers) for run in runs]
         starts = [self._element(self.frame.staged_outputs, lanes.number, s) for s in _starts(runs)]
-        self._collected = list(zip(runs, places, starts, strict=True))
-        if lanes.width == 1:
-            # a single state is written where it belongs, if it lies there without gaps
-            starts = [
-                w.value(f"select i1 {self.frame.plain}, ptr {place}, ptr {start}")
-                for place, start in zip(places, starts, strict=True)
-            ]
+        self._collected = [
+            Collected(run, self._place(run.address, registers), start) for run, start in zip(runs, starts, strict=True)
+        ]
+        hold = lanes.width > 1 and sum(len(run.members) for run in runs) <= MOST_HELD
+        takers: Takers = {}
+        for collected in self._collected:
+            target = collected.start
+            if lanes.width == 1:
+                # a single state is written where it belongs, if it lies there without gaps
+                target = w.value(f"select i1 {self.frame.plain}, ptr {collected.place}, ptr {collected.start}")
+            for number, member in enumerate(collected.run.members):
+                takers[stores[member]] = collected.holder(number) if hold else self._storer(target, number)
+        return takers
 
-        def writer(pointer: Operand, number: int) -> Callable[[Operand], None]:
-            return lambda value: w.emit(
-                f"store {lanes.number} {value}, ptr {self._element(pointer, lanes.number, number)}"
-            )
+    def _storer(self, start: Operand, number: int) -> Callable[[Operand], None]:
+        def store(value: Operand) -> None:
+            place = self._element(start, self.lanes.number, number)
+            self.writer.emit(f"store {self.lanes.number} {value}, ptr {place}")
 
-        return {
-            stores[member]: writer(start, number)
-            for run, start in zip(runs, starts, strict=True)
-            for number, member in enumerate(run.members)
-        }
+        return store
 
     def finish_stores(self) -> None:
-        w = self.writer
         if not self._collected:
             return
+        w, width = self.writer, self.lanes.width
         slow, fast, join = w.label("strided"), w.label("plain"), w.label("stored")
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
-        for run, place, start in self._collected:
-            self._copy("scatter", run, place, start)
+        for c in self._collected:
+            for number, value in c.held.items():
+                self._storer(c.start, number)(value)
+            self._copy(f"scatter{width}", c.run, c.place, c.start)
         w.emit(f"br label %{join}")
         w.start(fast)
-        if self.lanes.width > 1:
-            for run, place, start in self._collected:
-                self._transpose_out(run, place, start)
+        if width > 1:
+            by_call = self._many([c.run for c in self._collected])
+            for c in self._collected:
+                self._transpose_out(c, by_call)
         w.emit(f"br label %{join}")
         w.start(join)
         self._collected = []
 
-    def _transpose_out(self, run: Run, place: Operand, start: Operand) -> None:
-        w, lanes = self.writer, self.lanes
-        rows = self._of_lanes(self.frame.arrays[run.address.buffer], place)
-        columns, firsts = _tiles(len(run.members), lanes.width)
+    def _transpose_out(self, c: Collected, by_call: bool) -> None:
+        w, width = self.writer, self.lanes.width
+        columns, firsts = tiles(len(c.run.members), width)
+        if by_call and not c.held:
+            self._copy(f"scatter{width}x{columns}", c.run, c.place, c.start)
+            return
+        rows = self._of_lanes(self.frame.arrays[c.run.address.buffer], c.place)
         for first in firsts:
             numbers = range(first, first + columns)
-            vectors = [w.value(f"load {lanes.number}, ptr {self._element(start, lanes.number, n)}") for n in numbers]
-            for row, vector in zip(rows, lanes_to_rows(w, vectors), strict=True):
-                target = self._element(row, lanes.real, first)
-                w.emit(f"store <{columns} x {lanes.real}> {vector}, ptr {target}, align {lanes.bytes}")
+            vectors = [c.held[n] for n in numbers] if c.held else load_vectors(w, c.start, first, columns)
+            tile_out(w, rows, vectors, first)
 
 
 def _starts(runs: Sequence[Run]) -> list[int]:
@@ -309,14 +324,3 @@ def _starts(runs: Sequence[Run]) -> list[int]:
         starts.append(total)
         total += len(run.members)
     return starts
-
-
-def _tiles(count: int, width: int) -> tuple[int, list[int]]:
-    """Columns of a tile, first column of each; the last tile moves back over its neighbour, not past the end."""
-    columns = width
-    while columns > count:
-        columns //= 2
-    firsts = list(range(0, count - columns + 1, columns))
-    if firsts[-1] + columns < count:
-        firsts.append(count - columns)
-    return columns, firsts

@@ -211,9 +211,10 @@ def copy_out(owner: Device, target: int, source: int, size: int, stream: int) ->
 class Module:
     """A module on a device, from PTX or machine code, with one kernel."""
 
-    def __init__(self, owner: Device, image: bytes, symbol: str, shared: int = 0) -> None:
+    def __init__(self, owner: Device, image: bytes, symbol: str, threads: int, shared: int) -> None:
         self.owner = owner
-        self.shared = shared
+        self.threads = threads  # of a block
+        self.shared = shared  # bytes of a block
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
@@ -236,17 +237,17 @@ class Module:
         call("cuFuncGetAttribute", ctypes.byref(value), FUNCTION_ATTRIBUTES[name], self._function)
         return value.value
 
-    def resident_blocks(self, threads: int) -> int:
-        """How many blocks of that many threads one multiprocessor holds at once."""
+    def resident_blocks(self) -> int:
+        """How many blocks one multiprocessor holds at once."""
         count = ctypes.c_int()
         with self.owner.current():
             call(
                 "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-                *(ctypes.byref(count), self._function, threads, ctypes.c_size_t(self.shared)),
+                *(ctypes.byref(count), self._function, self.threads, ctypes.c_size_t(self.shared)),
             )
         return max(1, count.value)
 
-    def launch(self, blocks: int, threads: int, parameters: Sequence[int], stream: int) -> None:
+    def launch(self, blocks: int, parameters: Sequence[int], stream: int) -> None:
         """Start the kernel; every parameter is eight bytes."""
         packed = (ctypes.c_uint64 * len(parameters))(*[p & 0xFFFFFFFFFFFFFFFF for p in parameters])
         size = ctypes.c_size_t(ctypes.sizeof(packed))
@@ -256,7 +257,7 @@ class Module:
         with self.owner.current():
             call(
                 "cuLaunchKernel",
-                *(self._function, blocks, 1, 1, threads, 1, 1, self.shared, ctypes.c_void_p(stream), None, extra),
+                *(self._function, blocks, 1, 1, self.threads, 1, 1, self.shared, ctypes.c_void_p(stream), None, extra),
                 doing="a kernel could not be started",
             )
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from whippletree.errors import DeviceError, ScalarError
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """An array in a device's memory; strides are in bytes."""
 
     pointer: int

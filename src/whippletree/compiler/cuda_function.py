@@ -122,14 +122,10 @@ class CudaFunction(NamedFunction):
         targets = [arrays.view_of(b.name, d, call.dtype(b)) for b, d in zip(self._outputs, devices, strict=True)]
         if math.prod(batch):
             self._launch(call, views, targets, batch, sizes)
-        results = [d.numpy()[()] for d in devices]
-        kept = (
-            self._act_on_status(results, inputs)
-            if self._status
-            else results[0]
-            if len(results) == 1
-            else tuple(results)
-        )
+        results = tuple(d.numpy()[()] for d in devices)
+        kept: Any = results[0] if len(results) == 1 else results
+        if self._status:
+            kept = self._act_on_status(results, inputs)
         if out is None:
             return kept
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):

@@ -20,7 +20,7 @@ class CudaKernel(Kernel):
 
     def __init__(self, recipe: Recipe, options: Options, cache: Cache, form: ptx.Form | None = None) -> None:
         super().__init__(recipe, options, cache)
-        self.form = form or ptx.choose_form(self.interface.operations, options.real)
+        self.form = form
         self._on: dict[int, _Loaded] = {}
         self._lock = threading.Lock()
         self._names = ptx.named_dimensions(self.interface.shell)
@@ -49,14 +49,14 @@ class CudaKernel(Kernel):
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
         here = self.loaded(device)
         parameters = [states, *[x for array in arrays for x in array], *[sizes[d] for d in self._names], *here.tables]
-        blocks = -(-states // self.form.threads)
+        blocks = -(-states // here.module.threads)
         if not self._work:
-            here.module.launch(blocks, self.form.threads, parameters, stream)
+            here.module.launch(blocks, parameters, stream)
             return
         blocks = min(blocks, here.most_blocks(self._work))
-        slots = blocks * self.form.threads
+        slots = blocks * here.module.threads
         with _work_space(device, slots * self._work, stream) as pointer:
-            here.module.launch(blocks, self.form.threads, [*parameters, pointer, slots], stream)
+            here.module.launch(blocks, [*parameters, pointer, slots], stream)
 
 
 class _Loaded:
@@ -64,9 +64,8 @@ class _Loaded:
 
     def __init__(self, kernel: CudaKernel, device: cuda.Device) -> None:
         self.device = device
-        self.threads = kernel.form.threads
         image = kernel.image(ptx.architecture(device.capability))
-        self.module = cuda.Module(device, image, ptx.SYMBOL, ptx.shared_bytes(image))
+        self.module = cuda.Module(device, image, ptx.SYMBOL, *ptx.block_size(image))
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
@@ -75,8 +74,8 @@ class _Loaded:
 
     def most_blocks(self, work: int) -> int:
         """Blocks that run at once, or fewer if their work space would not fit."""
-        resident = self.module.resident_blocks(self.threads) * self.device.multiprocessors
-        fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.threads)
+        resident = self.module.resident_blocks() * self.device.multiprocessors
+        fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.module.threads)
         return max(1, min(resident, fitting))
 
 

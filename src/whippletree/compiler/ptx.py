@@ -18,6 +18,7 @@ are rounded correctly, subnormal numbers are kept, and no fast-math flag is writ
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -28,6 +29,7 @@ from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
 from whippletree.compiler.program import Block, Loop, Program, Statement, Switch
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
+from whippletree.compiler.stash import plan
 from whippletree.errors import DeviceError
 from whippletree.expression.order import ordered
 
@@ -49,21 +51,6 @@ class Form:
     registers: int = 0  # at most so many per thread; 0: as many as there are
     keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
     room: int = 0  # slots of shared memory that each thread may put other values into
-
-
-def choose_form(operations: int, real: Real) -> Form:
-    """The form for a program of that many operations; measured on an H200, see docs/performance.md.
-
-    Small kernels fit the registers of a thread. For large ones 64 threads share as much memory as four blocks of a
-    multiprocessor can have; with 255 registers each, no more than four blocks fit anyway.
-    """
-    if operations <= SMALL:
-        return Form()
-    return Form(threads=64, keep=220, room=216) if real == "float" else Form(threads=64, keep=100, room=108)
-
-
-SMALL = 1800
-"""Operations up to which a kernel is small."""
 
 
 def architecture(capability: tuple[int, int]) -> str:
@@ -88,25 +75,70 @@ def global_work(program: Program, real: Real) -> int:
 # ---- from a program to LLVM IR ---------------------------------------------------------------------------------------
 
 
-def kernel_ir(program: Program, real: Real, form: Form) -> str:
-    """The module of LLVM IR with the kernel of a program; its first line tells the shared memory that a block needs."""
+SMALL = 1800
+"""Operations up to which a block of code is left as it was traced: it fits the registers of a thread."""
+
+CANDIDATES: dict[Real, tuple[Form, ...]] = {
+    "float": (Form(128, registers=168, keep=135, room=148), Form(64, keep=220, room=216)),
+    "double": (Form(128, keep=110, room=108),),
+}
+"""Forms of large kernels, the one with most threads first. Each uses the registers and the shared memory of a
+multiprocessor to the full. Measured on an H200: docs/performance.md."""
+
+
+def kernel_ir(program: Program, real: Real, form: Form | None = None) -> str:
+    """The module of LLVM IR with the kernel of a program, in a form that suits it if none is given.
+
+    Its first line tells what a launch must know, see :func:`block_size`.
+    """
     lanes = Lanes(1, real)
-    if form.keep:
+    if form is None:
+        program, form = _fitted(program, real)
+    elif form.keep:
         program = replace(program, body=_arranged(program.body, form.keep))
     kernel = _Kernel(program, lanes, form)
     text = kernel.text()
-    head = f"; {_SHARED}: {kernel.aside.slots * form.threads * lanes.bytes}\n"
+    head = _HEAD.format(threads=form.threads, shared=kernel.aside.slots * form.threads * lanes.bytes)
     declarations = _declarations({lanes, Lanes(1, "double")})
-    return "\n".join([head + declarations, text, far_arguments_function(lanes), _UNLIKELY])
+    return "\n".join([f"; {head}", declarations, text, far_arguments_function(lanes), _UNLIKELY])
 
 
-_SHARED = "bytes of shared memory"
+_HEAD = "threads of a block: {threads}, bytes of shared memory: {shared}"
 
 
-def shared_bytes(image: bytes) -> int:
-    """The shared memory of a block that a kernel's text asks for."""
-    found = re.match(rb"// bytes of shared memory: (\d+)\n", image)
-    return int(found[1]) if found else 0
+def block_size(image: bytes) -> tuple[int, int]:
+    """The threads of a block and its bytes of shared memory, from a kernel's text."""
+    found = re.match(rb"// threads of a block: (\d+), bytes of shared memory: (\d+)\n", image)
+    if found is None:
+        raise ValueError("the text of a kernel does not tell how to start it")
+    return int(found[1]), int(found[2])
+
+
+def _fitted(program: Program, real: Real) -> tuple[Program, Form]:
+    """The program arranged, and the first form in which its values find room."""
+    if max((block.code.operations for block in _blocks(program.body)), default=0) <= SMALL:
+        return program, Form()
+    forms = CANDIDATES[real]
+    arranged = replace(program, body=_arranged(program.body, forms[0].keep))
+    return arranged, next((f for f in forms if _slots(arranged.body, f.keep) <= f.room), forms[-1])
+
+
+def _slots(body: tuple[Statement, ...], keep: int) -> int:
+    """How many slots the values beyond so many registers need."""
+    return max(plan(b.code.nodes, range(len(b.code.nodes)), keep, len(b.code.nodes)).slots for b in _blocks(body))
+
+
+def _blocks(body: tuple[Statement, ...]) -> Iterator[Block]:
+    """All blocks of a program, however deep in loops and switches."""
+    for statement in body:
+        match statement:
+            case Block():
+                yield statement
+            case Loop():
+                yield from _blocks(statement.body)
+            case Switch():
+                for case in statement.cases:
+                    yield from _blocks(case)
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:

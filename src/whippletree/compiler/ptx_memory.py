@@ -37,8 +37,7 @@ class GpuArray:
 
 
 class Aside(Placement):
-    """Values put aside: near ones in shared memory, slot after slot, each for all threads of the block; far ones in
-    local memory, which the hardware lays out in the same way."""
+    """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours."""
 
     def __init__(self, writer: Writer, threads: int, keep: int, room: int) -> None:
         self.writer = writer
@@ -46,39 +45,29 @@ class Aside(Placement):
         self.keep = keep
         self.room = room
         self.slots = 0
-        self.near: Operand = ""
-        self.far: Operand = ""
+        self.own: Operand = ""
 
     def begin(self, thread: Operand) -> None:
         """Emit the address of this thread's slot 0."""
         real = self.writer.lanes.real
-        self.near = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
+        self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
 
     def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
-        if not self.room:
-            return [Step("compute", node) for node in order]
-        found = plan(nodes, order, self.keep, self.room)
-        self.slots = max(self.slots, found.near)
-        if found.far:
-            self.far = self.writer.stack(f"[{found.far} x {self.writer.lanes.real}]", 8)
+        found = plan(nodes, order, self.keep if self.room else len(nodes), self.room)
+        self.slots = max(self.slots, found.slots)
         return found.steps
 
     def put(self, slot: int, value: Operand) -> None:
-        self.writer.emit(f"store {self._kind(slot)}{self.writer.lanes.real} {value}, {self._place(slot)}")
+        self.writer.emit(f"store {self.writer.lanes.real} {value}, {self._place(slot)}")
 
     def take(self, slot: int) -> Operand:
-        return self.writer.value(f"load {self._kind(slot)}{self.writer.lanes.real}, {self._place(slot)}")
-
-    def _kind(self, slot: int) -> str:
-        # or LLVM would find out that far slots are as good as registers
-        return "volatile " if slot >= self.room else ""
+        return self.writer.value(f"load {self.writer.lanes.real}, {self._place(slot)}")
 
     def _place(self, slot: int) -> str:
-        w, real = self.writer, self.writer.lanes.real
-        if slot < self.room:
-            place = f"getelementptr {real}, ptr addrspace(3) {self.near}, i32 {slot * self.threads}"
-            return f"ptr addrspace(3) {w.value(place)}"
-        return f"ptr {w.value(f'getelementptr {real}, ptr {self.far}, i32 {slot - self.room}')}"
+        real, number = self.writer.lanes.real, slot * self.threads
+        return (
+            f"ptr addrspace(3) {self.writer.value(f'getelementptr {real}, ptr addrspace(3) {self.own}, i32 {number}')}"
+        )
 
 
 class GpuMemory(Memory):

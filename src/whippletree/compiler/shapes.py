@@ -45,7 +45,7 @@ def check_shapes(
 
 def _shape_of(function: str, name: str, array: Any) -> tuple[int, ...]:
     try:
-        return np.shape(array)
+        return tuple(np.shape(array))
     except ValueError as error:
         raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
 

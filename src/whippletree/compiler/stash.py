@@ -32,52 +32,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do, in order; how many near slots it takes, and how many far ones."""
+    """What to do, in order, and how many slots it takes."""
 
     steps: list[Step]
-    near: int
-    far: int
-
-
-LEAD = 120
-"""So many steps ahead of its use a value is taken back from a far slot: the time that the second-level cache needs."""
+    slots: int
 
 
 def plan(nodes: Sequence[Node], order: Sequence[int], registers: int, room: int) -> Plan:
-    """Compute the nodes in that order with at most so many values in registers.
-
-    Others go into ``room`` near slots, numbered from 0; those that wait for longest into far slots, numbered from there.
-    """
-    needed = _Planner(nodes, order, registers, len(nodes), 0).run().near
-    found = _Planner(nodes, order, registers, room, max(0, needed - room)).run()
-    return Plan(_taken_early(found.steps, room), found.near, found.far)
-
-
-def _taken_early(steps: Sequence[Step], room: int) -> list[Step]:
-    """Move every step that takes from a far slot ahead, but not before the value was put there."""
-    put: dict[int, int] = {}
-    keyed: list[tuple[int, int, Step]] = []
-    for place, step in enumerate(steps):
-        key = place
-        if step.action == "put":
-            put[step.node] = place
-        elif step.action == "take" and step.slot >= room:
-            key = max(place - LEAD, put[step.node])
-        keyed.append((key, place, step))
-    # of two steps with one place the one that was there comes first
-    return [step for _, _, step in sorted(keyed, key=lambda entry: (entry[0], entry[0] != entry[1], entry[1]))]
+    """Compute the nodes in that order with at most so many values in registers and ``room`` slots beside them."""
+    return _Planner(nodes, order, registers, room).run()
 
 
 class _Planner:
-    def __init__(self, nodes: Sequence[Node], order: Sequence[int], registers: int, near: int, far: int) -> None:
+    def __init__(self, nodes: Sequence[Node], order: Sequence[int], registers: int, room: int) -> None:
         self.nodes = nodes
         self.order = order
         self.registers = registers
-        self.room = near
         self.steps: list[Step] = []
-        self.near = list(range(near - 1, -1, -1))
-        self.far = list(range(near + far - 1, near - 1, -1))
-        self.most_near = self.most_far = 0
+        self.free = list(range(room - 1, -1, -1))
+        self.most = 0
         self.slot: dict[int, int] = {}
         self.here: set[int] = set()  # values in registers
         self.uses: dict[int, list[int]] = {}  # places still to come, last one first
@@ -90,12 +63,12 @@ class _Planner:
         return () if found[0] in _LEAVES else [i for i in found[1:] if self.nodes[i][0] not in _ELSEWHERE]
 
     def run(self) -> Plan:
-        for place, node in enumerate(self.order):
+        for node in self.order:
             operands = set(self._operands(node))
             for operand in operands - self.here:
                 self.steps.append(Step("take", operand, self.slot[operand]))
                 self.here.add(operand)
-            self.make_room(operands, place)
+            self.make_room(operands)
             self.steps.append(Step("compute", node))
             for operand in operands:
                 self.uses[operand].pop()
@@ -103,32 +76,22 @@ class _Planner:
                     self.forget(operand)
             if self.uses.get(node):
                 self.here.add(node)
-        return Plan(self.steps, self.most_near, self.most_far)
+        return Plan(self.steps, self.most)
 
-    def make_room(self, needed: set[int], place: int) -> None:
+    def make_room(self, needed: set[int]) -> None:
         """Put values aside until one more fits; those needed right now stay."""
         while len(self.here) >= self.registers:
-            movable = [i for i in self.here if i not in needed and (i in self.slot or self.near or self.far)]
+            movable = [i for i in self.here if i not in needed and (i in self.slot or self.free)]
             if not movable:
                 return
             farthest = max(movable, key=lambda i: self.uses[i][-1])
             if farthest not in self.slot:
-                slot = self.slot[farthest] = self.choose(self.uses[farthest][-1] - place)
-                self.steps.append(Step("put", farthest, slot))
+                self.slot[farthest] = self.free.pop()
+                self.most = max(self.most, self.slot[farthest] + 1)
+                self.steps.append(Step("put", farthest, self.slot[farthest]))
             self.here.discard(farthest)
-
-    def choose(self, wait: int) -> int:
-        """A free slot: a far one for a value that waits for long enough, a near one for others, if there are."""
-        if self.far and (wait > 4 * LEAD or not self.near):
-            slot = self.far.pop()
-            self.most_far = max(self.most_far, slot + 1 - self.room)
-            return slot
-        slot = self.near.pop()
-        self.most_near = max(self.most_near, slot + 1)
-        return slot
 
     def forget(self, node: int) -> None:
         self.here.discard(node)
         if node in self.slot:
-            slot = self.slot.pop(node)
-            (self.near if slot < self.room else self.far).append(slot)
+            self.free.append(self.slot.pop(node))

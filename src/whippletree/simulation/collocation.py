@@ -30,13 +30,6 @@ class Rule(NamedTuple):
     integrals: Array
     """∫₀^node of each Legendre polynomial, (s, s): rows are nodes."""
 
-    def read_off(self, values: Array, unknown: Array) -> Array:
-        """The values at the ``unknown`` nodes (a mask) of the polynomial through all the others."""
-        known = ~unknown
-        count = int(known.sum())
-        basis = legendre.legvander(2 * self.nodes - 1, count - 1)
-        return np.asarray(basis[unknown] @ np.linalg.solve(basis[known], values[known]))
-
 
 def gauss_rule(points: int = POINTS) -> Rule:
     """The rule with that many points."""

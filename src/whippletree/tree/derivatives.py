@@ -27,6 +27,9 @@ make it cheaper than it looks. The bias force is quadratic in v, so it is ½ (�
 find a. The columns of a freely floating root are M times a known motion, since the laws of motion are the same in every
 inertial frame; only the part with B needs a solution. And L⁻¹ is multiplied with, not solved by: off the path of a
 column D⁻¹ L⁻ᵀ ∂τ is exactly zero, so most of the product vanishes.
+
+What a body needs is written down where the body is met on the way in, limb by limb: the order of a trace is the order of
+the machine, and the numbers of one limb fit where those of a whole humanoid do not.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from whippletree.spatial import (
     cross_motion,
     identity,
     join,
+    symmetric,
     zeros,
 )
 from whippletree.sweeps import Field, Sweeper, Unrolled, add
@@ -91,13 +95,7 @@ def inverse_dynamics_derivatives(
         wrenches: external wrenches (6,) that are fixed to their nodes, one per node in its frame.
     """
     state = _State(tree, q, v, wrenches)
-    freedoms = state.freedoms()
-    reactions = state.reactions(freedoms)
-    dv = state.velocity_derivatives(freedoms, reactions)
-    alphas = state.accelerations(freedoms, a)
-    second, forces = state.second_rates(freedoms, alphas), state.forces(alphas)
-    dq = state.position_derivatives(freedoms, reactions, second, forces)
-    return InverseDerivatives(dq, dv, state.mass_matrix(freedoms, reactions))
+    return InverseDerivatives(state.position_derivatives(a), state.dv, state.M)
 
 
 def forward_dynamics_derivatives(
@@ -109,49 +107,54 @@ def forward_dynamics_derivatives(
         tree, q, v, wrenches: as for inverse dynamics.
         tau: joint forces, (nv,).
     """
-    state = _State(tree, q, v, wrenches)
-    freedoms = state.freedoms()
     # a floating root takes a motion of the whole tree by itself: leave it out here, add it to the answer below
-    floating = [i for i, f in enumerate(freedoms) if state.floats(f)]
-    rest = [f._replace(swing=zeros(6)) if i in floating else f for i, f in enumerate(freedoms)]
-    reactions = state.reactions(rest)
-    factor = linalg.tree_ltdl(state.mass_matrix(rest, reactions), tree.velocity_parents, lenient=True)
-    force_dv = state.velocity_derivatives(rest, reactions)
-    a = factor.solve(tau - force_dv @ (v / 2) - state.static_forces(freedoms, reactions))
-    alphas = state.accelerations(freedoms, a)
-    second = state.second_rates(freedoms, alphas)
-    rest_second = [zeros(6) if i in floating else s for i, s in enumerate(second)]
-    force_dq = state.position_derivatives(rest, reactions, rest_second, state.forces(alphas))
-    dq, dv, dtau = _responses(factor, force_dq, force_dv)
-    for i in floating:
-        own = state.parts[freedoms[i].part].v
-        dq[own, i] = dq[own, i] - second[i]
-        dv[own, i] = dv[own, i] - freedoms[i].swing
+    state = _State(tree, q, v, wrenches, without_floating=True)
+    factor = linalg.tree_ltdl(state.M, tree.velocity_parents, lenient=True)
+    a = factor.solve(tau - state.dv @ (v / 2) - state.static_forces())
+    dq, dv, dtau = _responses(factor, state.position_derivatives(a), state.dv)
+    for part, at in zip(state.parts, state.moving, strict=True):
+        if _floats(part):
+            for i, S in zip(_numbers(part.v), at.H.T, strict=True):
+                dq[part.v, i] = dq[part.v, i] - cross_motion(at.base, S)
+                dv[part.v, i] = dv[part.v, i] - cross_motion(at.V, S)
     return ForwardDerivatives(dq, dv, dtau, a, factor.pivots)
 
 
-def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
-    """−M⁻¹ F for matrices F of joint forces, and M⁻¹ itself (one triangle computed) as the last.
+STRIP, TILE = 12, (4, 3)
+"""Columns that are solved together, and rows and columns of a product that grow together: what registers can hold."""
 
-    Column by column, so that what one column needs stays in registers.
-    """
+
+def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
+    """−M⁻¹ F for matrices F of joint forces, and M⁻¹ itself (one triangle computed) as the last."""
     n = len(factor.pivots)
     W = factor.forward(identity(n))
     below = identity(n) - W  # −L⁻¹ without its diagonal of ones: the sign of the result costs nothing
-    before = [np.flatnonzero(row != 0) for row in below]
+    scaled = (W * factor.reciprocals).T
     responses, inverse = [zeros(n, n) for _ in forces], zeros(n, n)
-    for j in range(n):
+    for start in range(0, n, STRIP):
+        strip = slice(start, start + STRIP)
         for F, X in zip(forces, responses, strict=True):
-            y = (W.T @ F[:, j]) * factor.reciprocals
-            for i in range(n):
-                x = -y[i]
-                for k in before[i]:
-                    x = x + below[i, k] * y[k]
-                X[i, j] = x
-        scaled = W[j] * factor.reciprocals
-        for i in range(j + 1):
-            inverse[i, j] = inverse[j, i] = W[i] @ scaled
-    return [*responses, inverse]
+            Y = (_added_product(zeros(n, n)[:, strip], W.T, F[:, strip]).T * factor.reciprocals).T
+            X[:, strip] = _added_product(-Y, below, Y)
+        upper = slice(0, start + STRIP)
+        inverse[upper, strip] = _added_product(inverse[upper, strip], W[upper], scaled[:, strip])
+    return [*responses, symmetric(inverse)]
+
+
+def _added_product(C: Array, A: Array, B: Array) -> Array:
+    """C + A B. The entries of a tile grow together, so that each number is fetched once for several products."""
+    result = C.copy()
+    height, width = TILE
+    for top in range(0, len(A), height):
+        terms = [np.flatnonzero(row != 0) for row in A[top : top + height]]
+        needed = sorted({int(k) for row in terms for k in row})
+        for left in range(0, B.shape[1], width):
+            for k in needed:
+                for i in range(top, min(top + height, len(A))):
+                    result[i, left : left + width] = (
+                        result[i, left : left + width] + A[i, k] * B[k, left : left + width]
+                    )
+    return result
 
 
 class _Moving(NamedTuple):
@@ -171,7 +174,6 @@ class _Moving(NamedTuple):
 class _Freedom(NamedTuple):
     """One column of a joint's subspace; all are spatial motions (6,)."""
 
-    part: int
     S: Array
     carried: Array
     """Ṡ⁻ = V⁻ × S."""
@@ -179,154 +181,126 @@ class _Freedom(NamedTuple):
     """Ṡ⁻ + Ṡ."""
 
 
-class _Reaction(NamedTuple):
-    """What the subtree beyond a freedom answers to it."""
+class _Body(NamedTuple):
+    """A part, and all that is beyond its joint."""
 
-    row: Array
-    """(2 Sᵀ B, R S): what multiplies an angular velocity and an acceleration of all that is beyond, (9,)."""
-    d: Array
-    """2 B S + R (Ṡ⁻ + Ṡ), wrench of a unit velocity, (6,)."""
+    own: RigidInertia
+    momentum: Array
+    """Of the part alone, (6,)."""
+    R: RigidInertia
+    B: Coriolis
+    push: Array
+    """Sum of the external wrenches, (6,)."""
 
 
 class _State:
-    """A tree at one q and v: its parts in motion and the sums over their subtrees."""
+    """A tree at one q and v: what its parts do, the sums over their subtrees, and M and ∂τ/∂v (nv, nv)."""
 
-    def __init__(self, tree: Skeleton, q: Array, v: Array, wrenches: Field | None) -> None:
+    def __init__(
+        self, tree: Skeleton, q: Array, v: Array, wrenches: Field | None, *, without_floating: bool = False
+    ) -> None:
         self.parts = parts(tree)
         self.v = v
+        self.wrenches = wrenches
         self.sweep: Sweeper = Unrolled([part.parent for part in self.parts])
         self.moving = _moving(self.sweep, self.parts, q, v, falling(np.asarray(tree.model.gravity).astype(object)))
-        self.moments = [part.moments.carried(at.pose) for part, at in zip(self.parts, self.moving, strict=True)]
-        self.flows = [m.moved(at.V) for m, at in zip(self.moments, self.moving, strict=True)]
-        self.inertias: list[RigidInertia] = [m.rigid() for m in self._beyond(Moments.nothing(), self.moments)]
-        self.coriolis = [Coriolis.of(flow) for flow in self._beyond(Flow.nothing(), self.flows)]
-        self.pushes = self._beyond(zeros(6), [self._push(k, wrenches) for k in range(len(self.parts))])
-        self.above = self._freedoms_above()
+        self.left_out = [without_floating and _floats(part) for part in self.parts for _ in _numbers(part.v)]
+        self.freedoms = self._freedoms()
+        self.above = _freedoms_above(self.parts)
+        self.rows: list[Array] = [zeros(9)] * len(v)
+        """(2 Sᵀ B, R S): what meets an angular velocity and an acceleration of all that is beyond, (9,) each."""
+        self.M, self.dv = zeros(len(v), len(v)), zeros(len(v), len(v))
+        nothing = (*Moments.nothing(), *Flow.nothing(), zeros(6))
+        self.bodies = self.sweep.gather(self._collect, nothing, range(len(self.parts)))
 
-    def _beyond(self, zero: Any, own: Field) -> Field:
-        """The sum over the subtree of every part."""
-
-        def collect(children: Any, own: Any) -> tuple[Any, Any]:
-            total = add(children, own)
-            return total, total
-
-        return self.sweep.gather(collect, zero, own)
-
-    def _push(self, k: int, wrenches: Field | None) -> Array:
-        node = self.parts[k].node
-        return zeros(6) if wrenches is None or node < 0 else self.moving[k].pose.force(wrenches[node])
-
-    def _freedoms_above(self) -> list[list[int]]:
-        """For each part, the freedoms of the joints between it and the world, its own joint excluded."""
-        above: list[list[int]] = []
-        for part in self.parts:
-            up = part.parent
-            above.append([*above[up], *_numbers(self.parts[up].v)] if up >= 0 else [])
-        return above
-
-    def freedoms(self) -> list[_Freedom]:
+    def _freedoms(self) -> list[_Freedom]:
         """Every freedom of every joint, in the order of v."""
-        result = []
-        for k, at in enumerate(self.moving):
+        result: list[_Freedom] = []
+        for at in self.moving:
             for S in at.H.T:
                 carried = cross_motion(at.before, S)
                 # a single freedom adds nothing to its own rate: Ṡ = Ṡ⁻
                 swing = 2 * carried if at.H.shape[1] == 1 else cross_motion(at.before + at.V, S)
-                result.append(_Freedom(k, S, carried, swing))
+                result.append(_Freedom(S, carried, zeros(6) if self.left_out[len(result)] else swing))
         return result
 
-    def floats(self, freedom: _Freedom) -> bool:
-        """Whether a freedom belongs to a free joint at the root, without a rotor that would tie it to the world."""
-        part = self.parts[freedom.part]
-        rotor = part.armature
-        return part.parent < 0 and isinstance(part.joint, Free) and isinstance(rotor, (int, float)) and rotor == 0
+    def _collect(self, children: Any, k: int) -> tuple[Any, _Body]:
+        """On the way in: the sums over all that is beyond joint k, then the entries of M and ∂τ/∂v that it has."""
+        part, at = self.parts[k], self.moving[k]
+        own = part.moments.carried(at.pose)
+        flow = own.moved(at.V)
+        push = zeros(6) if self.wrenches is None or part.node < 0 else at.pose.force(self.wrenches[part.node])
+        total = add(children, (*own, *flow, push))
+        R, B = Moments(*total[:3]).rigid(), Coriolis.of(Flow(*total[3:5]))
+        for i in _numbers(part.v):
+            S = self.freedoms[i].S
+            self.rows[i] = join(2 * B.along(S), R @ S)
+            for j in [*self.above[k], *range(part.v.start, i + 1)]:
+                self.M[i, j] = self.M[j, i] = self.rows[i][3:] @ self.freedoms[j].S
+            self.M[i, i] = self.M[i, i] + part.armature
+        columns = [join(f.S[:3], f.swing) for f in self.freedoms]
+        wrenches = [B.added(R @ f.swing, 2 * f.S[:3]) for f in self.freedoms[part.v]]
+        self._relate(self.dv, k, columns, wrenches)
+        return total, _Body(own.rigid(), flow.wrench(), R, B, total[5])
 
-    def reactions(self, freedoms: Sequence[_Freedom]) -> list[_Reaction]:
-        """The answers of the subtrees that do not depend on accelerations."""
-        result = []
-        for f in freedoms:
-            R, B = self.inertias[f.part], self.coriolis[f.part]
-            result.append(_Reaction(join(2 * B.along(f.S), R @ f.S), B.added(R @ f.swing, 2 * f.S[:3])))
-        return result
+    def _relate(self, matrix: Array, k: int, columns: Sequence[Array], wrenches: Sequence[Array]) -> None:
+        """Write the joint forces that joint k has in common with those before it; those of unrelated pairs stay zero.
 
-    def accelerations(self, freedoms: Sequence[_Freedom], a: Array) -> list[tuple[Array, Array]]:
-        """The accelerations of the part before and of the part behind every joint, (6,) each."""
-        result: list[tuple[Array, Array]] = []
-        for part, at in zip(self.parts, self.moving, strict=True):
-            before = result[part.parent][1] if part.parent >= 0 else at.base
-            behind = before
-            for i in _numbers(part.v):
-                behind = behind + freedoms[i].S * a[i] + freedoms[i].carried * self.v[i]
-            result.append((before, behind))
-        return result
-
-    def second_rates(self, freedoms: Sequence[_Freedom], alphas: Sequence[tuple[Array, Array]]) -> list[Array]:
-        """S̈⁻ of every freedom."""
-        return [
-            add_cross_motion(cross_motion(alphas[f.part][0], f.S), self.moving[f.part].before, f.carried)
-            for f in freedoms
-        ]
-
-    def forces(self, alphas: Sequence[tuple[Array, Array]]) -> Field:
-        """f, the wrench that every joint transmits."""
-
-        def own(moments: Moments, flow: Flow, at: _Moving, alpha: tuple[Array, Array]) -> Array:
-            return add_cross_force(moments.rigid() @ alpha[1], at.V, flow.wrench())
-
-        wrenches = self.sweep.map(own, self.moments, self.flows, self.moving, alphas)
-        return [f - push for f, push in zip(self._beyond(zeros(6), wrenches), self.pushes, strict=True)]
-
-    def mass_matrix(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
-        """M (nv, nv), one triangle computed."""
-        M = zeros(len(freedoms), len(freedoms))
-        for i, f in enumerate(freedoms):
-            part = self.parts[f.part]
-            for j in [*self.above[f.part], *range(part.v.start, i + 1)]:
-                M[i, j] = M[j, i] = reactions[i].row[3:] @ freedoms[j].S
-            M[i, i] = M[i, i] + part.armature
-        return M
-
-    def velocity_derivatives(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
-        """∂τ/∂v (nv, nv)."""
-        columns = [join(f.S[:3], f.swing) for f in freedoms]
-        return self._related(freedoms, reactions, columns, [r.d for r in reactions])
-
-    def position_derivatives(
-        self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction], second: Sequence[Array], forces: Field
-    ) -> Array:
-        """∂τ/∂q (nv, nv)."""
-        columns = [join(f.carried[:3], rate) for f, rate in zip(freedoms, second, strict=True)]
-        wrenches = []
-        for f, rate in zip(freedoms, second, strict=True):
-            moved = self.coriolis[f.part].added(self.inertias[f.part] @ rate, 2 * f.carried[:3])
-            wrenches.append(add_cross_force(moved, f.S, forces[f.part]))
-        return self._related(freedoms, reactions, columns, wrenches)
-
-    def _related(
-        self,
-        freedoms: Sequence[_Freedom],
-        reactions: Sequence[_Reaction],
-        columns: Sequence[Array],
-        wrenches: Sequence[Array],
-    ) -> Array:
-        """The matrix of joint forces that the freedoms cause: zero for unrelated pairs.
-
-        A freedom moves what is beyond it as its ``columns`` say, and pulls at what is before it with its ``wrenches``.
+        ``columns`` tell how each freedom moves what is beyond it, ``wrenches`` how those of joint k pull at what is
+        before it.
         """
-        matrix = zeros(len(freedoms), len(freedoms))
-        for i, f in enumerate(freedoms):
-            for j in _numbers(self.parts[f.part].v):
-                matrix[i, j] = reactions[i].row @ columns[j]
-            for j in self.above[f.part]:
-                matrix[i, j] = reactions[i].row @ columns[j]
-                matrix[j, i] = freedoms[j].S @ wrenches[i]
-        return matrix
+        own = _numbers(self.parts[k].v)
+        for i, wrench in zip(own, wrenches, strict=True):
+            for j in own:
+                matrix[i, j] = self.rows[i] @ columns[j]
+            for j in self.above[k]:
+                matrix[i, j] = self.rows[i] @ columns[j]
+                matrix[j, i] = self.freedoms[j].S @ wrench
 
-    def static_forces(self, freedoms: Sequence[_Freedom], reactions: Sequence[_Reaction]) -> Array:
+    def position_derivatives(self, a: Array) -> Array:
+        """∂τ/∂q (nv, nv) at the accelerations a."""
+        dq = zeros(len(a), len(a))
+        before, behind = self._accelerations(a)
+        second = [zeros(6)] * len(a)
+        for part, at, alpha in zip(self.parts, self.moving, before, strict=True):
+            for i in _numbers(part.v):
+                if not self.left_out[i]:
+                    S, carried, _ = self.freedoms[i]
+                    second[i] = add_cross_motion(cross_motion(alpha, S), at.before, carried)
+        columns = [join(f.carried[:3], rate) for f, rate in zip(self.freedoms, second, strict=True)]
+
+        def collect(children: Array, k: int) -> tuple[Array, None]:
+            part, at, body = self.parts[k], self.moving[k], self.bodies[k]
+            f = children + add_cross_force(body.own @ behind[k], at.V, body.momentum)
+            wrenches = []
+            for i in _numbers(part.v):
+                S, carried, _ = self.freedoms[i]
+                moved = body.B.added(body.R @ second[i], 2 * carried[:3])
+                wrenches.append(add_cross_force(moved, S, f - body.push))
+            self._relate(dq, k, columns, wrenches)
+            return f, None
+
+        self.sweep.gather(collect, zeros(6), range(len(self.parts)))
+        return dq
+
+    def _accelerations(self, a: Array) -> tuple[list[Array], list[Array]]:
+        """The accelerations α⁻ and α of the parts before and behind every joint, (6,) each."""
+        before: list[Array] = []
+        behind: list[Array] = []
+        for part, at in zip(self.parts, self.moving, strict=True):
+            alpha = behind[part.parent] if part.parent >= 0 else at.base
+            before.append(alpha)
+            for i in _numbers(part.v):
+                alpha = alpha + self.freedoms[i].S * a[i] + self.freedoms[i].carried * self.v[i]
+            behind.append(alpha)
+        return before, behind
+
+    def static_forces(self) -> Array:
         """τ (nv,) at rest: what holds gravity and the external wrenches."""
-        result = zeros(len(freedoms))
-        for i, (f, r) in enumerate(zip(freedoms, reactions, strict=True)):
-            result[i] = r.row[3:] @ self.moving[f.part].base - f.S @ self.pushes[f.part]
+        result = zeros(len(self.freedoms))
+        for part, at, body in zip(self.parts, self.moving, self.bodies, strict=True):
+            for i in _numbers(part.v):
+                result[i] = self.rows[i][3:] @ at.base - self.freedoms[i].S @ body.push
         return result
 
 
@@ -337,12 +311,26 @@ def _moving(sweep: Sweeper, parts: Sequence[Part], q: Array, v: Array, base: Arr
             pose, before, fall = Pose.identity(), zeros(6), (part.placement @ X).motion(base)
         else:
             pose, before, fall = parent.pose @ part.placement @ X, parent.V, parent.base
-        columns = [pose.motion_back(S) for S in part.joint.subspace(q[part.q]).T]
-        H = np.stack(columns, axis=1) if columns else zeros(6, 0)
+        H = np.stack([pose.motion_back(S) for S in part.joint.subspace(q[part.q]).T], axis=1)
         here = _Moving(pose, H, before, before + H @ v[part.v], fall)
         return here, here
 
     return sweep.scatter(move, None, parts)
+
+
+def _freedoms_above(parts: Sequence[Part]) -> list[list[int]]:
+    """For each part, the freedoms of the joints between it and the world, its own joint excluded."""
+    above: list[list[int]] = []
+    for part in parts:
+        up = part.parent
+        above.append([*above[up], *_numbers(parts[up].v)] if up >= 0 else [])
+    return above
+
+
+def _floats(part: Part) -> bool:
+    """Whether a part has a free joint to the world, without a rotor that would tie it to the world."""
+    rotor = part.armature
+    return part.parent < 0 and isinstance(part.joint, Free) and isinstance(rotor, (int, float)) and rotor == 0
 
 
 def _numbers(part: slice) -> range:

@@ -1,0 +1,137 @@
+"""Runs of numbers between arrays and lane vectors: inline for the few of an ordinary function, by a call for many.
+
+A run goes tile by tile: C neighbouring numbers of W states, transposed in registers. The last tile moves back over its
+neighbour rather than past the end, so nothing outside of the run is touched. A matrix of a humanoid has so many tiles
+that their code would take LLVM longer than all the arithmetic: then each run is one call of a function with a loop.
+Runs without the stride of a plain array go number by number, by a call too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import Template
+
+from whippletree.compiler.ir import Lanes, Operand, Writer
+from whippletree.compiler.transpose import lanes_to_rows, rows_to_lanes
+
+MOST_TILES = 16
+"""So many tiles of one block are written out."""
+
+
+def tiles(count: int, width: int) -> tuple[int, list[int]]:
+    """Columns of a tile, and the first column of each tile, for a run of that many numbers."""
+    columns = width
+    while columns > count:
+        columns //= 2
+    firsts = list(range(0, count - columns + 1, columns))
+    if firsts[-1] + columns < count:
+        firsts.append(count - columns)
+    return columns, firsts
+
+
+def tile_in(w: Writer, rows: Sequence[Operand], columns: int, first: Operand | int, vectors: Operand) -> None:
+    """Rows of arrays to lane vectors."""
+    kind = f"<{columns} x {w.lanes.real}>"
+    loaded = [w.value(f"load {kind}, ptr {_at(w, r, w.lanes.real, first)}, align {w.lanes.bytes}") for r in rows]
+    start = _at(w, vectors, w.lanes.number, first)
+    for number, vector in enumerate(rows_to_lanes(w, loaded, columns)):
+        w.emit(f"store {w.lanes.number} {vector}, ptr {_at(w, start, w.lanes.number, number)}")
+
+
+def tile_out(w: Writer, rows: Sequence[Operand], vectors: Sequence[Operand], first: Operand | int) -> None:
+    """Lane vectors to rows of arrays."""
+    kind = f"<{len(vectors)} x {w.lanes.real}>"
+    for row, vector in zip(rows, lanes_to_rows(w, vectors), strict=True):
+        w.emit(f"store {kind} {vector}, ptr {_at(w, row, w.lanes.real, first)}, align {w.lanes.bytes}")
+
+
+def load_vectors(w: Writer, start: Operand, first: Operand | int, count: int) -> list[Operand]:
+    """Some lane vectors that lie one after the other."""
+    begin = _at(w, start, w.lanes.number, first)
+    return [w.value(f"load {w.lanes.number}, ptr {_at(w, begin, w.lanes.number, i)}") for i in range(count)]
+
+
+def lane_pointers(w: Writer, place: Operand, offsets: Operand) -> list[Operand]:
+    """Pointers to the same number of all W states, from that of the first."""
+    if w.lanes.width == 1:
+        return [place]
+    pointers = []
+    for lane in range(w.lanes.width):
+        offset = w.value(f"load i64, ptr {_at(w, offsets, 'i64', lane)}")
+        pointers.append(w.value(f"getelementptr i8, ptr {place}, i64 {offset}"))
+    return pointers
+
+
+def _at(w: Writer, pointer: Operand, element: str, number: Operand | int) -> Operand:
+    return pointer if number == 0 else w.value(f"getelementptr {element}, ptr {pointer}, i64 {number}")
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def copy_functions(lanes: Lanes) -> dict[str, str]:
+    """Every function that may be called, by name; all take (vectors, place, offsets, stride, count)."""
+    found = {}
+    for verb, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
+        name = f"{verb}{lanes.width}"
+        found[name] = _STRIDED.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width)
+        columns = lanes.width
+        while columns > 1:
+            found[f"{name}x{columns}"] = _plain(f"{name}x{columns}", verb, lanes, columns)
+            columns //= 2
+    return found
+
+
+def _plain(name: str, verb: str, lanes: Lanes, columns: int) -> str:
+    """A function that goes tile by tile; the run has at least as many numbers as a tile has columns."""
+    w = Writer(lanes)
+    rows = lane_pointers(w, "%place", "%offsets")
+    last = w.value(f"sub i64 %count, {columns}")
+    w.emit("br label %tile")
+    w.start("tile")
+    w.emit("%first = phi i64 [ 0, %entry ], [ %following, %tile ]")
+    if verb == "gather":
+        tile_in(w, rows, columns, "%first", "%vectors")
+    else:
+        tile_out(w, rows, load_vectors(w, "%vectors", "%first", columns), "%first")
+    after = w.value(f"add i64 %first, {columns}")
+    beyond = w.value(f"icmp sgt i64 {after}, {last}")
+    # the last tile begins where it must end with the run; behind it there is none
+    w.emit(f"%following = select i1 {beyond}, i64 {last}, i64 {after}")
+    w.emit(f"br i1 {w.value(f'icmp eq i64 %first, {last}')}, label %done, label %tile")
+    w.start("done")
+    w.emit("ret void")
+    head = f"define internal void @{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)"
+    return "\n".join([f"{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
+
+
+_STRIDED = Template("""
+define internal void @$name(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count) noinline nounwind {
+entry:
+  br label %column
+column:
+  %number = phi i64 [ 0, %entry ], [ %next, %end ]
+  %moved = mul i64 %number, %stride
+  %there = getelementptr i8, ptr %place, i64 %moved
+  %before = mul i64 %number, $width
+  br label %lane
+lane:
+  %l = phi i64 [ 0, %column ], [ %l.next, %lane ]
+  %op = getelementptr i64, ptr %offsets, i64 %l
+  %offset = load i64, ptr %op
+  %outside = getelementptr i8, ptr %there, i64 %offset
+  %slot = add i64 %before, %l
+  %inside = getelementptr $real, ptr %vectors, i64 %slot
+  %value = load $real, ptr $source
+  store $real %value, ptr $target
+  %l.next = add i64 %l, 1
+  %more = icmp slt i64 %l.next, $width
+  br i1 %more, label %lane, label %end
+end:
+  %next = add i64 %number, 1
+  %again = icmp slt i64 %next, %count
+  br i1 %again, label %column, label %done
+done:
+  ret void
+}
+""")
