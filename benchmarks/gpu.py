@@ -123,7 +123,7 @@ def copy_bandwidth(size: int = 1 << 31) -> float:
     return 2 * size / seconds(work)
 
 
-def arithmetic(dtype: str, chains: int = 8, length: int = 256, batch: int = 1 << 20) -> float:
+def arithmetic(dtype: str, chains: int = 8, length: int = 256, batch: int = 1 << 23) -> float:
     """Fused multiply-adds per second, all independent enough to be issued back to back."""
     trace = Trace()
     x = trace.inputs(chains)

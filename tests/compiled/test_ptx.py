@@ -15,8 +15,9 @@ from whippletree.compiler import cuda
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda, merged
+from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import Form, architecture, kernel_ir, ptx_text
+from whippletree.compiler.ptx import Form, architecture, block_size, kernel_ir, ptx_text
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.expression import Trace, finish
@@ -34,7 +35,7 @@ def unrolled(model, name):
 
 
 def text_of(program, real, arch="sm_90", form=None):
-    return ptx_text(kernel_ir(program, real, form or Form()), arch)
+    return ptx_text(kernel_ir(program, real, Form() if form is None else form or None), arch)
 
 
 def root_program():
@@ -212,6 +213,31 @@ def test_values_put_aside_change_no_bit(driver, dtype):
         text = kernel_ir(program, "float", form)
         assert ("addrspace(3) %" in text) == bool(form.room)
         np.testing.assert_array_equal(compile_for_cuda(program, dtype=dtype, form=form)(*inputs), expected)
+
+
+def crowded_program(count):
+    """Many numbers that are all alive in the middle."""
+    trace = Trace()
+    x = trace.inputs(50)
+    values = [x[i % 50] * (x[7 * i % 50] + i) for i in range(count)]
+    total = sum((a * b for a, b in zip(values, reversed(values), strict=True)), x[0])
+    return straight_program(
+        "crowded", finish(trace, [total]), [Buffer("x", "input", (50,))], [Buffer("y", "output", (1,))]
+    )
+
+
+@pytest.mark.parametrize(("count", "real", "threads"), [(900, "float", 64), (900, "double", 128), (100, "float", 128)])
+def test_large_kernels_choose_their_form(count, real, threads):
+    text = text_of(crowded_program(count), real, form=False)
+    found, shared = block_size(text.encode())
+    assert found == threads
+    assert (shared > 48 * 1024) == (count == 900)
+    assert 227 * 1024 // (shared + 1024) >= 2
+
+
+def test_large_kernels_keep_their_bits(driver):
+    program, x = crowded_program(900), np.random.default_rng(0).uniform(-1, 1, (70, 50))
+    np.testing.assert_array_equal(compile_for_cuda(program)(x), compile_function(program)(x))
 
 
 def test_rollouts(driver):

@@ -146,8 +146,9 @@ class Integrator:
         """Try steps of falling length until one meets the tolerance.
 
         A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
-        even more. So a slightly shorter one, whose points lie elsewhere, is tried a few times; then the tolerance of this
-        one step is relaxed, tenfold at a time (``statistics.relaxed`` tells how far): the dead point has no more digits.
+        even more. So a slightly shorter one, whose points lie elsewhere, is tried a few times; then the tolerance of
+        this one step is relaxed, tenfold at a time: the dead point has no more digits. ``statistics.relaxed`` tells how
+        far that went.
         """
         shortest = 1e-14 * max(1.0, abs(t))
         longest, moves, slack = length, 0, 1.0

@@ -28,8 +28,8 @@ find a. The columns of a freely floating root are M times a known motion, since 
 inertial frame; only the part with B needs a solution. And L⁻¹ is multiplied with, not solved by: off the path of a
 column D⁻¹ L⁻ᵀ ∂τ is exactly zero, so most of the product vanishes.
 
-What a body needs is written down where the body is met on the way in, limb by limb: the order of a trace is the order of
-the machine, and the numbers of one limb fit where those of a whole humanoid do not.
+What a joint contributes is written down where the joint is met on the way in, limb by limb: the order of a trace is the
+order of the machine, and the numbers of one limb fit into a cache that those of a humanoid do not fit into.
 """
 
 from __future__ import annotations
@@ -206,6 +206,7 @@ class _State:
         self.moving = _moving(self.sweep, self.parts, q, v, falling(np.asarray(tree.model.gravity).astype(object)))
         self.left_out = [without_floating and _floats(part) for part in self.parts for _ in _numbers(part.v)]
         self.freedoms = self._freedoms()
+        self.columns = [join(f.S[:3], f.swing) for f in self.freedoms]
         self.above = _freedoms_above(self.parts)
         self.rows: list[Array] = [zeros(9)] * len(v)
         """(2 Sᵀ B, R S): what meets an angular velocity and an acceleration of all that is beyond, (9,) each."""
@@ -238,9 +239,8 @@ class _State:
             for j in [*self.above[k], *range(part.v.start, i + 1)]:
                 self.M[i, j] = self.M[j, i] = self.rows[i][3:] @ self.freedoms[j].S
             self.M[i, i] = self.M[i, i] + part.armature
-        columns = [join(f.S[:3], f.swing) for f in self.freedoms]
         wrenches = [B.added(R @ f.swing, 2 * f.S[:3]) for f in self.freedoms[part.v]]
-        self._relate(self.dv, k, columns, wrenches)
+        self._relate(self.dv, k, self.columns, wrenches)
         return total, _Body(own.rigid(), flow.wrench(), R, B, total[5])
 
     def _relate(self, matrix: Array, k: int, columns: Sequence[Array], wrenches: Sequence[Array]) -> None:

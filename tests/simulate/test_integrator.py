@@ -1,0 +1,111 @@
+"""The integrator core: order, drift, events, controllers, failure; and what simulate says about bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.simulation.collocation import POINTS, basis_integrals, gauss_rule
+from whippletree.simulation.integrator import Event, Integrator
+
+
+class Oscillator:
+    """ÿ = −y, with nothing to project."""
+
+    def rates(self, t, y):
+        return np.stack([y[:, 1], -y[:, 0]], axis=1)
+
+    def project(self, t, y):
+        return y
+
+
+def error_of_one_step(length):
+    """Of the solution that starts at (1, 0), with the iteration converged to rounding whatever the step's error is."""
+    integrator = Integrator(Oscillator(), rtol=1e-15, atol=1e-15)
+    start = np.array([1.0, 0.0])
+    trial = integrator._trial(0.0, start, length, np.array([0.0, -1.0]), None, 1.0)
+    return np.abs(trial.polynomial(length) - [np.cos(length), -np.sin(length)]).max()
+
+
+def test_the_rule_integrates_polynomials_exactly():
+    rule = gauss_rule()
+    for degree in range(POINTS):
+        values = rule.nodes**degree
+        found = basis_integrals(np.array([1.0])) @ (rule.to_coefficients @ values)
+        assert abs(found[0] - 1 / (degree + 1)) < 1e-14
+
+
+def test_a_step_has_order_sixteen():
+    # the error of one step falls with the power 17 of its length
+    assert np.log2(error_of_one_step(4.0) / error_of_one_step(2.0)) > 15
+
+
+def test_the_interpolant_holds_inside_a_step():
+    integrator = Integrator(Oscillator(), rtol=1e-10, atol=1e-10)
+    for piece in integrator.pieces(0.0, np.array([1.0, 0.0]), 5.0):
+        middle = (piece.start + piece.end) / 2
+        assert np.abs(piece.interpolant(middle) - [np.cos(middle), -np.sin(middle)]).max() < 1e-8
+
+
+def test_events_are_located_and_a_terminal_one_ends_the_run():
+    zero = Event("zero", lambda t, y: y[0], direction=1)
+    stop = Event("stop", lambda t, y: y[1] - 0.5, direction=1, terminal=True)
+    integrator = Integrator(Oscillator(), rtol=1e-12, atol=1e-12, events=(zero, stop))
+    pieces = list(integrator.pieces(0.0, np.array([1.0, 0.0]), 30.0))
+    found = [f for piece in pieces for f in piece.found]
+    assert [name for name, _ in found] == ["stop"]
+    assert abs(found[0][1] - (np.pi + np.pi / 6)) < 1e-10
+    assert pieces[-1].end == found[0][1]
+
+
+def test_energy_and_loop_residuals_stay_small():
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0))
+    v = wt.compile(model).project_velocity(model.home.q, np.ones(model.nv))
+    run = wt.simulate(model, v0=v, duration=20.0, rtol=1e-10, atol=1e-12)
+    energy = np.asarray(run["kinetic_energy"] + run["potential_energy"])
+    assert np.abs(energy / energy[0] - 1).max() < 1e-9
+    assert float(np.abs(run["constraint_residual"]).max()) < 1e-12
+    assert float(np.abs(run["constraint_velocity"]).max()) < 1e-12
+
+
+def test_quaternions_stay_unit_and_momentum_is_conserved():
+    model = (
+        wt.Builder("stone", gravity=(0, 0, 0))
+        .body("stone", mass=2.0, center=(0.1, 0.2, -0.1), inertia=(0.3, 0.2, 0.1))
+        .joint("float", "free", "world", "stone")
+        .build()
+    )
+    run = wt.simulate(model, v0=[1.0, -2.0, 0.5, 0.3, 0.2, -0.1], duration=10.0, rtol=1e-11, atol=1e-12)
+    assert np.abs(np.linalg.norm(np.asarray(run["q"])[:, 3:], axis=1) - 1).max() < 1e-15
+    momentum = wt.compile(model).momentum(np.asarray(run["q"]), np.asarray(run["v"]))
+    assert np.abs(momentum - momentum[0]).max() < 1e-9
+
+
+def test_a_controller_acts():
+    model = wt.mechanisms.pendulum()
+    hold = wt.compile(model).gravity
+    run = wt.simulate(model, [0.7], [0.0], duration=1.0, controller=lambda t, q, v: hold(q))
+    assert np.abs(np.asarray(run["q"]) - 0.7).max() < 1e-12
+
+
+def test_a_failing_run_returns_what_it_had():
+    model = wt.mechanisms.pendulum()
+    run = wt.simulate(model, duration=2.0, controller=lambda t, q, v: [np.nan if t > 1.0 else 0.0])
+    assert "the integration stopped at t = " in run.attrs["failure"]
+    assert 0.5 < float(run["time"][-1]) <= 1.0
+    assert np.isfinite(run["q"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"duration": -1.0}, "simulate: duration -1.0 and output_dt -0.005 must be positive and finite"),
+        ({"duration": 1.0, "q0": [0.0]}, "simulate: q0 has shape (1,), expected (2,) for model 'double pendulum'"),
+        ({"duration": 1.0, "v0": [np.nan, 0]}, "simulate: v0 holds nan: a start state must be finite"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the whole message is compared below)
+        wt.simulate(wt.mechanisms.double_pendulum(), **arguments)
+    assert str(caught.value) == message
