@@ -102,8 +102,7 @@ class _Loop:
         w = self.writer
         frame = self.frame()
         release = self.allocate(frame)
-        states = w.value("load i64, ptr %dimensions")
-        self.each_group(frame, states)
+        self.each_group(frame)
         for line in release:
             w.emit(line)
         w.emit("ret void")
@@ -129,7 +128,9 @@ class _Loop:
             own = w.value(f"getelementptr i64, ptr {offsets}, i64 {number * width}") if width > 1 else offsets
             arrays[b.name] = Array(b, "", strides, own)
         self.offsets = offsets
-        return Frame(arrays, self.tables(), dimensions, self.plain(arrays))
+        self.states = w.value("load i64, ptr %dimensions")
+        never = w.value(f"icmp slt i64 {self.states}, 0")
+        return Frame(arrays, self.tables(), dimensions, self.plain(arrays), never)
 
     def load(self, kind: str, pointer: Operand, number: int) -> Operand:
         w = self.writer
@@ -178,7 +179,7 @@ class _Loop:
         frame.staged_inputs, frame.staged_outputs = (frame.pointers[f".{kind}"] for kind in _STAGED)
         return release
 
-    def each_group(self, frame: Frame, states: Operand) -> None:
+    def each_group(self, frame: Frame) -> None:
         """Run the body for W states after the other; the last group may alias lanes to its last state."""
         w, width = self.writer, self.lanes.width
         self.set_offsets(str(width))
@@ -187,7 +188,7 @@ class _Loop:
         w.start("next_group")
         first, following = w.fresh(), w.fresh()
         w.emit(f"{first} = phi i64 [ 0, %{before} ], [ {following}, %group_end ]")
-        left = w.value(f"sub i64 {states}, {first}")
+        left = w.value(f"sub i64 {self.states}, {first}")
         w.emit(f"br i1 {w.value(f'icmp sgt i64 {left}, 0')}, label %lanes, label %finish")
         w.start("lanes")
         w.emit(f"br i1 {w.value(f'icmp slt i64 {left}, {width}')}, label %tail, label %group")

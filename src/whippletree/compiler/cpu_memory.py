@@ -25,6 +25,10 @@ MOST_HELD = 24
 """So many results of a block stay in registers until they are written; more are put into memory as they are known."""
 
 
+LONGEST_BLOCK = 5000
+"""Lines after which a basic block ends at the next opportunity."""
+
+
 @dataclass
 class Array:
     """An input or output of the call, as operands of the emitted code."""
@@ -47,6 +51,7 @@ class Frame:
     pointers: dict[str, Operand]  # work, table and index buffers
     dimensions: dict[str, Operand]  # sizes of named dimensions
     plain: Operand  # i1: every array has the innermost stride of a plain array
+    never: Operand  # i1 that is false, though LLVM does not know it
     staged_inputs: Operand = ""  # room for the runs that a block reads, as lane vectors
     staged_outputs: Operand = ""  # and for those that it writes
 
@@ -81,6 +86,7 @@ class CpuMemory(Memory):
         self.frame = frame
         self.lanes = writer.lanes
         self._collected: list[Collected] = []
+        self._block_start = len(writer.lines)
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -229,6 +235,20 @@ class CpuMemory(Memory):
         rows = self._of_lanes(self.frame.arrays[run.address.buffer], place)
         for first in firsts:
             tile_in(self.writer, rows, columns, first, start)
+
+    # ---- code that is too long -----------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """End a basic block that has become long: LLVM's schedulers take time with the square of its length.
+
+        The branch is never taken, but LLVM cannot know that, so it cannot join the pieces again.
+        """
+        w = self.writer
+        if len(w.lines) - self._block_start > LONGEST_BLOCK:
+            going_on = w.label("more")
+            w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
+            w.start(going_on)
+            self._block_start = len(w.lines)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,10 @@ class Memory(ABC):
         """The end of a block: complete what :meth:`prepare_stores` began."""
         return
 
+    def pause(self) -> None:
+        """Somewhere within a block: a target may begin a new basic block here."""
+        return
+
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
         """Read an integer of an index buffer, as i64."""
@@ -119,7 +123,13 @@ class _Body:
                 early.pop(address)(same)
 
         results = emit_straight(
-            self.writer, block.code, lambda number: read(place[number]), self.memory.placement, ready, waiting
+            self.writer,
+            block.code,
+            lambda number: read(place[number]),
+            self.memory.placement,
+            ready,
+            waiting,
+            self.memory.pause,
         )
         written = {address for addresses in waiting.values() for address in addresses}
         rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in written]

@@ -35,7 +35,7 @@ def compile_function(
     threads: int | None = None,
     wording: Wording | None = None,
     width: int | None = None,
-    level: int = 2,
+    level: int | None = None,
     cache: Cache | None = None,
 ) -> CompiledFunction:
     """Compile a program for this machine; the work is done on the first call.
@@ -46,7 +46,7 @@ def compile_function(
         threads: how many threads share a large batch (default: WHIPPLETREE_THREADS, else every core).
         wording: what errors say.
         width: lanes of the vector variant (default: what the CPU has).
-        level: effort of code generation, 0 to 3.
+        level: effort of code generation, 0 to 3 (default: 2, or 1 for very long programs).
         cache: where object code is kept (default: see :mod:`whippletree.compiler.cache`).
     """
     kind = np.dtype(dtype)

@@ -18,6 +18,7 @@ from whippletree.expression import Node, Straight
 
 _LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
+_PIECE = 256
 
 
 class Placement(ABC):
@@ -43,17 +44,19 @@ def emit_straight(
     placement: Placement | None = None,
     ready: Callable[[int, Operand], None] = lambda node, value: None,
     awaited: Collection[int] = (),
+    pause: Callable[[], None] = lambda: None,
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
     ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
+    ``pause()`` is called now and then, where a new basic block may begin.
     """
     emission = _Emission(writer, code.nodes, load)
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
         emission.angles(stage)
     if placement is None:
-        emission.until_ready(ready, awaited)
+        emission.in_pieces(ready, awaited, pause)
     else:
         emission.placed(placement, ready, awaited)
     return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
@@ -104,14 +107,17 @@ class _Emission:
             operation, argument = self.nodes[i]
             self.value[i] = pair[argument][_SINES.index(operation)]
 
-    def until_ready(self, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
+    def in_pieces(
+        self, ready: Callable[[int, Operand], None], awaited: Collection[int], pause: Callable[[], None]
+    ) -> None:
         """Emit everything else in the order of the graph."""
-        first = 0
-        for node in sorted(awaited):
-            self.nodes_in_order(range(first, node + 1))
-            ready(node, self.value[node])
-            first = node + 1
-        self.nodes_in_order(range(first, len(self.nodes)))
+        size, first = len(self.nodes), 0
+        for stop in sorted({*(node + 1 for node in awaited), *range(_PIECE, size, _PIECE), size}):
+            self.nodes_in_order(range(first, stop))
+            if stop - 1 in awaited:
+                ready(stop - 1, self.value[stop - 1])
+            pause()
+            first = stop
 
     def placed(self, placement: Placement, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
         """Emit everything else, the way the placement wants it."""
