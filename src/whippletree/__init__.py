@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from whippletree.monitor.report import conditioning as conditioning
     from whippletree.operators import spatial_operators as spatial_operators
     from whippletree.plain import reference as reference
+    from whippletree.simulation.integrator import Event as Event
     from whippletree.simulation.run import simulate as simulate
     from whippletree.symbols import symbolic as symbolic
 
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Builder": "whippletree.builder",
+    "Event": "whippletree.simulation.integrator",
     "assemble": "whippletree.constraints.closing",
     "conditioning": "whippletree.monitor.report",
     "constraint_set": "whippletree.constraints.system",
@@ -68,6 +70,7 @@ _LAZY = {
 __all__ = [
     "AssemblyError",
     "Builder",
+    "Event",
     "DeviceError",
     "DeviceMemoryError",
     "FileError",

@@ -2,27 +2,36 @@
 
 ``jvp``: inputs x and directions ẋ, outputs (∂y/∂x) ẋ. ``vjp``: inputs x and seeds ȳ, outputs (∂y/∂x)ᵀ ȳ for each input.
 Coordinates are differentiated in the tangent space: the direction of q and its gradient have nv entries, and q ⊕ δ is
-what moves (for a quaternion joint, a rotation vector in the body's frame).
+what moves (for a quaternion joint, a rotation vector in the body's frame). Open parameters are differentiated like
+inputs: ``jvp`` takes their directions, ``vjp`` returns their gradients, after those of the function's own inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from whippletree.catalogue import Function, Shape
 from whippletree.expression import Traced, gradient
+from whippletree.parameters import find_parameter, with_parameters
 from whippletree.scalars import Dual
 from whippletree.spatial import Array, identity
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
 
 COORDINATES = ("q", "r")
 """Inputs that live on the configuration manifold."""
 
 
-def derived_function(kind: str, function: Function) -> Function:
-    """The ``jvp`` or ``vjp`` of a function, as a new entry."""
+def derived_function(
+    kind: str, function: Function, parameters: Mapping[str, tuple[int, ...]] | None = None
+) -> Function:
+    """The ``jvp`` or ``vjp`` of a function, as a new entry; ``parameters``: shapes of the open ones, by path."""
+    function = _with_parameters_as_inputs(function, parameters or {})
+    own = {name: shape for name, shape in function.inputs.items() if name not in (parameters or {})}
     tangents: dict[str, Shape] = {
         name: ("nv",) if name in COORDINATES else shape for name, shape in function.inputs.items()
     }
@@ -30,18 +39,19 @@ def derived_function(kind: str, function: Function) -> Function:
 
     def jvp(m: Mechanism, *arguments: Any) -> Any:
         names, numbers = arguments[:count], arguments[count:]
-        half = len(numbers) // 2
-        return _pushed(m, function, names, numbers[:half], numbers[half:])
+        values = [*numbers[: len(own)], *_parameter_values(m, parameters or {})]
+        return _pushed(m, function, names, values, numbers[len(own) :])
 
     def vjp(m: Mechanism, *arguments: Any) -> Any:
         names, numbers = arguments[:count], arguments[count:]
-        return _pulled(m, function, names, numbers[: len(tangents)], numbers[len(tangents) :])
+        values = [*numbers[: len(own)], *_parameter_values(m, parameters or {})]
+        return _pulled(m, function, names, values, numbers[len(own) :])
 
     if kind == "jvp":
-        inputs = function.inputs | {f"d{name}": shape for name, shape in tangents.items()}
+        inputs = own | {f"d{name}": shape for name, shape in tangents.items()}
         outputs = {f"d{name}": shape for name, shape in function.outputs.items()}
     else:
-        inputs = function.inputs | {f"{name}_bar": shape for name, shape in function.outputs.items()}
+        inputs = own | {f"{name}_bar": shape for name, shape in function.outputs.items()}
         outputs = {f"{name}_bar": shape for name, shape in tangents.items()}
     return Function(
         f"{function.name}_{kind}",
@@ -55,6 +65,28 @@ def derived_function(kind: str, function: Function) -> Function:
         constraints=function.constraints,
         derived=True,
     )
+
+
+def _with_parameters_as_inputs(function: Function, parameters: Mapping[str, tuple[int, ...]]) -> Function:
+    """The same function with open parameters as inputs at its end, from which it makes its own mechanism."""
+    if not parameters:
+        return function
+    given = len(parameters)
+
+    def implementation(m: Mechanism, *arguments: Any) -> Any:
+        opened = dict(zip(parameters, arguments[-given:], strict=True))
+        inner = Mechanism(skeleton(with_parameters(m.tree.model, opened)))
+        result = function.implementation(inner, *arguments[:-given])
+        m.doubts += inner.doubts
+        return result
+
+    return replace(function, inputs=function.inputs | dict(parameters), implementation=implementation)
+
+
+def _parameter_values(m: Mechanism, parameters: Mapping[str, tuple[int, ...]]) -> list[Any]:
+    """What the open parameters are in this evaluation: numbers or traced scalars of the mechanism's model."""
+    found = [np.asarray(find_parameter(m.tree.model, path).value, dtype=object) for path in parameters]
+    return [value if value.ndim else value[()] for value in found]
 
 
 def _evaluated(m: Mechanism, function: Function, names: Any, values: Any) -> tuple[Any, ...]:

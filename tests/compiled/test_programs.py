@@ -120,6 +120,20 @@ def tree_with_types():
     return Program("tree", buffers, body)
 
 
+def read_back():
+    """An output that is read again: y[i + 1] = y[i] + x[i], rows of three, exchanged in place at the end."""
+    n = 5
+    buffers = (Buffer("x", "input", (n, 3)), Buffer("y", "output", (n + 1, 3)))
+    start = Block(Straight([], [1.0, 2.0, 3.0]), (), tuple(at("y", 0, j) for j in range(3)))
+    add = block(
+        lambda *v: tuple(v[j] + v[3 + j] for j in range(3)),
+        [*(at("y", "i", j) for j in range(3)), *(at("x", "i", j) for j in range(3))],
+        [at("y", ("i", 1), j) for j in range(3)],
+    )
+    turn = block(lambda a, b, c: (c, a, b), [at("y", n, j) for j in range(3)], [at("y", n, j) for j in range(3)])
+    return Program("read_back", buffers, (start, Loop("i", n, (add,)), turn))
+
+
 def roll_out():
     """Time steps over a named dimension, with a loop inside: x ← x + h (u − x), the whole trajectory is returned."""
     buffers = (
@@ -144,7 +158,7 @@ def batch(program, seed=0, states=11, **sizes):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make", [running_sums, tree_with_types])
+@pytest.mark.parametrize("make", [running_sums, tree_with_types, read_back])
 def test_loops_and_switches(make, dtype):
     program = make()
     agree(program, batch(program), dtype)
@@ -159,6 +173,35 @@ def test_named_dimension(steps):
 def test_large_work_space_comes_from_the_heap():
     program = running_sums(3000)
     agree(program, batch(program, states=3), np.float64, widths=(1, 8), states=3)
+
+
+def test_a_matrix_with_many_rows():
+    """More results than registers, and more tiles than are written out."""
+    trace = Trace()
+    x = trace.inputs(30)
+    results = [x[i] * x[j] + 1 for i in range(30) for j in range(21)]
+    program = straight_program(
+        "matrix", finish(trace, results), [Buffer("x", "input", (30,))], [Buffer("y", "output", (30, 21))]
+    )
+    agree(program, batch(program), np.float64, widths=(1, 4, 8))
+    f = compile_function(program, threads=1, cache=OFF)
+    states = batch(program)["x"]
+    target = np.zeros((21, 30, 11)).T
+    np.testing.assert_array_equal(f(states, out=target), f(states))
+
+
+def test_very_long_code():
+    """Longer than a basic block may become."""
+    trace = Trace()
+    x = trace.inputs(8)
+    values = list(x)
+    for i in range(6000):
+        values.append(values[i] * 0.3 + values[-1] * values[i // 2] / 4 if i % 3 else values[-1] / 2 + values[i % 8])
+    program = straight_program(
+        "long", finish(trace, values[-5:]), [Buffer("x", "input", (8,))], [Buffer("y", "output", (5,))]
+    )
+    small = {"x": batch(program)["x"] / 10}
+    agree(program, small, np.float64, widths=(1, 8))
 
 
 def test_integer_output_holds_whole_numbers_and_minus_one_for_what_is_none():

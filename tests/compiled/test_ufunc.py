@@ -303,6 +303,25 @@ def test_a_program_that_fails_to_build_says_so():
         compile_function(bad, cache=OFF)
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 7)])
+def test_a_late_failure_of_the_compiler_leaves_nan(shape, monkeypatch):
+    """Called past the callable, the ufunc compiles in the middle of NumPy's loop, where nothing can be raised."""
+    f = compile_function(arm_like(), threads=1, cache=OFF)
+
+    def fail(width):
+        raise RuntimeError("no compiler today")
+
+    told = []
+    monkeypatch.setattr(f._engine.kernel, "loop", fail)
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    a, m = f.ufunc(np.zeros(shape), np.zeros(3), 0.0)
+    assert np.isnan(a).all()
+    assert np.isnan(m).all()
+    assert str(told[0].exc_value) == "no compiler today"
+    with pytest.raises(RuntimeError, match="no compiler today"):
+        f(np.zeros(shape), np.zeros(3), 0.0)
+
+
 def test_everything_is_freed():
     f = compile_function(square_plus(), threads=1, cache=OFF)
     f(np.zeros((3, 4)))

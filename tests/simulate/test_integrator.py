@@ -93,9 +93,32 @@ def test_a_controller_acts():
 def test_a_failing_run_returns_what_it_had():
     model = wt.mechanisms.pendulum()
     run = wt.simulate(model, duration=2.0, controller=lambda t, q, v: [np.nan if t > 1.0 else 0.0])
-    assert "the integration stopped at t = " in run.attrs["failure"]
+    assert run.attrs["failure"].startswith("the controller returned nan at t = 1.")
     assert 0.5 < float(run["time"][-1]) <= 1.0
     assert np.isfinite(run["q"]).all()
+
+
+def test_a_terminal_event_is_the_last_state():
+    hit = wt.Event("bottom", lambda t, q, v: q[0] + np.pi / 2, terminal=True)
+    run = wt.simulate(wt.mechanisms.pendulum(), [0.0], [0.0], duration=5.0, events=(hit,))
+    assert run.attrs["event_names"] == ["bottom"]
+    assert float(run["time"][-1]) == run.attrs["event_times"][0]
+    assert abs(float(run["q"][-1, 0]) + np.pi / 2) < 1e-9
+
+
+def test_a_start_state_off_the_constraints_is_refused_unless_projection_is_asked_for():
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
+    with pytest.raises(wt.AssemblyError, match="q does not meet its constraints"):
+        wt.simulate(model, [2.0, 3.0, -1.0], duration=0.1)
+    with pytest.raises(wt.AssemblyError, match="v does not meet its constraints|velocity"):
+        wt.simulate(model, v0=np.ones(model.nv), duration=0.1)
+    run = wt.simulate(model, v0=np.ones(model.nv), duration=0.1, project=True)
+    assert float(np.abs(run["constraint_velocity"]).max()) < 1e-12
+
+
+def test_a_controller_of_the_wrong_length_is_refused():
+    with pytest.raises(wt.ShapeError, match=r"the controller returned shape \(1,\), expected \(2,\)"):
+        wt.simulate(wt.mechanisms.double_pendulum(), duration=0.1, controller=lambda t, q, v: [1.0])
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,11 @@ class Compiled:
 
     def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("jvp", catalogue.find(name, self.model)), names)
+        return self._function(derived_function("jvp", catalogue.find(name, self.model), self._parameter_shapes), names)
 
     def vjp(self, name: str, *names: Any) -> NamedFunction:
         """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("vjp", catalogue.find(name, self.model)), names)
+        return self._function(derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes), names)
 
     def rollout(self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, method: str = "semi_implicit_euler") -> Any:
         """Whole trajectories in one call.
@@ -154,6 +154,10 @@ class Compiled:
         return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 
     @cached_property
+    def _parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {path: find_parameter(self.model, path).shape for path in self.parameters}
+
+    @cached_property
     def _tree(self) -> Skeleton:
         return skeleton(self.model)
 
@@ -170,15 +174,16 @@ class Compiled:
         from whippletree.compiler.tracing import unrolled_program
 
         count = len(self._tree.nodes)
-        if count <= (UNROLL_UP_TO if function.loops else UNROLL_MATRICES_UP_TO):
+        can_loop = function.loops and not self.parameters
+        if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
             return unrolled_program(self.model, function, names, self.parameters)
-        if function.loops and not self.parameters:
+        if can_loop:
             return loop_program(function, self._tree)
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
         raise UnsupportedError(
             f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
-            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or one that neither forms a "
-            f"matrix nor has open parameters (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open parameters "
+            f"and use a function that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
     def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:

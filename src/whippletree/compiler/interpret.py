@@ -120,7 +120,7 @@ def rounded(x: Fraction, real: Any) -> Any:
     try:
         start = real(float(x))
     except OverflowError:
-        return real(math.copysign(math.inf, x))
+        return real(math.inf if x > 0 else -math.inf)
     if not np.isfinite(start):
         return start
     # float32: rounding twice can be wrong by one place, so the neighbours are asked too

@@ -11,7 +11,7 @@ import numpy as np
 from whippletree import catalogue, scalars
 from whippletree.catalogue import Function
 from whippletree.compiler.program import Buffer, Program, straight_program
-from whippletree.expression import Trace, finish
+from whippletree.expression import Trace, Traced, finish
 from whippletree.model import Model
 from whippletree.parameters import find_parameter, with_parameters
 from whippletree.tree.mechanism import Mechanism
@@ -48,7 +48,8 @@ def unrolled_program(
     values = traced_inputs(trace, shapes)
     opened = {path: values.pop(path) for path in parameters}
     mechanism = Mechanism(traced_tree(model, opened))
-    result = function.implementation(mechanism, *names, *values.values())
+    with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
+        result = function.implementation(mechanism, *names, *values.values())
     outputs = result if isinstance(result, tuple) else (result,)
     flat = [x for y in outputs for x in np.ravel(np.asarray(y, dtype=object))]
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
@@ -80,13 +81,14 @@ def _status(mechanism: Mechanism) -> Any:
     """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one."""
     status: Any = 0
     for node, pivot in mechanism.doubts:
-        positive = scalars.less(0, pivot)
-        harmless = positive | _is_nan(pivot)
+        if isinstance(pivot, Traced):
+            harmless = scalars.less(0, pivot) | _is_nan(pivot)
+        else:
+            harmless = not pivot <= 0  # a pivot that no state changes: the model itself is singular, or not
         status = scalars.select(harmless, status, node + 1)
     return status
 
 
-def _is_nan(x: Any) -> Any:
+def _is_nan(x: Traced) -> Any:
     """True where x is NaN: then neither comparison holds."""
     return ~(scalars.less(x, 1) | scalars.less(0, x))
-

@@ -35,6 +35,10 @@ CONDITIONS = frozenset({"lt", "and", "or", "not"})
 """Operations whose value is a truth value, not a number."""
 
 
+_OTHERS = (np.ndarray, scalars.Dual)
+"""What knows better than a traced scalar how to combine with one."""
+
+
 class Trace:
     """A growing graph of operations; ``nodes`` is in topological order because operands exist before their use."""
 
@@ -108,7 +112,7 @@ class Traced:
 
     def __add__(self, other: Any) -> Any:
         if type(other) is not Traced:
-            if isinstance(other, np.ndarray):
+            if isinstance(other, _OTHERS):
                 return NotImplemented
             if other == 0:
                 return self
@@ -125,7 +129,7 @@ class Traced:
 
     def __sub__(self, other: Any) -> Any:
         if type(other) is not Traced:
-            if isinstance(other, np.ndarray):
+            if isinstance(other, _OTHERS):
                 return NotImplemented
             if other == 0:
                 return self
@@ -148,7 +152,7 @@ class Traced:
         nodes = trace.nodes
         i = self.index
         if type(other) is not Traced:
-            if isinstance(other, np.ndarray):
+            if isinstance(other, _OTHERS):
                 return NotImplemented
             if other == 0:
                 return 0
@@ -175,7 +179,7 @@ class Traced:
         trace = self.trace
         nodes = trace.nodes
         if type(other) is not Traced:
-            if isinstance(other, np.ndarray):
+            if isinstance(other, _OTHERS):
                 return NotImplemented
             if other == 1:
                 return self

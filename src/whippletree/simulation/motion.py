@@ -11,8 +11,9 @@ import numpy as np
 
 from whippletree.compiler.compiled import Compiled
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import SingularSystemError
+from whippletree.errors import ShapeError, SingularSystemError
 from whippletree.plain import Reference, reference
+from whippletree.simulation.integrator import IntegrationError
 
 Array = np.ndarray[Any, Any]
 
@@ -54,11 +55,21 @@ class Motion:
         """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
         tau = np.zeros(v.shape)
         if self._controller is not None:
-            # a controller is any function of one state
-            tau = tau + np.array(
-                [self._controller(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float
-            )
+            tau = tau + np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
+
+    def _commanded(self, t: float, q: Array, v: Array) -> Array:
+        """The controller's forces at one state; a controller may be any Python function."""
+        assert self._controller is not None
+        tau = np.asarray(self._controller(t, q, v), dtype=float)
+        if tau.shape != (self.model.nv,):
+            raise ShapeError(
+                f"simulate: the controller returned shape {tau.shape}, expected ({self.model.nv},) for model "
+                f"{self.model.name!r}: one force per velocity"
+            )
+        if not np.all(np.isfinite(tau)):
+            raise IntegrationError(f"the controller returned {tau[~np.isfinite(tau)][0]} at t = {t:.9g} s", t)
+        return tau
 
     def rates(self, t: Array, y: Array) -> Array:
         """(q̇, v̇) (m, nq + nv) at m states, each taken to the manifold first.

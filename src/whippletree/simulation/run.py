@@ -9,9 +9,10 @@ import numpy as np
 
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.constraints.closing import require_consistent
 from whippletree.errors import ShapeError
 from whippletree.model import Model
-from whippletree.simulation.integrator import Event, IntegrationError, Integrator
+from whippletree.simulation.integrator import Event, IntegrationError, Integrator, Piece
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.trajectory import dataset
 from whippletree.simulation.watch import Watch
@@ -35,6 +36,7 @@ def simulate(
     atol: float = 1e-10,
     output_dt: float | None = None,
     events: tuple[Event, ...] = (),
+    project: bool = False,
     compiled: Compiled | None = None,
 ) -> xarray.Dataset:
     """Simulate a model from a start state.
@@ -50,11 +52,15 @@ def simulate(
             the predicted rounding error of the accelerations where it asks for less.
         output_dt: spacing of the output, s; default 200 points.
         events: what to look for on the way; a terminal one ends the run.
+        project: bring a start state that violates the constraints onto them; otherwise it is refused.
         compiled: functions compiled before for this model, to share them among runs.
 
     Returns:
         An ``xarray.Dataset`` over time: q, v, a, tau, energies, and with constraints their forces and residuals, with
         names and units. A run that fails returns what it had, with the reason in ``attrs["failure"]``.
+
+    Raises:
+        AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     dyn = compiled if compiled is not None else compile_model(model)
     q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
@@ -64,22 +70,45 @@ def simulate(
     integrator = Integrator(motion, watch.rtol, atol, tuple(_on_state(event, model.nq) for event in events))
     spacing = duration / 200 if output_dt is None else output_dt
     times = _output_times(duration, spacing)
-    states, failure = [motion.project(0.0, np.concatenate([q, v]))], ""
-    found: list[tuple[str, float]] = []
-    reached = 1
+    if not project:
+        require_consistent(model, q, v)
+    track = Track(motion, times, motion.project(0.0, np.concatenate([q, v])))
+    failure = ""
     try:
-        for piece in integrator.pieces(0.0, states[0], duration):
-            while reached < len(times) and times[reached] <= piece.end:
-                exact = times[reached] == piece.end
-                state = piece.state if exact else motion.project(times[reached], piece.interpolant(times[reached]))
-                states.append(state)
-                reached += 1
-            found += piece.found
+        for piece in integrator.pieces(0.0, track.states[0], duration):
+            track.follow(piece)
     except IntegrationError as error:
         failure = str(error)
     options = {"duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing}
-    run = dataset(motion, times[:reached], np.array(states), integrator.statistics, found, failure, options)
+    run = dataset(motion, *track.arrays(), integrator.statistics, track.events, failure, options)
     return watch.reported(run, dyn)
+
+
+class Track:
+    """The states at the output times, and at the end of a run that a terminal event has stopped."""
+
+    def __init__(self, motion: Motion, wanted: Array, start: Array) -> None:
+        self.motion = motion
+        self.wanted = wanted
+        self.times = [0.0]
+        self.states = [start]
+        self.events: list[tuple[str, float]] = []
+
+    def follow(self, piece: Piece) -> None:
+        """Take what lies in one step."""
+        for time in self.wanted[(self.wanted > self.times[-1]) & (self.wanted <= piece.end)].tolist():
+            self.times.append(time)
+            inside = time != piece.end
+            self.states.append(self.motion.project(time, piece.interpolant(time)) if inside else piece.state)
+        self.events += piece.found
+        stopped = bool(piece.found) and piece.found[-1][1] == piece.end
+        if stopped and self.times[-1] < piece.end:
+            self.times.append(piece.end)
+            self.states.append(piece.state)
+
+    def arrays(self) -> tuple[Array, Array]:
+        """Times (m,) and states (m, nq + nv)."""
+        return np.array(self.times), np.array(self.states)
 
 
 def _output_times(duration: float, spacing: float) -> Array:
