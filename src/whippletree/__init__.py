@@ -70,9 +70,9 @@ _LAZY = {
 __all__ = [
     "AssemblyError",
     "Builder",
-    "Event",
     "DeviceError",
     "DeviceMemoryError",
+    "Event",
     "FileError",
     "GraphError",
     "MissingExtraError",

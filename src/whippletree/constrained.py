@@ -156,7 +156,7 @@ def _factored(
 
 
 def _scales(M: Array, squares: Array) -> Array:
-    """:func:`whippletree.kkt.row_scales` for squares rounded to powers of two: whole numbers keep exact scalars exact."""
+    """:func:`whippletree.kkt.row_scales` for squares that are powers of two: whole numbers keep exact scalars exact."""
     mean = kkt.row_scales(M, np.ones(1, dtype=int))[0]
     powers = [round(np.log2(float(square))) for square in squares]
     return np.array([mean / 2**p if p >= 0 else mean * 2**-p for p in powers], dtype=object)

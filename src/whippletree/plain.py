@@ -57,11 +57,13 @@ class Reference:
 
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.derived`."""
-        return ReferenceFunction(self, derived_function("jvp", catalogue.find(name, self.model), self.parameters), names)
+        function = derived_function("jvp", catalogue.find(name, self.model), self.parameters)
+        return ReferenceFunction(self, function, names)
 
     def vjp(self, name: str, *names: Any) -> ReferenceFunction:
         """The gradient of a seeded function; see :mod:`whippletree.derived`."""
-        return ReferenceFunction(self, derived_function("vjp", catalogue.find(name, self.model), self.parameters), names)
+        function = derived_function("vjp", catalogue.find(name, self.model), self.parameters)
+        return ReferenceFunction(self, function, names)
 
 
 class ReferenceFunction:

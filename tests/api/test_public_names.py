@@ -9,7 +9,7 @@ import whippletree as wt
 from whippletree.catalogue import CATALOGUE
 
 NAMES = """
-AssemblyError Builder DeviceError DeviceMemoryError FileError GraphError MissingExtraError Model ModelError
+AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
 compile conditioning constraint_set diagnose load mechanisms reference save simulate spatial_operators symbolic
 """

@@ -110,7 +110,7 @@ def test_a_start_state_off_the_constraints_is_refused_unless_projection_is_asked
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
     with pytest.raises(wt.AssemblyError, match="q does not meet its constraints"):
         wt.simulate(model, [2.0, 3.0, -1.0], duration=0.1)
-    with pytest.raises(wt.AssemblyError, match="v does not meet its constraints|velocity"):
+    with pytest.raises(wt.AssemblyError, match=r"v does not meet its constraints|velocity"):
         wt.simulate(model, v0=np.ones(model.nv), duration=0.1)
     run = wt.simulate(model, v0=np.ones(model.nv), duration=0.1, project=True)
     assert float(np.abs(run["constraint_velocity"]).max()) < 1e-12

@@ -182,8 +182,8 @@ class Compiled:
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
         raise UnsupportedError(
             f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
-            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open parameters "
-            f"and use a function that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open "
+            f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
     def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
