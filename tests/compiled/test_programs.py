@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from whippletree.compiler import cpu_memory
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.check import ProgramError, check
 from whippletree.compiler.functions import compile_function
@@ -190,12 +191,13 @@ def test_a_matrix_with_many_rows():
     np.testing.assert_array_equal(f(states, out=target), f(states))
 
 
-def test_very_long_code():
+def test_very_long_code(monkeypatch):
     """Longer than a basic block may become."""
+    monkeypatch.setattr(cpu_memory, "LONGEST_BLOCK", 500)
     trace = Trace()
     x = trace.inputs(8)
     values = list(x)
-    for i in range(6000):
+    for i in range(1500):
         values.append(values[i] * 0.3 + values[-1] * values[i // 2] / 4 if i % 3 else values[-1] / 2 + values[i % 8])
     program = straight_program(
         "long", finish(trace, values[-5:]), [Buffer("x", "input", (8,))], [Buffer("y", "output", (5,))]
