@@ -12,8 +12,10 @@ from pathlib import Path
 
 from benchmarks.ceiling import operations_per_second
 from benchmarks.conditioning import conditioning_rows
-from benchmarks.contests import BATCH, Row, chain_rows, robot_rows, rollout_rows
+from benchmarks.contacts import contact_rows
+from benchmarks.contests import chain_rows, robot_rows, rollout_rows
 from benchmarks.robots import ROBOTS, model_of
+from benchmarks.row import BATCH, Row
 from whippletree.catalogue import find
 from whippletree.compiler.tracing import unrolled_program
 
@@ -37,6 +39,8 @@ def rows(names: list[str]) -> Iterator[Row]:
         yield from chain_rows()
     if not names or "rollout" in names:
         yield from rollout_rows()
+    if not names or "contacts" in names:
+        yield from contact_rows()
     if not names or "conditioning" in names:
         yield from conditioning_rows()
 
@@ -62,12 +66,12 @@ def main() -> int:
     arguments = parser.parse_args()
     where = machine()
     print(", ".join(f"{key} {value}" for key, value in where.items()), f"; batch {BATCH}, one thread, medians")
-    print(f"{'subject':14}{'measure':40}{'ours µs':>10}{'peer µs':>10}{'ratio':>8}  peer")
+    print(f"{'subject':16}{'measure':40}{'ours µs':>10}{'peer µs':>10}{'ratio':>8}  peer")
     measured = []
     for row in rows(arguments.names):
         measured.append(row)
         peer = f"{row.peer:10.3f}{row.ratio:7.1f}×" if row.peer is not None else " " * 18
-        print(f"{row.subject:14}{row.measure:40}{row.ours:10.4f}{peer}  {row.peer_name} {row.note}", flush=True)
+        print(f"{row.subject:16}{row.measure:40}{row.ours:10.4f}{peer}  {row.peer_name} {row.note}", flush=True)
     for line in ceiling_rows(measured):
         print(line)
     if arguments.json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -11,30 +10,8 @@ import numpy as np
 import whippletree as wt
 from benchmarks.peers import MuJoCo, Pinocchio
 from benchmarks.robots import ROBOTS, Robot, model_of, states
+from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
-
-BATCH = 4096
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; times are microseconds per state (or per step of a roll-out)."""
-
-    subject: str
-    measure: str
-    ours: float
-    peer: float | None
-    peer_name: str
-    note: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times faster we are."""
-        return None if self.peer is None else self.peer / self.ours
-
-    def record(self) -> dict[str, object]:
-        """For JSON."""
-        return asdict(self) | {"ratio": self.ratio}
 
 
 def robot_rows(robot: Robot) -> Iterator[Row]:
