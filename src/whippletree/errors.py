@@ -46,11 +46,14 @@ class FileError(ModelError):
     """A model file cannot be used. Each fault carries its line number where the format has lines."""
 
 
-class NameLookupError(WhippletreeError, LookupError):
-    """A name that is not there. The message lists the names that are."""
+class NameLookupError(WhippletreeError, LookupError, AttributeError):
+    """A name that is not there. The message lists the names that are.
+
+    Also an AttributeError, so that ``hasattr(dyn, "no_such_function")`` answers as Python expects.
+    """
 
     def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
-        self.kind, self.name, self.known = kind, name, tuple(known)
+        self.kind, self.name, self.known = kind, str(name), tuple(known)
         shown = ", ".join(repr(k) for k in self.known[:20]) or "none"
         if len(self.known) > 20:
             shown += f", … ({len(self.known)} in all)"

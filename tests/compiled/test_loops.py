@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import whippletree as wt
 from strategies import make_model, make_motion, make_parents, models, seeds, trees
 from whippletree import catalogue, mechanisms
 from whippletree.builder import Builder
@@ -358,3 +359,14 @@ def test_open_parameters_and_indexing_functions_are_refused() -> None:
     opened = with_parameters(model, {"bodies.rod_1.mass": Trace().input()})
     with pytest.raises(UnsupportedError, match="open parameter"):
         loop_program(catalogue.find("forward_dynamics", model), skeleton(opened))
+
+
+def test_a_rollout_of_a_large_system_is_refused_with_a_way_out() -> None:
+    dyn = wt.compile(wt.mechanisms.chain(160))
+    z = np.zeros(160)
+    with pytest.raises(wt.UnsupportedError) as caught:
+        dyn.rollout(z, z, np.zeros((2, 160)), 1e-3)
+    assert str(caught.value) == (
+        "rollout: model 'chain of 160 rods' has 160 moving bodies; roll-outs are unrolled, up to 150 bodies. Step with "
+        "forward_dynamics and integrate, or use wt.simulate."
+    )

@@ -129,6 +129,11 @@ class Compiled:
 
             return rollout_program(self.model, method, self.parameters)
 
+        if len(self._tree.nodes) > UNROLL_MATRICES_UP_TO:
+            raise UnsupportedError(
+                f"rollout: model {self.model.name!r} has {len(self._tree.nodes)} moving bodies; roll-outs are unrolled, up "
+                f"to {UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
+            )
         if key not in self._made:
             self._made[key] = self._compiled(key, program)
         return self._made[key](q0, v0, tau, dt, *opened)

@@ -5,7 +5,7 @@ The function has the signature that NumPy calls, ``(char **args, intp *dimension
     args         one pointer for each input and output, in order
     dimensions   the number of states, then the size of each distinct core dimension
     steps        bytes from state to state for each array, then the strides of all core dimensions
-    data         the control block of :mod:`~whippletree.compiler.ufunc`; the tables begin at :data:`FIRST_TABLE`
+    data         the control block of :mod:`~whippletree.compiler.ufunc`; the tables begin at ``FIRST_TABLE``
 
 Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share
 nothing. Without memory every output becomes NaN (a status: −1), and the function returns.
@@ -21,12 +21,10 @@ from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
+from whippletree.compiler.kernel import FIRST_TABLE
 from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.trigonometry import FAR_ARGUMENTS
 from whippletree.expression import Straight
-
-FIRST_TABLE = 4
-"""Slot of the control block that holds the pointer to the first table or index buffer."""
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""

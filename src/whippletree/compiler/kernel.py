@@ -30,6 +30,9 @@ LONG_TEXT = 1_500_000
 
 SYMBOL = "whippletree_loop"
 
+FIRST_TABLE = 4
+"""Slot of the control block that holds the pointer to the first table or index buffer."""
+
 
 @dataclass(frozen=True)
 class Recipe:

@@ -103,8 +103,8 @@ class GpuMemory(Memory):
 
         def read(number: int) -> Operand:
             address = loads[number]
-            # inputs and tables do not change while the kernel runs; work space does
-            constant = "" if self.role[address.buffer] == "work" else ", !invariant.load !1"
+            # inputs and tables do not change while the kernel runs; work space and outputs may
+            constant = ", !invariant.load !1" if self.role[address.buffer] in ("input", "table") else ""
             return self.writer.value(f"load {self.real}, {self.place(address, registers)}{constant}")
 
         return read

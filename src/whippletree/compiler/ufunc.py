@@ -29,8 +29,7 @@ import numpy as np
 
 from whippletree.compiler import jit, threads
 from whippletree.compiler.cache import Cache
-from whippletree.compiler.cpu import FIRST_TABLE
-from whippletree.compiler.kernel import Kernel
+from whippletree.compiler.kernel import FIRST_TABLE, Kernel
 from whippletree.compiler.native import address_of
 from whippletree.compiler.program import Buffer
 from whippletree.compiler.single import SingleCall

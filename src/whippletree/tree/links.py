@@ -19,7 +19,7 @@ from whippletree.spatial import Array, Hinge, Pose, RigidInertia, cross_force, c
 from whippletree.sweeps import BlockWeight, Field, Sweeper
 from whippletree.tree.skeleton import Node
 
-SPARSE_PLACEMENT = 6
+SPARSE_PLACEMENT = 2
 """Exact zeros in a hinge's placement from which two stages are cheaper than one (counted on the test robots)."""
 
 
