@@ -129,10 +129,11 @@ class Compiled:
 
             return rollout_program(self.model, method, self.parameters)
 
-        if len(self._tree.nodes) > UNROLL_MATRICES_UP_TO:
+        count = len(self._tree.nodes)
+        if count > UNROLL_MATRICES_UP_TO:
             raise UnsupportedError(
-                f"rollout: model {self.model.name!r} has {len(self._tree.nodes)} moving bodies; roll-outs are unrolled, "
-                f"up to {UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
+                f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs are unrolled, up "
+                f"to {UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
             )
         if key not in self._made:
             self._made[key] = self._compiled(key, program)

@@ -1,0 +1,107 @@
+"""Every function of the catalogue: machine code against the reference, in both precisions, on models of all sorts."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from strategies import make_model
+from whippletree import catalogue
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.tracing import unrolled_program
+from whippletree.joints import KINDS
+from whippletree.tree.skeleton import skeleton
+
+ROBOTS = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
+POSITIVE = ("restitution", "weights", "h")
+
+MODELS = {
+    "UR5": lambda: wt.load(ROBOTS / "ur_description/urdf/ur5_robot.urdf"),
+    "solo12": lambda: wt.load(ROBOTS / "solo_description/robots/solo12.urdf", base="free"),
+    "every joint": lambda: make_model((-1, 0, 0, 2, 3, 1, 5, 4, 2), KINDS, seed=7),
+    "four-bar": lambda: wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0)),
+    "crank-slider": wt.mechanisms.crank_slider,
+}
+
+
+@cache
+def model_of(name):
+    return MODELS[name]()
+
+
+def functions(model):
+    """(entry, names before the numbers) of everything that the catalogue offers for a model."""
+    tree = skeleton(model)
+    frame = max(tree.bodies, key=lambda body: len(tree.path(tree.bodies[body].node)))
+    for name in catalogue.CATALOGUE:
+        try:
+            entry = catalogue.find(name, model)
+        except wt.UnsupportedError:
+            continue
+        yield entry, [frame if kind == "frame" else (model.joints[-1].name,) for kind in entry.names]
+
+
+def inputs_of(model, entry, count, seed=0):
+    """Random inputs; closed loops are evaluated near their home, where they can be."""
+    rng = np.random.default_rng(seed)
+    known = catalogue.sizes(model)
+    arrays = []
+    for name, shape in entry.inputs.items():
+        x = rng.uniform(-1, 1, (count, *catalogue.resolve(shape, known)))
+        if name in ("q", "r"):
+            x = wt.reference(model.tree).integrate(model.home.q, 0.3 * rng.uniform(-1, 1, (count, model.nv)))
+        arrays.append(np.abs(x) + 0.1 if name in POSITIVE else x)
+    return arrays
+
+
+def evaluated(dyn, entry, names, arrays):
+    function = getattr(dyn, entry.name)
+    found = (function(*names) if names else function)(*arrays)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def relative_error(found, expected):
+    """Largest difference over the largest finite number; infinities and NaN (ratios of a massless link) must be met."""
+    differs = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    return np.abs(found[differs] - expected[differs]).max(initial=0.0) / (scale or 1.0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_machine_code_equals_the_reference(name):
+    model = model_of(name)
+    ref, double, single = wt.reference(model), wt.compile(model), wt.compile(model, dtype=np.float32)
+    checked = 0
+    for entry, names in functions(model):
+        arrays = inputs_of(model, entry, 3)
+        try:
+            expected = evaluated(ref, entry, names, arrays)
+        except (wt.UnsupportedError, wt.SingularSystemError):
+            continue  # the operational inertia of a planar frame, the inverse of M with a massless link
+        for kind, dyn, allowed in (("float64", double, 1e-9), ("float32", single, 2e-2)):
+            found = evaluated(dyn, entry, names, [x.astype(kind) for x in arrays])
+            for a, b in zip(found, expected, strict=True):
+                assert a.dtype == kind
+                assert relative_error(a.astype(float), b) <= allowed, (entry.name, kind)
+        checked += 1
+    assert checked >= 25
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["solo12", "four-bar"])
+def test_every_width_gives_the_same_bits(name, dtype):
+    model = model_of(name)
+    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix"):
+        entry = catalogue.find(function, model)
+        program = unrolled_program(model, entry)
+        arrays = [x.astype(dtype) for x in inputs_of(model, entry, 37)]
+        results = {
+            width: compile_function(program, dtype=dtype, width=width, threads=1)(*arrays) for width in (1, 2, 4, 8)
+        }
+        for width, found in results.items():
+            assert found.tobytes() == results[1].tobytes(), (function, width)
