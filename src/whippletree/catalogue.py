@@ -17,10 +17,12 @@ import numpy as np
 from whippletree import constrained, constraint_functions
 from whippletree.registry import CATALOGUE, SHAPES, UNITS, Function, Shape, find, function, inputs_for, resolve, sizes
 from whippletree.spatial import Array, zeros
+from whippletree.sweeps import Field
 from whippletree.tree import derivatives, diagonal, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place
 
 __all__ = [
     "CATALOGUE", "SHAPES", "UNITS", "Function", "Shape", "constraint_functions", "find", "function", "inputs_for",
@@ -170,11 +172,23 @@ def forward_dynamics_with_wrench(
     if m.tree.model.constraints:
         pushed_tau = tau + kinematics.jacobian(m.tree, m.still(q), place).T @ wrench
         return constrained.solve(m, q, v, pushed_tau, t, active)[0]
-    wrenches = [place.pose.force(wrench) if k == place.node else zeros(6) for k in range(len(m.tree.nodes))]
-    links = pushed(m.sweep, m.moving(q, v), wrenches)
+    links = _pushed_at(m, m.moving(q, v), place, wrench)
     freedoms = forward.articulate(m.sweep, links, m.velocities(tau))
     m.require_inertia(freedoms)
     return m.join(forward.release(m.sweep, links, freedoms, m.base))
+
+
+@function(tau=("nv",), constraints="tree")
+def inverse_dynamics_with_wrench(m: Mechanism, frame: str, q: Array, v: Array, a: Array, wrench: Array) -> Array:
+    """tau (nv,) of a motion while an external wrench, in the frame's axes and about its origin, acts on a frame."""
+    links = _pushed_at(m, m.moving(q, v), m.place(frame), wrench)
+    return m.join(inverse.inverse_dynamics(m.sweep, links, m.velocities(a), m.base))
+
+
+def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field:
+    """The links with a wrench on the node of one frame."""
+    wrenches = [place.pose.force(wrench) if k == place.node else zeros(6) for k in range(len(m.tree.nodes))]
+    return pushed(m.sweep, links, wrenches)
 
 
 @function(a=("nv",), tau=("nv",), may_fail=True)

@@ -1,4 +1,4 @@
-"""Open parameters are differentiated like inputs: against differences of rebuilt models, reference and compiled."""
+"""Open parameters are differentiated like inputs, and wrenches on frames act in both directions of the dynamics."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def test_a_model_that_is_singular_in_every_state_is_an_error_when_compiled():
     z = np.zeros(2)
     with pytest.raises(wt.SingularSystemError, match="has no inertia"):
         dyn.forward_dynamics(z, z, z)
+
+
+@pytest.mark.parametrize("make", [wt.reference, wt.compile])
+def test_a_wrench_in_inverse_dynamics_undoes_the_same_wrench_in_forward_dynamics(make):
+    dyn = make(wt.mechanisms.double_pendulum())
+    q, v, tau = STATE
+    wrench = np.array([0.1, 0.2, -0.3, 1.0, -2.0, 0.5])
+    a = dyn.forward_dynamics_with_wrench("tip")(q, v, tau, wrench)
+    assert np.abs(dyn.inverse_dynamics_with_wrench("tip")(q, v, a, wrench) - tau).max() < 1e-13
+    assert np.abs(dyn.inverse_dynamics(q, v, a) - tau - dyn.jacobian("tip")(q).T @ wrench).max() < 1e-13
