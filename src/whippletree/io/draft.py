@@ -38,11 +38,6 @@ class Draft:
         """Something is wrong; reading goes on, to find everything else that is."""
         self._faults.append((line or 0, f"line {line}: {text}" if line else text))
 
-    @property
-    def faulty(self) -> bool:
-        """Whether any fault was found so far."""
-        return bool(self._faults)
-
     def declare(self, kind: str, name: str, line: int | None) -> None:
         """Remember where a part is declared, so that the builder's faults about it get a line."""
         if line:
