@@ -105,3 +105,16 @@ def test_every_width_gives_the_same_bits(name, dtype):
         }
         for width, found in results.items():
             assert found.tobytes() == results[1].tobytes(), (function, width)
+
+
+def test_a_fingerprint_knows_what_functions_depend_on():
+    from dataclasses import replace
+
+    from whippletree.compiler.fingerprint import fingerprint
+
+    model = wt.mechanisms.four_bar()
+    assert fingerprint(model) == fingerprint(wt.mechanisms.four_bar())
+    assert fingerprint(model) == fingerprint(replace(model, source="a remark"))
+    heavier = wt.mechanisms.four_bar(masses=(1.0, 1.0, 1.0 + 1e-15))
+    others = [heavier, replace(model, gravity=-model.gravity), replace(model, start=model.neutral), model.tree]
+    assert len({fingerprint(m) for m in (model, *others)}) == 5

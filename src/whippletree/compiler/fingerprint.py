@@ -14,12 +14,14 @@ from whippletree.model import Model
 
 
 def fingerprint(model: Model) -> bytes:
-    """A digest of every number and name of a model; equal for equal models in any process.
+    """A digest of every number and name of a model that its functions depend on; equal for equal models in any process.
 
-    A model with a user's function in it has no content to go by and gets a new fingerprint each time.
+    Shapes and remarks are left out (the start state is not: redundant rows are found near it). A model with a user's
+    function in it has no content to go by and gets a new fingerprint each time.
     """
     digest = hashlib.sha256()
-    for piece in _pieces(model):
+    content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
+    for piece in _pieces((model.name, *content)):
         digest.update(piece)
         digest.update(b"\0")
     return digest.digest()
