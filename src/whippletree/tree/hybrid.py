@@ -1,4 +1,4 @@
-"""Hybrid dynamics: some joints are given their forces, the others their accelerations; O(N) (002, session recap).
+"""Hybrid dynamics: some joints are given their forces, the others their accelerations; O(N) (002, recap).
 
 A prescribed joint is not eliminated on the way inwards: it hands its articulated inertia on whole, with the wrench that
 its own acceleration costs. On the way outwards its acceleration is known, and its force is read off.
