@@ -17,7 +17,7 @@ import numpy as np
 from whippletree.catalogue import Function, Shape
 from whippletree.expression import Traced, gradient
 from whippletree.parameters import find_parameter, with_parameters
-from whippletree.scalars import Dual
+from whippletree.scalars import Dual, duals, slopes
 from whippletree.spatial import Array, identity
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -96,13 +96,10 @@ def _evaluated(m: Mechanism, function: Function, names: Any, values: Any) -> tup
 
 def _pushed(m: Mechanism, function: Function, names: Any, values: Any, directions: Any) -> tuple[Any, ...]:
     """One direction through the function, on dual numbers."""
-    duals = []
+    moving = []
     for name, value, direction in zip(function.inputs, values, directions, strict=True):
-        slope = m.manifold().rate(value, direction) if name in COORDINATES else direction
-        duals.append(_zipped(Dual, value, slope))
-    results = tuple(
-        _mapped(lambda y: y.slope if isinstance(y, Dual) else 0, y) for y in _evaluated(m, function, names, duals)
-    )
+        moving.append(duals(value, m.manifold().rate(value, direction) if name in COORDINATES else direction))
+    results = tuple(slopes(y) for y in _evaluated(m, function, names, moving))
     m.doubts = [(node, pivot.value if isinstance(pivot, Dual) else pivot) for node, pivot in m.doubts]
     return results
 
@@ -113,8 +110,9 @@ def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: An
     if flat and all(isinstance(x, Traced) for x in flat):
         outputs = [y for out in _evaluated(m, function, names, values) for y in np.ravel(np.asarray(out, dtype=object))]
         bars = [s for seed in seeds for s in np.ravel(np.asarray(seed, dtype=object))]
-        slopes = iter(gradient(outputs, bars, flat))
-        ambient = [_mapped(lambda _: next(slopes), value) for value in values]
+        ends = np.cumsum([np.size(np.asarray(value, dtype=object)) for value in values])
+        parts = np.split(np.array(gradient(outputs, bars, flat), dtype=object), ends[:-1])
+        ambient = [part.reshape(np.shape(value))[()] for part, value in zip(parts, values, strict=True)]
         return tuple(
             _to_tangent(m, value, bar) if name in COORDINATES else bar
             for name, value, bar in zip(function.inputs, values, ambient, strict=True)
@@ -143,19 +141,3 @@ def _direction(m: Mechanism, name: str, value: Any, e: Array | None) -> Any:
 def _to_tangent(m: Mechanism, q: Array, bar: Array) -> Array:
     """N(q)ᵀ q̄: a gradient in coordinates as one in the tangent space."""
     return np.array([m.manifold().rate(q, e) @ bar for e in identity(m.tree.model.nv)], dtype=object)
-
-
-def _mapped(function: Any, value: Any) -> Any:
-    array = np.asarray(value, dtype=object)
-    result = np.empty(array.shape, dtype=object)
-    for index in np.ndindex(*array.shape):
-        result[index] = function(array[index])
-    return result if array.ndim else result[()]
-
-
-def _zipped(function: Any, a: Any, b: Any) -> Any:
-    left, right = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
-    result = np.empty(left.shape, dtype=object)
-    for index in np.ndindex(*left.shape):
-        result[index] = function(left[index], right[index])
-    return result if left.ndim else result[()]

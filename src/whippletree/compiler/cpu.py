@@ -13,7 +13,6 @@ nothing. Without memory every output becomes NaN (a status: −1), and the funct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from string import Template
 
 from whippletree.compiler.copies import copy_functions
@@ -22,7 +21,7 @@ from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
 from whippletree.compiler.kernel import FIRST_TABLE
-from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, Switch
+from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, every_block
 from whippletree.compiler.trigonometry import FAR_ARGUMENTS
 from whippletree.expression import Straight
 
@@ -61,23 +60,11 @@ def _work(program: Program) -> dict[str, int]:
     """The work buffers and how many numbers each holds; and room for what a block reads from and writes to arrays."""
     arrays = {b.name for b in program.of_role("input", "output")}
     sizes = {b.name: b.size for b in program.of_role("work")}
-    blocks = list(_blocks(program.body))
+    blocks = list(every_block(program.body))
     for kind in _STAGED:
         counts = (sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks)
         sizes[f".{kind}"] = max(counts, default=0)
     return sizes
-
-
-def _blocks(body: Sequence[Statement]) -> Iterator[Block]:
-    for statement in body:
-        match statement:
-            case Block():
-                yield statement
-            case Loop():
-                yield from _blocks(statement.body)
-            case Switch():
-                for case in statement.cases:
-                    yield from _blocks(case)
 
 
 def _rounded(size: int) -> int:

@@ -16,7 +16,7 @@ program can be checked for bounds before any code exists.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -139,6 +139,19 @@ def straight_program(name: str, code: Straight, inputs: Sequence[Buffer], output
     loads = tuple(a for b in inputs for a in every_address(b))
     stores = tuple(a for b in outputs for a in every_address(b))
     return Program(name, (*inputs, *outputs), (Block(code, loads, stores),))
+
+
+def every_block(body: Sequence[Statement]) -> Iterator[Block]:
+    """All blocks of a program's body, however deep in loops and switches."""
+    for statement in body:
+        match statement:
+            case Block():
+                yield statement
+            case Loop():
+                yield from every_block(statement.body)
+            case Switch():
+                for case in statement.cases:
+                    yield from every_block(case)
 
 
 def every_address(buffer: Buffer) -> list[Address]:

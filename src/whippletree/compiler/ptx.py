@@ -18,7 +18,6 @@ are rounded correctly, subnormal numbers are kept, and no fast-math flag is writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -27,7 +26,7 @@ from whippletree.compiler import jit
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
-from whippletree.compiler.program import Block, Loop, Program, Statement, Switch
+from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
 from whippletree.compiler.stash import plan
 from whippletree.errors import DeviceError
@@ -116,7 +115,7 @@ def block_size(image: bytes) -> tuple[int, int]:
 
 def _fitted(program: Program, real: Real) -> tuple[Program, Form]:
     """The program arranged, and the first form in which its values find room."""
-    if max((block.code.operations for block in _blocks(program.body)), default=0) <= SMALL:
+    if max((block.code.operations for block in every_block(program.body)), default=0) <= SMALL:
         return program, Form()
     forms = CANDIDATES[real]
     arranged = replace(program, body=_arranged(program.body, forms[0].keep))
@@ -125,20 +124,7 @@ def _fitted(program: Program, real: Real) -> tuple[Program, Form]:
 
 def _slots(body: tuple[Statement, ...], keep: int) -> int:
     """How many slots the values beyond so many registers need."""
-    return max(plan(b.code.nodes, range(len(b.code.nodes)), keep, len(b.code.nodes)).slots for b in _blocks(body))
-
-
-def _blocks(body: tuple[Statement, ...]) -> Iterator[Block]:
-    """All blocks of a program, however deep in loops and switches."""
-    for statement in body:
-        match statement:
-            case Block():
-                yield statement
-            case Loop():
-                yield from _blocks(statement.body)
-            case Switch():
-                for case in statement.cases:
-                    yield from _blocks(case)
+    return max(plan(b.code.nodes, range(len(b.code.nodes)), keep, len(b.code.nodes)).slots for b in every_block(body))
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.system import ConstraintSet
-from whippletree.scalars import Dual
+from whippletree.scalars import Dual, duals, slopes
 from whippletree.spatial import Array, identity
 from whippletree.tree.mechanism import Mechanism
 
@@ -48,21 +48,6 @@ def _along(
     m: Mechanism, system: ConstraintSet, q: Array, dq: Array, v: Array, dv: Array, t: Any, dt: Any
 ) -> tuple[Array, Array]:
     """The rates of A and γ while q, v and t change at these rates."""
-    state, rates = _duals(q, dq), _duals(v, dv)
+    state, rates = duals(q, dq), duals(v, dv)
     rows = system.rows(m, m.moving(state, rates), state, rates, Dual(t, dt))
-    return _slopes(rows.jacobian()), _slopes(rows.bias())
-
-
-def _duals(value: Array, slope: Array) -> Array:
-    result = np.empty(value.shape, dtype=object)
-    for i in range(len(value)):
-        result[i] = Dual(value[i], slope[i])
-    return result
-
-
-def _slopes(array: Array) -> Array:
-    result = np.empty(array.shape, dtype=object)
-    for index in np.ndindex(*array.shape):
-        x: Any = array[index]
-        result[index] = x.slope if isinstance(x, Dual) else 0
-    return result
+    return slopes(rows.jacobian()), slopes(rows.bias())

@@ -22,7 +22,7 @@ import numpy as np
 from whippletree.constraints.kinds import KINDS, Demand
 from whippletree.errors import ModelError, NameLookupError, did_you_mean
 from whippletree.model import Constraint, Model
-from whippletree.scalars import Dual
+from whippletree.scalars import Dual, duals, slopes
 from whippletree.spatial import Array, Pose, cross, identity, skew, zeros
 from whippletree.sweeps import Field
 from whippletree.tree import kinematics
@@ -125,25 +125,25 @@ class _FrameRows:
         A = zeros(len(self.demand.rows), self.tree.model.nv)
         for i, place in enumerate(self.places):
             if place.node >= 0:
-                slopes = self._slopes(i) if self.demand.level == "position" else self._coefficients(i)
-                A = A + slopes @ kinematics.jacobian(self.tree, self.links, place)
+                G = self._slopes(i) if self.demand.level == "position" else self._coefficients(i)
+                A = A + G @ kinematics.jacobian(self.tree, self.links, place)
         return A
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
             return self.demand.residual(self.poses, self._twists(), self.t)
         moved = [_moved(X, V) for X, V in zip(self.poses, self._twists(), strict=True)]
-        return _slopes_of(self.demand.residual(moved, Dual(self.t, 1)))
+        return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
     def bias(self) -> Array:
         twists = self._twists()
         rates = [kinematics.jacobian_bias(self.tree, self.links, place) for place in self.places]
         if self.demand.level == "velocity":
             moved = [_moved(X, V) for X, V in zip(self.poses, twists, strict=True)]
-            changing = [_duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
-            return _slopes_of(self.demand.residual(moved, changing, Dual(self.t, 1)))
+            changing = [duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
+            return slopes(self.demand.residual(moved, changing, Dual(self.t, 1)))
         jets = [_jet(X, V, rate) for X, V, rate in zip(self.poses, twists, rates, strict=True)]
-        return _slopes_of(_slopes_of(self.demand.residual(jets, _time_jet(self.t))))
+        return slopes(slopes(self.demand.residual(jets, _time_jet(self.t))))
 
     def _twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place) for place in self.places]
@@ -153,7 +153,7 @@ class _FrameRows:
         columns = []
         for e in identity(6):
             moved = [_moved(X, e) if k == i else _lifted(X) for k, X in enumerate(self.poses)]
-            columns.append(_slopes_of(self.demand.residual(moved, Dual(self.t, 0))))
+            columns.append(slopes(self.demand.residual(moved, Dual(self.t, 0))))
         return np.stack(columns, axis=1)
 
     def _coefficients(self, i: int) -> Array:
@@ -187,30 +187,30 @@ class _JointRows:
         at = self.x if self.demand.level == "position" else [0] * len(self.x)
         for number, column in enumerate(self.columns):
             moved = [Dual(x, 1 if k == number else 0) for k, x in enumerate(at)]
-            A[:, column] = A[:, column] + _slopes_of(self.demand.residual(moved, Dual(self.t, 0)))
+            A[:, column] = A[:, column] + slopes(self.demand.residual(moved, Dual(self.t, 0)))
         return A
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
             return self.demand.residual(self.rates, self.t)
         moved = [Dual(x, rate) for x, rate in zip(self.x, self.rates, strict=True)]
-        return _slopes_of(self.demand.residual(moved, Dual(self.t, 1)))
+        return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
     def bias(self) -> Array:
         if self.demand.level == "velocity":
-            return _slopes_of(self.demand.residual([Dual(rate, 0) for rate in self.rates], Dual(self.t, 1)))
+            return slopes(self.demand.residual([Dual(rate, 0) for rate in self.rates], Dual(self.t, 1)))
         jets = [Dual(Dual(x, rate), Dual(rate, 0)) for x, rate in zip(self.x, self.rates, strict=True)]
-        return _slopes_of(_slopes_of(self.demand.residual(jets, _time_jet(self.t))))
+        return slopes(slopes(self.demand.residual(jets, _time_jet(self.t))))
 
 
 def _moved(X: Pose, V: Array) -> Pose:
     """The pose as dual numbers, moving with the twist V (in its own axes)."""
-    return Pose(_duals(X.R, X.R @ skew(V[:3])), _duals(X.p, X.R @ V[3:]))
+    return Pose(duals(X.R, X.R @ skew(V[:3])), duals(X.p, X.R @ V[3:]))
 
 
 def _lifted(X: Pose) -> Pose:
     """The pose as dual numbers, standing still."""
-    return Pose(_duals(X.R, zeros(3, 3)), _duals(X.p, zeros(3)))
+    return Pose(duals(X.R, zeros(3, 3)), duals(X.p, zeros(3)))
 
 
 def _jet(X: Pose, V: Array, rate: Array) -> Pose:
@@ -219,23 +219,8 @@ def _jet(X: Pose, V: Array, rate: Array) -> Pose:
     hat, hat_rate = skew(w), skew(rate[:3])
     R1, p1 = X.R @ hat, X.R @ u
     R2, p2 = X.R @ (hat @ hat + hat_rate), X.R @ (cross(w, u) + rate[3:])
-    return Pose(_duals(_duals(X.R, R1), _duals(R1, R2)), _duals(_duals(X.p, p1), _duals(p1, p2)))
+    return Pose(duals(duals(X.R, R1), duals(R1, R2)), duals(duals(X.p, p1), duals(p1, p2)))
 
 
 def _time_jet(t: Any) -> Dual:
     return Dual(Dual(t, 1), Dual(1, 0))
-
-
-def _duals(value: Array, slope: Array) -> Array:
-    result = np.empty(value.shape, dtype=object)
-    for index in np.ndindex(*value.shape):
-        result[index] = Dual(value[index], slope[index])
-    return result
-
-
-def _slopes_of(values: Array) -> Array:
-    """The slopes of dual numbers; 0 of what did not depend on them."""
-    result = np.empty(len(values), dtype=object)
-    for i, x in enumerate(values):
-        result[i] = x.slope if isinstance(x, Dual) else 0
-    return result
