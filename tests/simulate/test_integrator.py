@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.simulation.collocation import POINTS, basis_integrals, gauss_rule
-from whippletree.simulation.integrator import Event, Integrator
+from whippletree.simulation.integrator import Event, Integrator, Progress
 
 
 class Oscillator:
@@ -44,7 +44,7 @@ def test_a_step_has_order_sixteen():
 
 def test_the_interpolant_holds_inside_a_step():
     integrator = Integrator(Oscillator(), rtol=1e-10, atol=1e-10)
-    for piece in integrator.pieces(0.0, np.array([1.0, 0.0]), 5.0):
+    for piece in integrator.pieces(Progress(0.0, np.array([1.0, 0.0])), 5.0):
         middle = (piece.start + piece.end) / 2
         assert np.abs(piece.interpolant(middle) - [np.cos(middle), -np.sin(middle)]).max() < 1e-8
 
@@ -53,7 +53,7 @@ def test_events_are_located_and_a_terminal_one_ends_the_run():
     zero = Event("zero", lambda t, y: y[0], direction=1)
     stop = Event("stop", lambda t, y: y[1] - 0.5, direction=1, terminal=True)
     integrator = Integrator(Oscillator(), rtol=1e-12, atol=1e-12, events=(zero, stop))
-    pieces = list(integrator.pieces(0.0, np.array([1.0, 0.0]), 30.0))
+    pieces = list(integrator.pieces(Progress(0.0, np.array([1.0, 0.0])), 30.0))
     found = [f for piece in pieces for f in piece.found]
     assert [name for name, _ in found] == ["stop"]
     assert abs(found[0][1] - (np.pi + np.pi / 6)) < 1e-10

@@ -82,16 +82,37 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far an integration has come, and what the next step takes over from the last: all that it needs to go on."""
+
+    time: float
+    state: Array
+    length: float = 0.0
+    """Of the next step, s; without a guess it is chosen anew."""
+    guess: Polynomial | None = None
+    """The last step's polynomial, whose continuation starts the next iteration."""
+
+
+@dataclass(frozen=True)
 class Piece:
     """One accepted step: the interpolant holds from ``start`` to ``end``."""
 
     start: float
-    end: float
-    state: Array
-    """The projected state at the end."""
+    progress: Progress
+    """At the end, with the projected state."""
     interpolant: Polynomial
     found: tuple[tuple[str, float], ...] = ()
     """Events inside the step, (name, time), in order."""
+
+    @property
+    def end(self) -> float:
+        """When the step ends, s."""
+        return self.progress.time
+
+    @property
+    def state(self) -> Array:
+        """The projected state at the end."""
+        return self.progress.state
 
 
 class _Trial(NamedTuple):
@@ -116,31 +137,34 @@ class Integrator:
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
 
-    def pieces(self, t0: float, y0: Array, t1: float) -> Iterator[Piece]:
-        """Accepted steps from t0 to t1, or to a terminal event.
+    def pieces(self, start: Progress, end: float) -> Iterator[Piece]:
+        """Accepted steps from a start to a time, or to a terminal event.
 
         Raises:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
-        t, y = t0, self.problem.project(t0, np.asarray(y0, dtype=float))
+        t, length, guess = start.time, start.length, start.guess
+        # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
+        y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
-        slope = self.problem.rates(np.array([t]), y[None])[0]
-        length = self._first_length(y, slope, t1 - t0)
-        guess: Polynomial | None = None
-        while t < t1:
-            trial = self._accepted(t, y, min(length, t1 - t), slope, guess)
+        slope = np.zeros(len(y))
+        if guess is None:
+            slope = self.problem.rates(np.array([t]), y[None])[0]
+            length = self._first_length(y, slope, end - t)
+        while t < end:
+            trial = self._accepted(t, y, min(length, end - t), slope, guess)
             guess = trial.polynomial
-            end = t1 if guess.length >= t1 - t else t + guess.length
-            state = self._projected(end, guess(end))
-            found = self._located(t, end, guess, state, before)
+            begin, t = t, end if guess.length >= end - t else t + guess.length
+            y = self._projected(t, guess(t))
+            found = self._located(begin, t, guess, y, before)
+            length = min(self.largest_step, guess.length * _growth(trial))
             stop = next((time for name, time in found if self._event(name).terminal), None)
             if stop is not None:
-                state = self._projected(stop, guess(stop))
-                yield Piece(t, stop, state, guess, tuple(f for f in found if f[1] <= stop))
+                found = [f for f in found if f[1] <= stop]
+                t, y = stop, self._projected(stop, guess(stop))
+            yield Piece(begin, Progress(t, y, length, guess), guess, tuple(found))
+            if stop is not None:
                 return
-            yield Piece(t, end, state, guess, tuple(found))
-            t, y = end, state
-            length = min(self.largest_step, guess.length * _growth(trial))
 
     def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
         """Try steps of falling length until one meets the tolerance.

@@ -10,10 +10,12 @@ import numpy as np
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.closing import require_consistent
-from whippletree.errors import ShapeError
+from whippletree.errors import NameLookupError, ShapeError
 from whippletree.model import Model
-from whippletree.simulation.integrator import Event, IntegrationError, Integrator, Piece
+from whippletree.simulation.integrator import Event
+from whippletree.simulation.method import Method, Task, find_method
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.record import Record
 from whippletree.simulation.trajectory import dataset
 from whippletree.simulation.watch import Watch
 
@@ -32,12 +34,15 @@ def simulate(
     *,
     duration: float,
     controller: Controller | None = None,
+    method: str = "auto",
     rtol: float = 1e-8,
     atol: float = 1e-10,
     output_dt: float | None = None,
     events: tuple[Event, ...] = (),
     project: bool = False,
+    massless: str = "refuse",
     compiled: Compiled | None = None,
+    **options: Any,
 ) -> xarray.Dataset:
     """Simulate a model from a start state.
 
@@ -48,12 +53,16 @@ def simulate(
         q0, v0: start state, (nq,) and (nv,); default ``model.home``.
         duration: s.
         controller: joint forces as a function of time and state.
+        method: how to step through time, a name of :data:`whippletree.simulation.method.METHODS`; ``"auto"`` takes the
+            one that suits the model.
         rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to
             the predicted rounding error of the accelerations where it asks for less.
         output_dt: spacing of the output, s; default 200 points.
         events: what to look for on the way; a terminal one ends the run.
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
+        massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
         compiled: functions compiled before for this model, to share them among runs.
+        options: what the method takes beside that.
 
     Returns:
         An ``xarray.Dataset`` over time: q, v, a, tau, energies, and with constraints their forces and residuals, with
@@ -62,53 +71,31 @@ def simulate(
     Raises:
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
-    dyn = compiled if compiled is not None else compile_model(model)
+    way = _with_options(find_method(method, model), options)
+    dyn = compiled if compiled is not None else compile_model(model, massless=massless)
     q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
     v = _start("v0", model.home.v if v0 is None else v0, model.nv, model)
-    motion = Motion(dyn, controller)
-    watch = Watch(model, q, v, rtol)
-    integrator = Integrator(motion, watch.rtol, atol, tuple(_on_state(event, model.nq) for event in events))
     spacing = duration / 200 if output_dt is None else output_dt
     times = _output_times(duration, spacing)
     if not project:
         require_consistent(model, q, v)
-    track = Track(motion, times, motion.project(0.0, np.concatenate([q, v])))
-    failure = ""
-    try:
-        for piece in integrator.pieces(0.0, track.states[0], duration):
-            track.follow(piece)
-    except IntegrationError as error:
-        failure = str(error)
-    options = {"duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing}
-    run = dataset(motion, *track.arrays(), integrator.statistics, track.events, failure, options)
-    return watch.reported(run, dyn)
+    motion = Motion(dyn, controller)
+    watch = Watch(model, q, v, rtol)
+    found_by = tuple(_on_state(event, model.nq) for event in events)
+    start = motion.project(0.0, np.concatenate([q, v]))
+    stepper = way(Task(motion, start, times, watch.rtol, atol, found_by), **options)
+    record = Record()
+    record.follow(stepper.chunks())
+    settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
+    return watch.reported(dataset(motion, stepper, record, settings), dyn)
 
 
-class Track:
-    """The states at the output times, and at the end of a run that a terminal event has stopped."""
-
-    def __init__(self, motion: Motion, wanted: Array, start: Array) -> None:
-        self.motion = motion
-        self.wanted = wanted
-        self.times = [0.0]
-        self.states = [start]
-        self.events: list[tuple[str, float]] = []
-
-    def follow(self, piece: Piece) -> None:
-        """Take what lies in one step."""
-        for time in self.wanted[(self.wanted > self.times[-1]) & (self.wanted <= piece.end)].tolist():
-            self.times.append(time)
-            inside = time != piece.end
-            self.states.append(self.motion.project(time, piece.interpolant(time)) if inside else piece.state)
-        self.events += piece.found
-        stopped = bool(piece.found) and piece.found[-1][1] == piece.end
-        if stopped and self.times[-1] < piece.end:
-            self.times.append(piece.end)
-            self.states.append(piece.state)
-
-    def arrays(self) -> tuple[Array, Array]:
-        """Times (m,) and states (m, nq + nv)."""
-        return np.array(self.times), np.array(self.states)
+def _with_options(way: type[Method], options: dict[str, Any]) -> type[Method]:
+    """The method, if it knows all these options."""
+    for word in options:
+        if word not in way.options:
+            raise NameLookupError("option", word, way.options, where=f"simulate with method {way.__name__}")
+    return way
 
 
 def _output_times(duration: float, spacing: float) -> Array:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.constraints.system import constraint_set
 from whippletree.model import Model
-from whippletree.simulation.integrator import Statistics
+from whippletree.simulation.method import Method
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.record import Record
 
 if TYPE_CHECKING:
     import xarray
@@ -19,44 +19,45 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def dataset(
-    motion: Motion,
-    times: Array,
-    states: Array,
-    statistics: Statistics,
-    events: Sequence[tuple[str, float]],
-    failure: str,
-    options: Mapping[str, Any],
-) -> xarray.Dataset:
+def dataset(motion: Motion, method: Method, record: Record, settings: Mapping[str, Any]) -> xarray.Dataset:
     """States over time with everything that is worth knowing about them."""
     import xarray
 
+    times, states = record.times, record.states
+    own = {name: _over(v.dimensions, record.variable(name), *v[1:]) for name, v in method.variables.items()}
+    variables = _every_run(motion, times, states, leave_out=own) | own
+    energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
+    attributes = {
+        "model": motion.model.name,
+        "failure": record.failure,
+        "event_names": [name for name, _ in record.events],
+        "event_times": [time for _, time in record.events],
+        "energy_drift": float(np.abs(energy - energy[0]).max()),
+        **settings,
+        **method.account(),
+    }
+    time = ("time", times, {"long_name": "time", "units": "s"})
+    return xarray.Dataset(variables, coords={"time": time}, attrs=attributes)
+
+
+def _every_run(motion: Motion, times: Array, states: Array, leave_out: Container[str]) -> dict[str, Any]:
+    """What every run has; ``leave_out``: what the method has worked out itself."""
     model, dyn = motion.model, motion.dyn
-    q, v = states[:, : model.nq], states[:, model.nq :]
+    q, v = motion.split(states)
     tau = motion.forces(times, q, v)
     variables: dict[str, Any] = {
         "q": _over(("coordinate",), q, "coordinates", "rad or m", coordinates(model)),
         "v": _over(("velocity",), v, "velocities", "rad/s or m/s", velocities(model)),
-        "a": _over(("velocity",), motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times), "accelerations",
-                   "rad/s² or m/s²", velocities(model)),
         "tau": _over(("velocity",), tau, "joint forces", "N m or N", velocities(model)),
         "kinetic_energy": _over((), dyn.kinetic_energy(q, v), "kinetic energy", "J"),
         "potential_energy": _over((), dyn.potential_energy(q), "potential energy", "J"),
-    }  # fmt: skip
-    if model.constraints:
-        variables |= _constraint_variables(motion, times, q, v, tau)
-    energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
-    attributes = {
-        "model": model.name,
-        "failure": failure,
-        "event_names": [name for name, _ in events],
-        "event_times": [time for _, time in events],
-        "energy_drift": float(np.abs(energy - energy[0]).max()),
-        **options,
-        **asdict(statistics),
     }
-    time = ("time", times, {"long_name": "time", "units": "s"})
-    return xarray.Dataset(variables, coords={"time": time}, attrs=attributes)
+    if "a" not in leave_out:
+        a = motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times)
+        variables["a"] = _over(("velocity",), a, "accelerations", "rad/s² or m/s²", velocities(model))
+    if model.constraints and "constraint_forces" not in leave_out:
+        variables |= _constraint_variables(motion, times, q, v, tau)
+    return variables
 
 
 def _over(dimensions: tuple[str, ...], values: Array, title: str, units: str, names: Sequence[str] = ()) -> Any:

@@ -1,0 +1,113 @@
+"""What every way of stepping through time has in common: a task in, chunks of output out.
+
+A method is a generator of :class:`Chunk`. Between two chunks a run can be shown, stored, interrupted and taken up
+again: a chunk's ``memo`` holds all that the method needs to go on, so that a run that was resumed and one that never
+stopped give the same bits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from whippletree.errors import NameLookupError
+from whippletree.model import Model
+from whippletree.simulation.integrator import Event
+from whippletree.simulation.motion import Motion
+
+Array = np.ndarray[Any, Any]
+Memo: TypeAlias = dict[str, Array]
+"""Named arrays of plain numbers (0-dimensional ones too), so that any file format can keep them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A model in motion, where it starts, and when its state is wanted."""
+
+    motion: Motion
+    start: Array
+    """(nq + nv,), on the constraint manifold; (runs, nq + nv) for a batch."""
+    times: Array
+    """When output is wanted, s, ascending; the first is the start."""
+    rtol: float
+    atol: float
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Output that is finished: rows at some of the output times."""
+
+    times: Array
+    """(k,); k may be 0."""
+    states: Array
+    """(k, nq + nv), or (k, runs, nq + nv)."""
+    memo: Memo
+    """What the method needs to go on from here."""
+    events: tuple[tuple[str, float], ...] = ()
+    """What was found on the way, (name, time)."""
+    variables: Mapping[str, Array] = field(default_factory=dict)
+    """Further output of the method, (k, …) each, as its ``variables`` describe."""
+
+
+class Variable(NamedTuple):
+    """What a reader needs to know of an output."""
+
+    dimensions: tuple[str, ...]
+    """Beside time."""
+    title: str
+    units: str
+    names: tuple[str, ...] = ()
+
+
+class Method(ABC):
+    """A way of stepping through time; a subclass states the ``options`` that ``wt.simulate`` may pass to it."""
+
+    options: ClassVar[tuple[str, ...]] = ()
+    batches: ClassVar[bool] = False
+    """Whether many start states run together; otherwise they run one after the other."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """What its chunks hold beside the states; a variable of every run (``a``, say) may be replaced."""
+        return {}
+
+    @abstractmethod
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        """Output from the start, or from where a memo was taken, to the last output time.
+
+        Raises:
+            IntegrationError: if the motion cannot be followed any further.
+        """
+
+    @abstractmethod
+    def account(self) -> dict[str, Any]:
+        """What the run has cost and met: attributes of the result."""
+
+
+METHODS = {
+    "adaptive": "whippletree.simulation.adaptive:Adaptive",
+}
+"""Names that ``wt.simulate`` accepts, and where the method is."""
+
+
+def find_method(name: str, model: Model) -> type[Method]:
+    """A method by name; ``"auto"`` takes the one that suits the model.
+
+    Raises:
+        NameLookupError: if there is no such method.
+    """
+    name = "adaptive" if name == "auto" else name
+    if name not in METHODS:
+        raise NameLookupError("method", name, ["auto", *METHODS], where="simulate")
+    module, _, kind = METHODS[name].partition(":")
+    found: type[Method] = getattr(import_module(module), kind)
+    return found
