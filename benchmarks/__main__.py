@@ -6,18 +6,29 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.ceiling import operations_per_second
 from benchmarks.conditioning import conditioning_rows
 from benchmarks.contacts import contact_rows
-from benchmarks.contests import chain_rows, robot_rows, rollout_rows
+from benchmarks.contests import chain_rows, robot_rows, rollout_rows, thread_rows
+from benchmarks.first_use import first_use_rows
 from benchmarks.robots import ROBOTS, model_of
 from benchmarks.row import BATCH, Row
 from whippletree.catalogue import find
 from whippletree.compiler.tracing import unrolled_program
+
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "chains": chain_rows,
+    "rollout": rollout_rows,
+    "threads": thread_rows,
+    "first use": first_use_rows,
+    "contacts": contact_rows,
+    "conditioning": conditioning_rows,
+}
+"""Contests beside those of the robots."""
 
 
 def machine() -> dict[str, str]:
@@ -35,14 +46,9 @@ def rows(names: list[str]) -> Iterator[Row]:
     for robot in ROBOTS:
         if not names or robot.name in names:
             yield from robot_rows(robot)
-    if not names or "chains" in names:
-        yield from chain_rows()
-    if not names or "rollout" in names:
-        yield from rollout_rows()
-    if not names or "contacts" in names:
-        yield from contact_rows()
-    if not names or "conditioning" in names:
-        yield from conditioning_rows()
+    for part, rows_of in PARTS.items():
+        if not names or part in names:
+            yield from rows_of()
 
 
 def ceiling_rows(measured: list[Row]) -> Iterator[str]:
@@ -61,7 +67,7 @@ def ceiling_rows(measured: list[Row]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="robots, 'chains', 'rollout' or 'conditioning'; all if none is named")
+    parser.add_argument("names", nargs="*", help=f"robots, or {', '.join(PARTS)}; all if none is named")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
     where = machine()

@@ -12,6 +12,7 @@ from benchmarks.peers import MuJoCo, Pinocchio
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
+from whippletree.compiler.threads import available_cores
 
 
 def robot_rows(robot: Robot) -> Iterator[Row]:
@@ -47,6 +48,17 @@ def robot_rows(robot: Robot) -> Iterator[Row]:
     ):
         t = alternating({"ours": ours, "peer": theirs})
         yield Row(robot.name, measure, t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
+
+
+def thread_rows(robot: Robot = ROBOTS[-1], batch: int = 65536) -> Iterator[Row]:
+    """A large batch on every core against one thread: how much of the machine is used."""
+    model = model_of(robot)
+    s, cores = states(model, batch), available_cores()
+    out = np.empty_like(s.v)
+    one, all_ = (partial(wt.compile(model, threads=n).forward_dynamics, s.q, s.v, s.tau, out=out) for n in (1, cores))
+    t = alternating({"ours": all_, "peer": one}, rounds=7)
+    each = {name: seconds / batch * 1e6 for name, seconds in t.items()}
+    yield Row(robot.name, f"forward dynamics, {cores} threads", each["ours"], each["peer"], "one thread")
 
 
 def chain_rows(lengths: tuple[int, ...] = (300,), alone: tuple[int, ...] = (1000, 10_000, 100_000)) -> Iterator[Row]:
