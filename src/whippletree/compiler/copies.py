@@ -45,10 +45,12 @@ def tile_out(w: Writer, rows: Sequence[Operand], vectors: Sequence[Operand], fir
         w.emit(f"store {kind} {vector}, ptr {_at(w, row, w.lanes.real, first)}, align {w.lanes.bytes}")
 
 
-def load_vectors(w: Writer, start: Operand, first: Operand | int, count: int) -> list[Operand]:
-    """Some lane vectors that lie one after the other."""
+def load_results(w: Writer, start: Operand, first: Operand | int, count: int) -> list[Operand]:
+    """Some lane vectors that lie one after the other, with the one pattern of NaN that callers see."""
     begin = _at(w, start, w.lanes.number, first)
-    return [w.value(f"load {w.lanes.number}, ptr {_at(w, begin, w.lanes.number, i)}") for i in range(count)]
+    return [
+        w.canonical(w.value(f"load {w.lanes.number}, ptr {_at(w, begin, w.lanes.number, i)}")) for i in range(count)
+    ]
 
 
 def lane_pointers(w: Writer, place: Operand, offsets: Operand) -> list[Operand]:
@@ -74,7 +76,7 @@ def copy_functions(lanes: Lanes) -> dict[str, str]:
     found = {}
     for verb, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
         name = f"{verb}{lanes.width}"
-        found[name] = _STRIDED.substitute(name=name, source=source, target=target, real=lanes.real, width=lanes.width)
+        found[name] = _strided(name, source, target, lanes)
         columns = lanes.width
         while columns > 1:
             found[f"{name}x{columns}"] = _plain(f"{name}x{columns}", verb, lanes, columns)
@@ -93,7 +95,7 @@ def _plain(name: str, verb: str, lanes: Lanes, columns: int) -> str:
     if verb == "gather":
         tile_in(w, rows, columns, "%first", "%vectors")
     else:
-        tile_out(w, rows, load_vectors(w, "%vectors", "%first", columns), "%first")
+        tile_out(w, rows, load_results(w, "%vectors", "%first", columns), "%first")
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")
     # the last tile begins where it must end with the run; behind it there is none
@@ -103,6 +105,16 @@ def _plain(name: str, verb: str, lanes: Lanes, columns: int) -> str:
     w.emit("ret void")
     head = f"define internal void @{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)"
     return "\n".join([f"{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
+
+
+def _strided(name: str, source: Operand, target: Operand, lanes: Lanes) -> str:
+    """A function that goes number by number."""
+    w = Writer(Lanes(1, lanes.real))
+    value = w.value(f"load {lanes.real}, ptr {source}")
+    if target == "%outside":
+        value = w.canonical(value)
+    w.emit(f"store {lanes.real} {value}, ptr {target}")
+    return _STRIDED.substitute(name=name, copy="\n".join(w.lines), real=lanes.real, width=lanes.width)
 
 
 _STRIDED = Template("""
@@ -122,8 +134,7 @@ lane:
   %outside = getelementptr i8, ptr %there, i64 %offset
   %slot = add i64 %before, %l
   %inside = getelementptr $real, ptr %vectors, i64 %slot
-  %value = load $real, ptr $source
-  store $real %value, ptr $target
+$copy
   %l.next = add i64 %l, 1
   %more = icmp slt i64 %l.next, $width
   br i1 %more, label %lane, label %end

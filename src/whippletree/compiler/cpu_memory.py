@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from whippletree.compiler.copies import MOST_TILES, lane_pointers, load_vectors, tile_in, tile_out, tiles
+from whippletree.compiler.copies import MOST_TILES, lane_pointers, load_results, tile_in, tile_out, tiles
 from whippletree.compiler.emit import Memory, Registers, Takers
 from whippletree.compiler.ir import Operand, Writer
 from whippletree.compiler.program import Address, Buffer, Program
@@ -74,9 +74,9 @@ class Collected:
     start: Operand
     held: dict[int, Operand] = field(default_factory=dict)
 
-    def holder(self, number: int) -> Callable[[Operand], None]:
+    def holder(self, number: int, w: Writer) -> Callable[[Operand], None]:
         """Keep a number in a register."""
-        return lambda value: self.held.update({number: value})
+        return lambda value: self.held.update({number: w.canonical(value)})
 
 
 class CpuMemory(Memory):
@@ -294,13 +294,16 @@ class CpuMemory(Memory):
                 # a single state is written where it belongs, if it lies there without gaps
                 target = w.value(f"select i1 {self.frame.plain}, ptr {collected.place}, ptr {collected.start}")
             for number, member in enumerate(collected.run.members):
-                takers[stores[member]] = collected.holder(number) if hold else self._storer(target, number)
+                takers[stores[member]] = collected.holder(number, w) if hold else self._storer(target, number)
         return takers
 
     def _storer(self, start: Operand, number: int) -> Callable[[Operand], None]:
+        """Put a number in memory; those of many lanes get their one pattern of NaN on the way to their arrays."""
+
         def store(value: Operand) -> None:
             place = self._element(start, self.lanes.number, number)
-            self.writer.emit(f"store {self.lanes.number} {value}, ptr {place}")
+            seen = self.writer.canonical(value) if self.lanes.width == 1 else value
+            self.writer.emit(f"store {self.lanes.number} {seen}, ptr {place}")
 
         return store
 
@@ -334,7 +337,7 @@ class CpuMemory(Memory):
         rows = self._of_lanes(self.frame.arrays[c.run.address.buffer], c.place)
         for first in firsts:
             numbers = range(first, first + columns)
-            vectors = [c.held[n] for n in numbers] if c.held else load_vectors(w, c.start, first, columns)
+            vectors = [c.held[n] for n in numbers] if c.held else load_results(w, c.start, first, columns)
             tile_out(w, rows, vectors, first)
 
 

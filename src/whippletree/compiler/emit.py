@@ -51,10 +51,14 @@ class Memory(ABC):
         """Write numbers; the addresses are distinct."""
 
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
-        """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block."""
+        """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block.
+
+        What a caller sees has one bit pattern for NaN: the takers see to that.
+        """
         if self.placement is None:
             return {}
-        return {a: lambda value, a=a: self.store([(a, value)], registers) for a in stores}  # type: ignore[misc]
+        canonical = self.writer.canonical
+        return {a: lambda x, a=a: self.store([(a, canonical(x))], registers) for a in stores}  # type: ignore[misc]
 
     def finish_stores(self) -> None:
         """The end of a block: complete what :meth:`prepare_stores` began."""
@@ -118,9 +122,8 @@ class _Body:
                 waiting.setdefault(output, []).append(address)
 
         def ready(node: int, value: Operand) -> None:
-            same = self.writer.canonical(value)
             for address in waiting[node]:
-                early.pop(address)(same)
+                early.pop(address)(value)
 
         results = emit_straight(
             self.writer,
@@ -135,7 +138,7 @@ class _Body:
         rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in written]
         for address, value in rest:
             if address in early:
-                early[address](self.writer.canonical(value))  # a constant
+                early[address](value)  # a constant
         self.store([(address, value) for address, value in rest if address not in early], registers)
         self.memory.finish_stores()
 
