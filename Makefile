@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint bench bench-gpu docs clean
+.PHONY: help demo test test-gpu lint bench bench-gpu study docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -38,6 +38,9 @@ test-gpu: $(VENV)/.test  ## the compiled functions on an NVIDIA GPU against the 
 
 bench-gpu: $(VENV)/.test  ## rates on an NVIDIA GPU, beside its two ceilings
 	$(PY) -m benchmarks.gpu
+
+study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
+	$(PY) -m whippletree.studies.conditioning
 
 docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, warnings are errors
 	@test -f docs/conf.py || { echo "make docs: there is no docs/conf.py yet"; exit 1; }

@@ -9,9 +9,11 @@ import numpy as np
 
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.mechanisms import chain
 from whippletree.model import Model
 from whippletree.monitor.measures import Measures, measures
 from whippletree.simulation.run import simulate
+from whippletree.studies.models import planar_mass_matrix
 
 if TYPE_CHECKING:
     import xarray
@@ -73,17 +75,22 @@ def along(name: str, run: xarray.Dataset, dyn: Compiled) -> Series:
     return series(name, run.time.values, np.asarray(dyn.mass_matrix(run["q"].values)))
 
 
-def swinging(name: str, model: Model, duration: float, q0: Any = None, points: int = 200) -> Series:
-    """A model let go at rest under gravity, from q0 or from zero coordinates."""
+def swinging(name: str, model: Model, duration: float, q0: Any = None, v0: Any = None, points: int = 200) -> Series:
+    """A model let go under gravity, at rest and from zero coordinates unless told otherwise."""
     dyn = compile_model(model)
-    start = np.zeros(model.nq) if q0 is None else np.asarray(q0, dtype=float)
-    run = simulate(model, start, np.zeros(model.nv), duration=duration, output_dt=duration / points, compiled=dyn)
+    run = _let_go(model, duration, q0, v0, points, dyn)
     return along(name, run, dyn)
 
 
-def at_states(name: str, model: Model, q: Array) -> Series:
-    """At unrelated states (T, nq), numbered instead of timed."""
-    return series(name, np.arange(len(q), dtype=float), np.asarray(compile_model(model).mass_matrix(q)))
+def swinging_chain(n: int, duration: float, points: int = 40) -> Series:
+    """A chain of n equal rods let go level, of any length: its mass matrix has a closed form."""
+    run = _let_go(chain(n), duration, None, None, points, None)
+    return series(f"chain of {n}", run.time.values, np.array([planar_mass_matrix(q) for q in run["q"].values]))
+
+
+def _let_go(model: Model, duration: float, q0: Any, v0: Any, points: int, dyn: Compiled | None) -> xarray.Dataset:
+    q, v = (np.zeros(n) if x is None else x for n, x in ((model.nq, q0), (model.nv, v0)))
+    return simulate(model, q, v, duration=duration, output_dt=duration / points, compiled=dyn)
 
 
 def table(found: list[Series]) -> list[str]:

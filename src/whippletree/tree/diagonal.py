@@ -20,6 +20,9 @@ from whippletree.sweeps import Field, Sweeper
 from whippletree.tree.inertia import composite_inertias
 from whippletree.tree.links import Link
 
+NO_INERTIA = 1e-40
+"""kg m² or kg: a pivot below it is zero, or negative by rounding; in both precisions a number."""
+
 
 def mass_diagonal(sweep: Sweeper, links: Field) -> Field:
     """diag M joint by joint, rotors included."""
@@ -58,4 +61,12 @@ def pivot_ratios(M: Array, parents: Sequence[int]) -> tuple[Any, Any]:
     """
     base_first = linalg.ldlt(M, lenient=True).pivots
     tips_first = linalg.tree_ltdl(M, parents, lenient=True).pivots
-    return ratio(base_first), ratio(tips_first)
+    return _of_pivots(base_first), _of_pivots(tips_first)
+
+
+def _of_pivots(pivots: Array) -> Any:
+    """Infinite where elimination meets a motion without inertia: the pivots behind it mean nothing."""
+    result = ratio(pivots)
+    for pivot in pivots:
+        result = scalars.select(scalars.less(pivot, NO_INERTIA), math.inf, result)
+    return result
