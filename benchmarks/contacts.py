@@ -1,4 +1,4 @@
-"""Robots in contact: constrained dynamics against Pinocchio's ``constraintDynamics``."""
+"""Robots in contact: constrained dynamics and its derivatives against Pinocchio's."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ STANCES = {
 }
 """Which feet hold, and how: all six directions, or points."""
 
+SMALL_BATCH = 512
+"""Of derivatives, whose results take 30 kB a state."""
+
 
 def standing(robot: Robot) -> wt.Model:
     """Our model with its feet tied to the ground where they are in the first random state."""
@@ -34,8 +37,8 @@ def standing(robot: Robot) -> wt.Model:
     return replace(tree, frames=(*tree.frames, *frames), constraints=tuple(ties))
 
 
-def peers_step(robot: Robot) -> Any:
-    """A call of Pinocchio's constrained dynamics with the same contacts."""
+def peers_steps(robot: Robot) -> tuple[Any, Any]:
+    """Calls of Pinocchio with the same contacts: constrained dynamics, and with its derivatives."""
     kind, feet = STANCES[robot.name]
     peer = Pinocchio(robot, 1)
     pin, model = peer.pin, peer.model
@@ -47,7 +50,13 @@ def peers_step(robot: Robot) -> Any:
         contacts.append(contact)
         memory.append(contact.createData())
     pin.initConstraintDynamics(model, peer.data, contacts, memory)
-    return partial(pin.constraintDynamics, model, peer.data, *peer.one, contacts, memory)
+    dynamics = partial(pin.constraintDynamics, model, peer.data, *peer.one, contacts, memory)
+
+    def derivatives() -> None:
+        dynamics()
+        pin.computeConstraintDynamicsDerivatives(model, peer.data, contacts, memory)
+
+    return dynamics, derivatives
 
 
 def contact_rows() -> Iterator[Row]:
@@ -55,7 +64,8 @@ def contact_rows() -> Iterator[Row]:
     for robot in ROBOTS:
         if robot.name in STANCES:
             model = standing(robot)
-            forward, theirs = wt.compile(model, threads=1).forward_dynamics, peers_step(robot)
+            dyn, (theirs, theirs_derived) = wt.compile(model, threads=1), peers_steps(robot)
+            forward, derived = dyn.forward_dynamics, dyn.forward_dynamics_derivatives
             many = states(model, BATCH)
             out = np.empty_like(many.v)
             t = alternating({"ours": partial(forward, *many, out=out), "peer": theirs}, rounds=9)
@@ -65,3 +75,10 @@ def contact_rows() -> Iterator[Row]:
             )
             t = alternating({"ours": partial(forward, *[x[0] for x in many]), "peer": theirs})
             yield Row(robot.name, f"{name}, single call", t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")
+            few = [x[:SMALL_BATCH] for x in many]
+            squares = tuple(np.empty((SMALL_BATCH, model.nv, model.nv)) for _ in range(3))
+            t = alternating({"ours": partial(derived, *few, out=squares), "peer": theirs_derived}, rounds=9)
+            ours = t["ours"] / SMALL_BATCH * 1e6
+            yield Row(robot.name, f"{name}, derivatives, batch", ours, t["peer"] * 1e6, "Pinocchio", "peer: single")
+            t = alternating({"ours": partial(derived, *[x[0] for x in many]), "peer": theirs_derived})
+            yield Row(robot.name, f"{name}, derivatives, single call", t["ours"] * 1e6, t["peer"] * 1e6, "Pinocchio")

@@ -2,6 +2,9 @@
 
 python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minute
 python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
+python -m benchmarks.gpu contacts    constrained dynamics of a humanoid
+python -m benchmarks.gpu rollout     whole trajectories
+python -m benchmarks.gpu peers       frax and MuJoCo MJX, where they are installed
 python -m benchmarks.gpu             the whole table
 """
 
@@ -17,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
+from benchmarks.contacts import standing
+from benchmarks.gpu_peers import peers
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from whippletree.catalogue import find
 from whippletree.compiler import cuda
@@ -194,6 +198,35 @@ def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]
                     }  # fmt: skip
 
 
+CONTACT_FLOOR = 0.4
+"""Thousand million states per second of constrained dynamics of the G1 on two feet that issue 8 asks for."""
+
+
+def contacts() -> Iterator[str]:
+    """Constrained dynamics of the G1 with two 6-D contacts."""
+    model = standing(next(r for r in ROBOTS if r.name == "G1"))
+    program = unrolled_program(model, find("forward_dynamics", model))
+    batch = batch_for(model)
+    for dtype in ("float32", "float64"):
+        function = compile_for_cuda(program, dtype=dtype)
+        for columns in (True, False):
+            found = rate(function, arrays_of(program, model, batch, dtype, columns), batch) / GIGA
+            asked = f" (asked: {CONTACT_FLOOR})" if dtype == "float32" else ""
+            layout = "columns" if columns else "rows"
+            yield f"G1 on two 6-D contacts, forward dynamics {dtype} {layout:8}{found:6.2f} G/s{asked}"
+        yield f"  {equality(program, model, dtype)}"
+
+
+def beside(ours: dict[str, float]) -> Iterator[str]:
+    """The peers' forward dynamics in float32, and how many times faster ours is."""
+    for peer in peers():
+        if peer.reason:
+            yield f"{peer.library} {peer.robot}: not measured, {peer.reason}"
+            continue
+        times = f", ours {ours[peer.robot] / peer.rate:.0f}×" if peer.robot in ours else ""
+        yield f"{peer.library} {peer.robot}: {peer.rate / GIGA:.4f} G/s{times}"
+
+
 def rollout(steps: int = 1000, batch: int = 1 << 20) -> Iterator[str]:
     """Whole trajectories of the Panda against the rate of single evaluations."""
     model = model_of(next(r for r in ROBOTS if r.name == "Panda"))
@@ -280,7 +313,9 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["table"], help="smoke, variants [robot ...], rollout or table")
+    parser.add_argument(
+        "what", nargs="*", default=["table"], help="smoke, variants [robot ...], contacts, rollout, peers or table"
+    )
     what, *names = parser.parse_args().what
     try:
         device = cuda.device(0)
@@ -288,12 +323,14 @@ def main() -> int:
         print(f"bench-gpu: nothing measured. {error}")
         return 0
     print(f"{device.name}, compute capability {device.capability}, {device.multiprocessors} multiprocessors")
-    if what in ("smoke", "variants", "rollout"):
-        lines = {"smoke": smoke, "rollout": rollout}.get(what, lambda: variants(names))()
-        for line in lines:
+    parts: dict[str, Callable[[], Iterator[str]]] = {
+        "smoke": smoke, "variants": lambda: variants(names), "rollout": rollout, "contacts": contacts,
+        "peers": lambda: beside({}),
+    }  # fmt: skip
+    if what in parts:
+        for line in parts[what]():
             print(line, flush=True)
         return 0
-    print("peers:", ", ".join(f"{n} {'is' if find_spec(n) else 'is not'} installed" for n in ("frax", "mujoco_mjx")))
     bandwidth, peaks = copy_bandwidth(), {d: arithmetic(d) for d in ("float32", "float64")}
     found = ", ".join(f"{d} {p / 1e12:.1f} T/s" for d, p in peaks.items())
     print(f"copy {bandwidth / 1e12:.2f} TB/s; fused multiply-adds {found}")
@@ -306,7 +343,8 @@ def main() -> int:
             f"arithmetic {row['arithmetic']:4.0%}, bandwidth {row['bandwidth']:4.0%}{floor}",
             flush=True,
         )
-    for line in rollout():
+    ours = {r["robot"]: r["rate"] for r in rows if (r["function"], r["dtype"]) == ("forward_dynamics", "float32")}
+    for line in (*contacts(), *rollout(), *beside(ours)):
         print(line, flush=True)
     if place := os.environ.get("OUT"):
         Path(place, "gpu.json").write_text(

@@ -75,20 +75,7 @@ class MuJoCo:
         import mujoco
 
         self.mujoco = mujoco
-        spec = mujoco.MjSpec.from_string(_without_meshes(robot.path))
-        spec.compiler.balanceinertia = True
-        spec.compiler.boundmass = 0
-        spec.option.timestep = dt
-        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
-        spec.option.disableflags = int(
-            mujoco.mjtDisableBit.mjDSBL_CONTACT
-            | mujoco.mjtDisableBit.mjDSBL_LIMIT
-            | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-        )
-        for joint in spec.joints:
-            joint.damping = np.zeros_like(joint.damping)
-            joint.frictionloss = 0
-        self.model = spec.compile()
+        self.model = mujoco_model(robot, dt)
         self.data = mujoco.MjData(self.model)
 
     def rollout(self, q: np.ndarray, v: np.ndarray, steps: int) -> np.ndarray:
@@ -98,6 +85,26 @@ class MuJoCo:
         start = np.concatenate([np.zeros((len(q), 1)), q, v], axis=1)
         states, _ = rollout.rollout(self.model, self.data, start, nstep=steps)
         return states[:, :, 1:]
+
+
+def mujoco_model(robot: Robot, dt: float) -> Any:
+    """MuJoCo's model of a robot without contacts, limits and damping."""
+    import mujoco
+
+    spec = mujoco.MjSpec.from_string(_without_meshes(robot.path))
+    spec.compiler.balanceinertia = True
+    spec.compiler.boundmass = 0
+    spec.option.timestep = dt
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    spec.option.disableflags = int(
+        mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_LIMIT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    )
+    for joint in spec.joints:
+        joint.damping = np.zeros_like(joint.damping)
+        joint.frictionloss = 0
+    if robot.base == "free":
+        spec.worldbody.first_body().add_freejoint()
+    return spec.compile()
 
 
 def _without_meshes(path: Path) -> str:

@@ -1,16 +1,19 @@
 """A CUDA driver made of host memory, for tests without a GPU.
 
 Device memory is host memory that only this driver knows, a module is the kernel's LLVM IR compiled for the CPU, and a
-launch runs one thread after the other. What LLVM's and NVIDIA's assemblers do is not tested this way; everything
-around them is.
+launch runs one thread after the other; the 32 threads of a warp run at once where they wait for each other. What LLVM's
+and NVIDIA's assemblers do is not tested this way; everything around them is.
 """
 
 import ctypes
 import re
+import threading
 
 from whippletree.compiler import cuda, jit, ptx
 
 DEVICES = 2
+WARP = 32
+Wait = ctypes.CFUNCTYPE(None)
 
 
 class EmulatedDriver:
@@ -137,20 +140,44 @@ class EmulatedDriver:
         self.streams.append(stream.value or 0)
         size = ctypes.c_size_t.from_address(extra[3]).value
         packed = (ctypes.c_uint64 * (size // 8)).from_address(extra[1])
-        run = ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 3, *[ctypes.c_uint64] * len(packed))(function.value)
-        for block in range(blocks):
-            for thread in range(threads):
-                run(block, threads, thread, *packed)
+        kinds = [*[ctypes.c_int32] * 3, Wait, *[ctypes.c_uint64] * len(packed)]
+        run = ctypes.CFUNCTYPE(None, *kinds)(function.value)
+        for first in range(0, blocks * threads, WARP):
+            # a warp without a state for each of its threads does not wait
+            together = shared and first + WARP <= packed[0]
+            self.warp(
+                run, [divmod(thread, threads) for thread in range(first, first + WARP)], threads, packed, together
+            )
         return 0
+
+    def warp(self, run, members, threads, packed, together):
+        """All threads of a warp."""
+        barrier = threading.Barrier(WARP if together else 1)
+        wait = Wait(lambda: barrier.wait() and None)
+        if not together:
+            for block, thread in members:
+                run(block, threads, thread, wait, *packed)
+            return
+        workers = [threading.Thread(target=run, args=(*(b, threads, t), wait, *packed)) for b, t in members]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
 
 
 def for_the_host(ir, arch):
     """The kernel as a function of the CPU: where its thread stands becomes an argument."""
     head, _, ir = ir.partition("\n")
     ir = ir.replace("external addrspace(3) global [0 x double]", "internal global [65536 x double] zeroinitializer")
-    ir = ir.replace(" addrspace(1)", "").replace(" addrspace(3)", "").replace("ptx_kernel ", "")
-    ir = ir.replace(f"@{ptx.SYMBOL}(", f"@{ptx.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ")
-    ir = re.sub(r"declare i32 @llvm.nvvm.*\n", "", ir)
+    ir = re.sub(r" addrspace\([134]\)", "", ir).replace("ptx_kernel ", "")
+    ir = ir.replace(f"@{ptx.SYMBOL}(", f"@{ptx.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, ")
+    ir = re.sub(r"declare \w+ @llvm\.nvvm.*\n", "", ir)
+    ir = ir.replace("call void @llvm.nvvm.bar.warp.sync(i32 -1)", "call void %wait()")
+    ir = re.sub(r"  call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", ir)
+    ir = re.sub(r"call void @llvm\.nvvm\.cp\.async\.ca\.shared\.global\.", "call void @copy", ir)
+    for size in (4, 8):
+        ir += f"define internal void @copy{size}(ptr %to, ptr %from) {{\n  %x = load i{8 * size}, ptr %from\n"
+        ir += f"  store i{8 * size} %x, ptr %to\n  ret void\n}}\n"
     return f"//{head[1:]}\n" + re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)\(\)", r"add i32 %\1, 0", ir)
 
 

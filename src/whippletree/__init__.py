@@ -31,21 +31,29 @@ from whippletree.errors import (
 )
 
 if TYPE_CHECKING:
+    import whippletree.controllers as controllers
     import whippletree.mechanisms as mechanisms
     from whippletree.builder import Builder as Builder
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.closing import assemble as assemble
+    from whippletree.constraints.closing import without_rows as without_rows
     from whippletree.constraints.system import constraint_set as constraint_set
+    from whippletree.contact.candidates import contact_set as contact_set
     from whippletree.diagnosis import diagnose as diagnose
     from whippletree.io import load as load
     from whippletree.io import save as save
     from whippletree.model import Model as Model
     from whippletree.monitor.report import conditioning as conditioning
     from whippletree.operators import spatial_operators as spatial_operators
+    from whippletree.pairing import on_ground as on_ground
+    from whippletree.pairing import with_contacts as with_contacts
     from whippletree.plain import reference as reference
     from whippletree.simulation.integrator import Event as Event
     from whippletree.simulation.run import simulate as simulate
     from whippletree.symbols import symbolic as symbolic
+    from whippletree.view.live import show as show
+    from whippletree.view.plots import plot as plot
+    from whippletree.view.replay import export_html as export_html
 
 __version__ = "0.1.0"
 
@@ -55,15 +63,22 @@ _LAZY = {
     "assemble": "whippletree.constraints.closing",
     "conditioning": "whippletree.monitor.report",
     "constraint_set": "whippletree.constraints.system",
+    "contact_set": "whippletree.contact.candidates",
     "diagnose": "whippletree.diagnosis",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
+    "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
+    "on_ground": "whippletree.pairing",
+    "plot": "whippletree.view.plots",
     "reference": "whippletree.plain",
     "save": "whippletree.io",
+    "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
     "spatial_operators": "whippletree.operators",
     "symbolic": "whippletree.symbols",
+    "with_contacts": "whippletree.pairing",
+    "without_rows": "whippletree.constraints.closing",
 }
 """Public names and the modules that define them."""
 
@@ -89,20 +104,28 @@ __all__ = [
     "compile",
     "conditioning",
     "constraint_set",
+    "contact_set",
+    "controllers",
     "diagnose",
+    "export_html",
     "load",
     "mechanisms",
+    "on_ground",
+    "plot",
     "reference",
     "save",
+    "show",
     "simulate",
     "spatial_operators",
     "symbolic",
+    "with_contacts",
+    "without_rows",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "mechanisms":
-        return import_module("whippletree.mechanisms")
+    if name in ("controllers", "mechanisms"):
+        return import_module(f"whippletree.{name}")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'whippletree' has no attribute {name!r}")

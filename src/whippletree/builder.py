@@ -19,6 +19,7 @@ from whippletree.model import (
     Array,
     Body,
     Constraint,
+    Contact,
     Frame,
     Geometry,
     Joint,
@@ -31,6 +32,7 @@ from whippletree.model import (
     pose_matrix,
     vector_of,
 )
+from whippletree.pairing import contact_faults
 
 INERTIA_TOLERANCE = 1e-9
 """How far, relative to its trace, an inertia may violate the triangle inequality before it is refused."""
@@ -46,7 +48,7 @@ UNIT_ROUNDING = 1e-15
 
 
 class Builder:
-    """Collects bodies, joints, frames, constraints and geometry; :meth:`build` checks them all and freezes a Model."""
+    """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
 
     def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
         self.name = name
@@ -57,6 +59,7 @@ class Builder:
         self._frames: list[Frame] = []
         self._constraints: list[Constraint] = []
         self._geometries: list[Geometry] = []
+        self._contacts: list[Contact] = []
         self._start: dict[str, Any] = {}
         self._faults: list[str] = []
 
@@ -133,6 +136,17 @@ class Builder:
         self._geometries.append(shape)
         return self
 
+    def contact(
+        self, name: str, first: str, second: str, *, friction: Any = 0, restitution: Any = 0, law: str | None = None
+    ) -> Builder:
+        """Let two geometries touch: Coulomb ``friction`` ≥ 0, ``restitution`` in [0, 1], ``law`` of impact by name.
+
+        The normal points from the second geometry to the first.
+        """
+        name = self._named("contact", name)
+        self._contacts.append(Contact(name, first, second, friction, restitution, law))
+        return self
+
     def build(self) -> Model:
         """Check everything and freeze.
 
@@ -146,6 +160,7 @@ class Builder:
         for kind, parts in (("frame", self._frames), ("geometry", self._geometries)):
             for part in parts:
                 faults += pose_faults(f"{kind} {part.name!r}", part.pose)
+        faults += contact_faults(self._contacts, self._geometries, self._joints)
         faults += _number_faults("gravity", self.gravity)
         if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
             faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
@@ -163,6 +178,7 @@ class Builder:
             tuple(self._geometries),
             frozen_array(self.gravity, (3,)),
             source=self.source,
+            contacts=tuple(self._contacts),
         )
         return self._with_start(model)
 
@@ -228,6 +244,7 @@ class Builder:
             ("joint", [j.name for j in self._joints]),
             ("constraint", [c.name for c in self._constraints]),
             ("geometry", [g.name for g in self._geometries]),
+            ("contact", [c.name for c in self._contacts]),
         ):
             for name, count in Counter(names).items():
                 if count > 1:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import constrained, constraint_functions
+from whippletree import constrained, constrained_derivatives, constraint_functions, contact_functions, spectrum
 from whippletree.registry import CATALOGUE, SHAPES, UNITS, Function, Shape, find, function, inputs_for, resolve, sizes
 from whippletree.spatial import Array, zeros
 from whippletree.sweeps import Field
@@ -25,8 +25,8 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 
 __all__ = [
-    "CATALOGUE", "SHAPES", "UNITS", "Function", "Shape", "constraint_functions", "find", "function", "inputs_for",
-    "resolve", "sizes",
+    "CATALOGUE", "SHAPES", "UNITS", "Function", "Shape", "constraint_functions", "contact_functions", "find",
+    "function", "inputs_for", "resolve", "sizes",
 ]  # fmt: skip
 
 
@@ -229,9 +229,14 @@ def inverse_dynamics_derivatives(m: Mechanism, q: Array, v: Array, a: Array) -> 
     return found.dq, found.dv, found.da
 
 
-@function(dq=("nv", "nv"), dv=("nv", "nv"), dtau=("nv", "nv"), may_fail=True)
-def forward_dynamics_derivatives(m: Mechanism, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
-    """∂a/∂q, ∂a/∂v, ∂a/∂τ (nv, nv) of ``forward_dynamics``; q moves in the tangent space, ∂a/∂τ is M⁻¹."""
+@function(dq=("nv", "nv"), dv=("nv", "nv"), dtau=("nv", "nv"), may_fail=True, constraints="honours")
+def forward_dynamics_derivatives(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array, Array]:
+    """∂a/∂q, ∂a/∂v, ∂a/∂τ (nv, nv) of ``forward_dynamics``; q moves in the tangent space, ∂a/∂τ is M⁻¹ or M†."""
+    if m.tree.model.constraints:
+        under = constrained_derivatives.derivatives(m, q, v, tau, t, active)
+        return under.dq.a, under.dv.a, under.dtau.a
     found = derivatives.forward_dynamics_derivatives(m.tree, q, v, tau)
     m.require_invertible(m.still(q))
     return found.dq, found.dv, found.dtau
@@ -258,6 +263,22 @@ def pivot_ratios(m: Mechanism, q: Array) -> tuple[Any, Any]:
     """Largest over smallest pivot of M in both orders of elimination: base first as in 004, tips first as in D."""
     M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
     return diagonal.pivot_ratios(M, m.tree.velocity_parents)
+
+
+@function(kappa=(), constraints="tree")
+def condition_number(m: Mechanism, q: Array) -> Any:
+    """κ₂ of M; its value depends on units where they mix. Infinite where some motion has no inertia.
+
+    Eigenvalues below n ε λ_max are rounding: ``wt.conditioning`` has more digits for badly scaled matrices.
+    """
+    return spectrum.condition_number(inertia.mass_matrix(m.tree, m.sweep, m.still(q)), definite=True)
+
+
+@function(kappa=(), constraints="tree")
+def equilibrated_condition_number(m: Mechanism, q: Array) -> Any:
+    """κ₂ of M at unit diagonal, which is free of units and governs the rounding of factorisations."""
+    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
+    return spectrum.condition_number(spectrum.equilibrated(M), definite=True)
 
 
 @function(a=("nv",), diagonal=("nv",), loops=True, may_fail=True, constraints="honours")

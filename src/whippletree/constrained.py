@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import kkt, linalg
+from whippletree import kkt, linalg, long_dynamics
 from whippletree.constraints.branches import branch_rows
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.rows import Rows
@@ -58,9 +58,14 @@ class Closed(NamedTuple):
     """1 for factored rows that are on, 0 for those that are off, (k,); None if nothing can be switched."""
 
     def right(self, values: Array) -> Array:
-        """A right-hand side of all rows, for the factored ones: zero where switched off."""
+        """A right-hand side of all rows (m, ...), for the factored ones: zero where switched off."""
         own = values[self.kept]
-        return own if self.mask is None else own * self.mask
+        return own if self.mask is None else (own.T * self.mask).T
+
+    def right_of_rigid(self, values: Array) -> Array:
+        """The same with zero for compliant rows: a correction does not close them, but feels their inertia 1/C."""
+        kept = np.array([0 if self.system.compliance[i] else 1 for i in self.kept], dtype=object)
+        return (self.right(values).T * kept).T
 
     def all_rows(self, f: Array) -> Array:
         """Numbers of the factored rows among zeros for the others, (m, ...)."""
@@ -77,21 +82,21 @@ def closed(
     t: Any,
     active: Array | None,
     *,
-    rigid: bool = False,
     accelerations: bool = False,
+    M: Array | None = None,
 ) -> Closed:
-    """Factor the block matrix; with ``rigid`` that of the rigid rows alone.
+    """Factor the block matrix.
 
     ``accelerations``: the right-hand sides will be those of :func:`solve`, so that a singular configuration may be
-    given the rows that keep to a branch.
+    given the rows that keep to a branch. ``M``: the mass matrix (nv, nv), where it is known already.
     """
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
-    kept = [i for i in system.structure.independent if not (rigid and system.compliance[i])]
+    kept = list(system.structure.independent)
     A = rows.jacobian()[kept]
     mask = system.mask(active)
     mask = None if mask is None else mask[kept]
-    factor = _factored(m, system, links, kept, A, mask)
+    factor = _factored(m, system, links, kept, A, mask, M)
     if accelerations and v is not None and isinstance(factor, kkt.Nullspace) and factor.rank < len(kept):
         y = factor.idle_rows() if mask is None else (factor.idle_rows().T * mask).T
         factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
@@ -124,7 +129,7 @@ def _branched(factor: kkt.Nullspace, B: Array, beta: Array) -> kkt.Factored:
 
 
 def _factored(
-    m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None
+    m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None, M: Array | None
 ) -> kkt.Factored:
     """By the mechanism's route, or by the one that its masses call for."""
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
@@ -135,7 +140,7 @@ def _factored(
     if route == "recursion":
         corner = compliance if idle is None else compliance * mask + idle
         return recursive(m, links, on, corner if np.any(corner != 0) else None)
-    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    M = inertia.mass_matrix(m.tree, m.sweep, links) if M is None else M
     if route in ("schur", "block"):
         corner = compliance if idle is None else compliance * mask + idle
         if route == "block":
@@ -187,10 +192,33 @@ def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
+    system = constraint_set(m.tree.model)
+    if (m.route or default_route(m, system)) == "recursion" and long_dynamics.fits(system):
+        return _solve_long(m, system, q, v, tau, t, active)
     links = m.moving(q, v)
     at = closed(m, links, q, v, t, active, accelerations=True)
     a, f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias()))
     return a, at.all_rows(f)
+
+
+def _solve_long(
+    m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """The same by sweeps alone."""
+    kept = list(system.structure.independent)
+    mask = system.mask(active)
+    mask = None if mask is None else mask[kept]
+    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
+    corner = compliance if mask is None else compliance * mask + (1 - mask)
+    found = long_dynamics.solve(m, system, (q, v, tau, t), kept, corner, mask)
+    number = len(m.tree.nodes) + DEPENDENT
+    pivots = zip(found.complement.pivots, found.diagonal, strict=True)
+    m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
+    squares = found.squares if mask is None else found.squares + (1 - mask) * _usual(system, kept)
+    m.doubts += [(number, x - PIVOT_TOLERANCE * usual) for x, usual in zip(squares, _usual(system, kept), strict=True)]
+    f = zeros(len(system.row_names))
+    f[kept] = found.f
+    return m.join(found.a), f
 
 
 def bias_forces(m: Mechanism, links: Field) -> Array:
@@ -230,9 +258,9 @@ def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
 def velocity_correction(
     m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
 ) -> tuple[Array, Array]:
-    """−factor · A†ᵀ (A v + gₜ) (nv,), and the impulses of all rows that cause it; rigid rows only."""
-    at = closed(m, m.moving(q, v), q, v, t, active, rigid=True)
-    change, impulses = at.factor.solve(zeros(m.tree.model.nv), factor * at.right(at.rows.velocity()))
+    """−factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause it."""
+    at = closed(m, m.moving(q, v), q, v, t, active)
+    change, impulses = at.factor.solve(zeros(m.tree.model.nv), factor * at.right_of_rigid(at.rows.velocity()))
     return change, at.all_rows(impulses)
 
 
@@ -255,7 +283,7 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
     return SingularSystemError(
         f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of "
         f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
-        f'joint (massless="hold"), or give it a damper or spring and its own first-order equation.'
+        f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
     )
 
 

@@ -7,11 +7,12 @@ structure are left out of every factorisation: they carry no force unless ``cons
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from whippletree import constrained, linalg
+from whippletree import constrained, constrained_derivatives, linalg, scalars, spectrum
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import UnsupportedError
 from whippletree.registry import function
@@ -45,10 +46,19 @@ def constraint_bias(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
     return constraint_set(m.tree.model).rows(m, m.moving(q, v), q, v, t).bias()
 
 
-@function(f=("rows",), constraints="needs", may_fail=True)
+@function(f=("rows",), loops=True, constraints="needs", may_fail=True)
 def constraint_forces(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None) -> Array:
     """f (rows,) with M a + c = tau + Aᵀ f; zero for redundant rows and for those that are switched off."""
     return constrained.solve(m, q, v, tau, t, active)[1]
+
+
+@function(dq=("rows", "nv"), dv=("rows", "nv"), dtau=("rows", "nv"), constraints="needs", may_fail=True)
+def constraint_forces_derivatives(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array, Array]:
+    """∂f/∂q, ∂f/∂v, ∂f/∂τ (rows, nv) of ``constraint_forces``; q moves in the tangent space, ∂f/∂τ is −A†."""
+    found = constrained_derivatives.derivatives(m, q, v, tau, t, active)
+    return found.dq.f, found.dv.f, found.dtau.f
 
 
 @function(f=("rows",), constraints="needs", may_fail=True)
@@ -86,6 +96,15 @@ def project_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0, active: Any =
     return np.asarray(v + constrained.velocity_correction(m, q, v, 1, t, active)[0])
 
 
+@function(v=("nv",), constraints="needs")
+def relaxed_velocity(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0) -> Array:
+    """v + Z Γ⁻¹ Zᵀ tau (nv,): the velocity at which the dampers of relaxed massless motions balance tau.
+
+    ``tau`` is the whole joint force at v, passive forces included; see :mod:`whippletree.constraints.relaxation`.
+    """
+    return np.asarray(v + constraint_set(m.tree.model).rows(m, m.still(q), q, v, t).relaxed(tau))
+
+
 @function(d=("nv",), constraints="needs", may_fail=True)
 def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     """−A†ᵀ g (nv,): the displacement of least kinetic energy that closes the position rows to first order.
@@ -93,10 +112,10 @@ def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Arra
     q ⊕ d (``integrate``), repeated, brings a configuration back onto the constraints; rows at velocity level do not
     move.
     """
-    at = constrained.closed(m, m.still(q), q, None, t, active, rigid=True)
+    at = constrained.closed(m, m.still(q), q, None, t, active)
     residual = zeros(len(at.system.row_names))
     residual[list(at.system.position_rows)] = at.rows.residual()
-    return at.factor.solve(zeros(m.tree.model.nv), at.right(residual)).a
+    return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(residual)).a
 
 
 @function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)
@@ -132,6 +151,30 @@ def delassus(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     at = constrained.closed(m, links, q, None, t, active)
     factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
     return np.asarray(at.A @ factor.solve(at.A.T))
+
+
+@function(block=(), schur=(), constraints="needs")
+def block_condition_numbers(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> tuple[Any, Any]:
+    """κ₂ of the block matrix [M Aᵀ; A −C] of the independent rows, and of A M⁻¹ Aᵀ + C.
+
+    The second is infinite where a motion of the tree has no inertia, whatever the constraints do about it.
+    """
+    links = m.still(q)
+    system = constraint_set(m.tree.model)
+    kept = list(system.structure.independent)
+    A, mask = system.rows(m, links, q, None, t).jacobian()[kept], system.mask(active)
+    C = np.array([system.compliance[i] for i in kept], dtype=object)
+    if mask is not None:  # a row that is off has zeros in A and a one in the corner
+        on = mask[kept]
+        A, C = (A.T * on).T, C * on + (1 - on)
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    corner = np.diag(C)
+    block = spectrum.condition_number(np.block([[M, A.T], [A, -corner]]), definite=False)
+    factor = linalg.tree_ltdl(M, m.tree.velocity_parents, lenient=True)
+    schur: Any = spectrum.condition_number(A @ factor.solve(A.T) + corner, definite=True)
+    for pivot in factor.pivots:
+        schur = scalars.select(scalars.less(0, pivot), schur, math.inf + pivot)
+    return block, schur
 
 
 @function(inertia=("independent", "independent"), constraints="needs", may_fail=True)

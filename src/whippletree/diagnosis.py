@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, default_route
+from whippletree.constraint_words import JOINT_DATA
 from whippletree.constraints.assembly import TOLERANCE, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.system import ConstraintSet, constraint_set, generic_configurations, independent_rows
 from whippletree.errors import AssemblyError, ShapeError
-from whippletree.model import Array, Model
+from whippletree.model import Array, Constraint, Model
 from whippletree.spatial import zeros
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
@@ -80,6 +81,9 @@ class Diagnosis:
             )
         if system.off:
             lines.append(f"  switched off by the model: {_listed(system.off)}")
+        idle = [f"{c.name} ({', '.join(words)})" for c in model.constraints if (words := _idle_data(c))]
+        if idle:
+            lines.append(f"  data of joints that close loops, kept without effect: {_listed(idle)}")
         if system.switches:
             lines.append(f"  switchable (input active): {_listed(system.switches)}")
         return lines
@@ -125,7 +129,7 @@ class Diagnosis:
         if self.massless:
             cures.append(
                 "give a body of each massless motion mass, add the constraint that carries it, hold its joint "
-                '(massless="hold"), or let a damper or spring decide its first-order equation'
+                '(massless="hold"), or give it a damper or spring and relax it (massless="relax")'
             )
         if self.open:
             cures.append(
@@ -134,7 +138,10 @@ class Diagnosis:
                 else "close the loops with wt.assemble(model, q)"
             )
         if self.faint:
-            cures.append("if rounded data made rows all but redundant, correct the data or use a kind with fewer rows")
+            cures.append(
+                "if rounded data made rows all but redundant, leave them out: wt.without_rows(model, "
+                "*wt.diagnose(model).faint)"
+            )
         if self.mobility != self.freedoms and not self.open:
             cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
         return [f"  cure: {cure}" for cure in cures]
@@ -160,6 +167,8 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
     at = np.array(q, dtype=float)
     if at.shape != (model.nq,):
         raise ShapeError(f"diagnose: q has shape {at.shape}, expected ({model.nq},)")
+    if not np.all(np.isfinite(at)):
+        raise ValueError(f"diagnose: q holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
     system = constraint_set(model)
     m = Mechanism(skeleton(model))
     if not conflict:
@@ -185,7 +194,7 @@ def _diagnosis(
         faint = found.faint
         route = default_route(m, system)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
-    motions = lightest(M, A[rigid], RANK_TOLERANCE)
+    motions = lightest(_stiffened(system, M, A), A[rigid], RANK_TOLERANCE)
     massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
     return Diagnosis(
         model=system.model,
@@ -201,7 +210,7 @@ def _diagnosis(
         massless=tuple(sparsest(massless, system.model)),
         margin=motions[0].inertia if motions else 1.0,
         lightest=motions[0] if motions else None,
-        condition=_condition(M, A[rigid]),
+        condition=_condition(_stiffened(system, M, A), A[rigid]),
         route=route,
     )
 
@@ -211,6 +220,13 @@ def _matrices(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> tuple[
     links = m.still(state)
     A = system.rows(m, links, state, None, t).jacobian() if system.demands else zeros(0, system.model.nv)
     return inertia.mass_matrix(m.tree, m.sweep, links).astype(float), A.astype(float)
+
+
+def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:
+    """M with the inertia 1/C that compliant rows add: what the accelerations feel."""
+    soft = [i for i, c in enumerate(system.compliance) if c and system.switch_of_row[i] < 0]
+    stiffness = np.array([1 / float(system.compliance[i]) for i in soft])
+    return np.asarray(M + (A[soft].T * stiffness) @ A[soft])
 
 
 def _condition(M: Array, A: Array) -> float:
@@ -232,10 +248,17 @@ def massless_everywhere(model: Model) -> list[Motion]:
     smallest: list[Motion] | None = None
     for q in generic_configurations(system):
         M, A = _matrices(system, m, q, 0.0)
-        found = [motion for motion in lightest(M, A[rigid], RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
+        motions = lightest(_stiffened(system, M, A), A[rigid], RANK_TOLERANCE)
+        found = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
         if smallest is None or len(found) < len(smallest):
             smallest = found
     return sparsest(smallest or [], model)
+
+
+def _idle_data(c: Constraint) -> list[str]:
+    """Springs, dampers and the like that a file gave a joint which closes a loop."""
+    given = ((word, c.parameters.get(word, 0)) for word in JOINT_DATA if word not in ("rest", "gear_ratio"))
+    return [word for word, value in given if value and np.isfinite(float(value))]
 
 
 def _listed(names: Sequence[str]) -> str:

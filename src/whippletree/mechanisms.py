@@ -18,11 +18,16 @@ from whippletree.joints import KINDS
 from whippletree.linkages import crank_slider, four_bar, gear_train, n_four_bar, peaucellier
 from whippletree.linkages_spatial import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
 from whippletree.model import WORLD, Array, Model
+from whippletree.piles import box_stack, newtons_cradle, spheres_in_box
 from whippletree.spatial import quaternion_rotation
 from whippletree.squeezer import andrews
+from whippletree.touching import bouncing_ball, painleve_rod, rocking_block, sliding_block
+from whippletree.walking import hopper, planar_biped, quadruped, rimless_wheel, simplest_walker
 
 __all__ = [
     "andrews",
+    "bouncing_ball",
+    "box_stack",
     "cart_pole",
     "chain",
     "crank_slider",
@@ -30,12 +35,22 @@ __all__ = [
     "double_pendulum",
     "four_bar",
     "gear_train",
+    "hopper",
     "knife_edge_sleigh",
     "n_four_bar",
+    "newtons_cradle",
+    "painleve_rod",
     "peaucellier",
     "pendulum",
+    "planar_biped",
+    "quadruped",
+    "rimless_wheel",
+    "rocking_block",
     "rod_inertia",
     "rolling_disc",
+    "simplest_walker",
+    "sliding_block",
+    "spheres_in_box",
     "stewart_platform",
     "tree",
 ]

@@ -1,8 +1,8 @@
 """The frozen description of a multibody system, and the builder that makes one.
 
-A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints and geometry, each with a name.
-It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a ``Fraction``); arrays of plain floats
-have dtype float64, others dtype object.
+A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry and contacts, each with
+a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a ``Fraction``); arrays of
+plain floats have dtype float64, others dtype object.
 
     model = (
         Builder("arm")
@@ -155,6 +155,23 @@ class Geometry:
     visible: bool = True
 
 
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """Two shapes that may touch: they push each other apart and never pull. Acts in simulations with contact."""
+
+    name: str
+    first: str
+    """Name of a geometry; the normal points towards it."""
+    second: str
+    """Name of a geometry on another body."""
+    friction: Any = 0
+    """Coulomb's coefficient μ ≥ 0."""
+    restitution: Any = 0
+    """e in [0, 1]: 0 is plastic."""
+    law: str | None = None
+    """Name of the impact law; None for the simulation's."""
+
+
 @dataclass(frozen=True)
 class State:
     """Coordinates and velocities of a model."""
@@ -183,11 +200,14 @@ class Model:
     """Where the model came from, and what was cleaned on the way; for people."""
     origin: Model | None = field(default=None, repr=False)
     """The model with plain numbers from which this one came by opening parameters; its structure decides."""
+    contacts: tuple[Contact, ...] = ()
+    """Pairs of geometries that may touch. Only simulations with contact and the functions ``contact_…`` use them."""
 
     def __repr__(self) -> str:
+        touching = f", {len(self.contacts)} contacts" if self.contacts else ""
         return (
             f"<Model {self.name!r}: {len(self.bodies)} bodies, nq = {self.nq}, nv = {self.nv}, "
-            f"{len(self.constraints)} constraints>"
+            f"{len(self.constraints)} constraints{touching}>"
         )
 
     @cached_property
@@ -237,6 +257,10 @@ class Model:
         """The position of a body in ``bodies``; −1 for the world."""
         return -1 if name == WORLD else self._find("body", self._body_numbers, name)
 
+    def geometry(self, name: str) -> Geometry:
+        """A geometry by name."""
+        return self.geometries[self._find("geometry", self._geometry_numbers, name)]
+
     def frame(self, name: str) -> Frame:
         """A frame by name; every body, and the world, is also a frame."""
         if name == WORLD or name in self._body_numbers:
@@ -245,7 +269,7 @@ class Model:
 
     @property
     def tree(self) -> Model:
-        """The same tree of bodies without its constraints."""
+        """The same tree of bodies without its constraints; contacts, which bind nothing until they touch, stay."""
         return replace(self, constraints=())
 
     @property
@@ -280,6 +304,10 @@ class Model:
     @cached_property
     def _frame_numbers(self) -> dict[str, int]:
         return {frame.name: k for k, frame in enumerate(self.frames)}
+
+    @cached_property
+    def _geometry_numbers(self) -> dict[str, int]:
+        return {geometry.name: k for k, geometry in enumerate(self.geometries)}
 
     def _find(self, kind: str, numbers: Mapping[str, int], name: str) -> int:
         if name not in numbers:

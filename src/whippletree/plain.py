@@ -30,7 +30,7 @@ def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "
     Args:
         model: any model.
         parameters: paths of numbers that become inputs of every function; see :mod:`whippletree.parameters`.
-        massless: what to do about massless motions that nothing stops: ``"refuse"`` or ``"hold"``; see
+        massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.massless`.
     """
     return Reference(with_massless(model, massless), parameters)

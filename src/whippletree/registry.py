@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from whippletree.constraints.system import constraint_set
+from whippletree.contact.candidates import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.long_dynamics import is_long
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
@@ -74,6 +76,8 @@ class Function:
     constraints: Attitude = "refuses"
     derived: bool = False
     """Whether it is a derivative of an entry; its scalars are then dual or traced."""
+    contacts: bool = False
+    """Whether it is about contacts and needs some."""
 
 
 CATALOGUE: dict[str, Function] = {}
@@ -88,6 +92,8 @@ class Sizes(dict[str, int]):
         super().__init__({"nq": model.nq, "nv": model.nv, "bodies": count, "parameters": 10 * count})
 
     def __missing__(self, name: str) -> int:
+        if name in ("contacts", "contact_rows"):
+            return len(contact_set(self.model).candidates) * (3 if name == "contact_rows" else 1)
         system = constraint_set(self.model)
         match name:
             case "rows":
@@ -144,6 +150,8 @@ def _specialised(entry: Function, model: Model) -> Function:
         )
     if entry.constraints == "needs" and not model.constraints:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")
+    if entry.contacts:
+        _check_contacts(entry, model)
     inputs = inputs_for(entry, model)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
@@ -154,13 +162,29 @@ def _specialised(entry: Function, model: Model) -> Function:
         numbers = dict(zip(own, arguments[count:], strict=True))
         return entry.implementation(m, *arguments[:count], **numbers)
 
-    # only the tree's own recursions run as loops over bodies
-    loops = entry.loops and (not model.constraints or entry.constraints == "tree")
+    # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too
+    loops = entry.loops and (not model.constraints or entry.constraints == "tree" or is_long(model))
     return replace(entry, inputs=inputs, implementation=implementation, loops=loops)
 
 
+def _check_contacts(entry: Function, model: Model) -> None:
+    if not model.contacts:
+        raise UnsupportedError(
+            f"{entry.name}: model {model.name!r} has no contacts: declare some with Builder.contact, with_contacts or "
+            f"on_ground"
+        )
+    unwritten = [pair for pair in contact_set(model).pairs if pair.touching is None]
+    if unwritten:
+        raise UnsupportedError(f"{entry.name}: {no_closed_form(unwritten[0])}")
+
+
 def function(
-    *, loops: bool = False, may_fail: bool = False, constraints: Attitude = "refuses", **outputs: Shape
+    *,
+    loops: bool = False,
+    may_fail: bool = False,
+    constraints: Attitude = "refuses",
+    contacts: bool = False,
+    **outputs: Shape,
 ) -> Callable[..., Any]:
     """Enter a function into the catalogue."""
 
@@ -176,6 +200,7 @@ def function(
             inspect.getdoc(implementation) or "",
             may_fail,
             constraints,
+            contacts=contacts,
         )
         return implementation
 

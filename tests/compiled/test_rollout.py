@@ -11,7 +11,18 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
 
-STEPS = {"semi_implicit_euler": semi_implicit_euler, "rk4": runge_kutta_4}
+METHODS = ("semi_implicit_euler", "rk4", "implicit_midpoint")
+
+
+def euler(manifold, a, q, v, h):
+    return semi_implicit_euler(manifold, lambda q, v: a(0, q, v), q, v, h)
+
+
+def rk4(manifold, a, q, v, h):
+    return runge_kutta_4(manifold, a, q, v, 0, h)
+
+
+STEPS = {"semi_implicit_euler": euler, "rk4": rk4}
 
 
 def random_start(model, batch, seed=0):
@@ -26,7 +37,7 @@ def stepped(model, method, q, v, tau, dt):
     ref, manifold = wt.reference(model), Mechanism(skeleton(model)).manifold()
     states = []
     for force in tau:
-        q, v = STEPS[method](manifold, lambda q, v, f=force: ref.forward_dynamics(q, v, f), q, v, dt)
+        q, v = STEPS[method](manifold, lambda t, q, v, f=force: ref.forward_dynamics(q, v, f), q, v, dt)
         states.append((q, v))
     return [np.array([s[i] for s in states], dtype=float) for i in (0, 1)]
 
@@ -41,7 +52,7 @@ def test_a_rollout_is_its_steps(method):
         assert np.abs(a - b).max() <= 1e-12 * np.abs(b).max()
 
 
-@pytest.mark.parametrize("method", STEPS)
+@pytest.mark.parametrize("method", METHODS)
 def test_batches_and_single_trajectories_have_the_same_bits(method):
     model = wt.mechanisms.double_pendulum()
     q, v, rng = random_start(model, (11,))
@@ -54,7 +65,7 @@ def test_batches_and_single_trajectories_have_the_same_bits(method):
         assert all((a[k] == b).all() for a, b in zip(many, one, strict=True))
 
 
-@pytest.mark.parametrize(("method", "order"), [("semi_implicit_euler", 1), ("rk4", 4)])
+@pytest.mark.parametrize(("method", "order"), [("semi_implicit_euler", 1), ("rk4", 4), ("implicit_midpoint", 2)])
 def test_the_order_of_convergence(method, order):
     """Against the exact simulation of a tumbling body, quaternions included."""
     model = make_model((-1, 0), ("free", "revolute"), seed=5)
@@ -67,6 +78,89 @@ def test_the_order_of_convergence(method, order):
         errors.append(np.abs(np.concatenate([x[-1] for x in found]) - end).max())
         assert abs(np.linalg.norm(found[0][-1, 3:7]) - 1) < 1e-14
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.25
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_constraints_stay_closed_to_rounding(method):
+    """A massless rod, a redundant planar loop, and a constraint that is switched per lane."""
+    model = wt.mechanisms.crank_slider(rod_mass=0.0)
+    dyn = wt.compile(model)
+    start = [wt.assemble(model, hold={"crank": angle}) for angle in (0.4, 1.1)]
+    q0 = np.stack(start)
+    v0 = dyn.project_velocity(q0, np.ones((2, model.nv)))
+    q, v = dyn.rollout(q0, v0, np.zeros((2, 400, model.nv)), 1e-3, method=method)
+    assert (dyn.rollout.status == 0).all()
+    assert (dyn.rollout.steps == 400).all()
+    assert np.abs(dyn.constraint_residual(q)).max() < 1e-14
+    assert np.abs(dyn.constraint_velocity(q, v)).max() < 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_switches_are_constant_inputs(method):
+    """Off: the double pendulum without the weld. On: both links move as one."""
+    model = (
+        wt.Builder("latch", gravity=(0, -9.81, 0))
+        .body("a", mass=1.0, center=(0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
+        .body("b", mass=1.0, center=(0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
+        .joint("one", "revolute", "world", "a")
+        .joint("two", "revolute", "a", "b", position=(1, 0, 0))
+        .constraint("latch", "hold", "two", switchable=True)
+        .build()
+    )
+    dyn, tau = wt.compile(model), np.zeros((200, 2))
+    active = np.array([[0.0], [1.0]])
+    q, _ = dyn.rollout([0.0, 0.3], [0.0, 0.0], tau, 1e-3, method=method, active=active)
+    free, _ = wt.compile(model.tree).rollout([0.0, 0.3], [0.0, 0.0], tau, 1e-3, method=method)
+    assert np.abs(q[0] - free).max() < 1e-12
+    assert np.abs(q[1, :, 1] - 0.3).max() < 1e-14
+    assert q[1, -1, 0] < -0.1
+    every, _ = dyn.rollout([0.0, 0.3], [0.0, 0.0], tau, 1e-3, method=method)
+    np.testing.assert_array_equal(every, q[1])
+
+
+def test_a_state_that_fails_says_when_and_leaves_the_others_alone():
+    dyn = wt.compile(wt.mechanisms.pendulum())
+    tau = np.zeros((3, 10, 1))
+    tau[1, 4] = np.inf
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 3 roll-outs failed .* the first is \(1,\), after 4 steps: .* finite"
+    ):
+        q, v = dyn.rollout([0.3], [0.0], tau, 1e-3, method="rk4")
+    assert (dyn.rollout.status != 0).tolist() == [False, True, False]
+    assert dyn.rollout.steps.tolist() == [10, 4, 10]
+    assert np.isfinite(q[[0, 2]]).all()
+    assert np.isfinite(q[1, :4]).all()
+    assert np.isnan(q[1, 4:]).all()
+    assert np.isnan(v[1, 4:]).all()
+    np.testing.assert_array_equal(q[0, :4], q[1, :4])
+
+
+def test_a_dead_point_and_a_step_that_cannot_close_are_told():
+    model = wt.mechanisms.n_four_bar(1)
+    dyn = wt.compile(model)
+    line = wt.assemble(model, np.zeros(model.nq))
+    with pytest.warns(RuntimeWarning, match="after 0 steps: model .* constraint rows depend on each other"):
+        dyn.rollout(line, -3.0 * np.sign(model.home.v), np.zeros((3, model.nv)), 1e-3)
+    bar = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
+    dyn = wt.compile(bar)
+    v = dyn.project_velocity(bar.home.q, 10 * np.ones(bar.nv))
+    with pytest.warns(
+        RuntimeWarning, match="stay open by more than 1e-09 after 3 corrections: the steps of rk4 are too"
+    ):
+        dyn.rollout(bar.home.q, v, np.zeros((3, bar.nv)), 0.5, method="rk4")
+
+
+def test_open_parameters_reach_springs_and_masses():
+    model = (
+        wt.Builder("bob", gravity=(0, 0, 0))
+        .body("bob", mass=1.0)
+        .joint("slide", "prismatic", "world", "bob", axis=(1, 0, 0))
+        .build()
+    )
+    dyn = wt.compile(model, parameters=["bodies.bob.mass", "joints.slide.stiffness"])
+    t, mass = 1.0, np.array([1.0, 2.0])
+    q, _ = dyn.rollout([1.0], [0.0], np.zeros((1000, 1)), t / 1000, mass, 4.0, method="rk4")
+    assert np.abs(q[:, -1, 0] - np.cos(np.sqrt(4.0 / mass) * t)).max() < 1e-10
 
 
 def test_no_steps_and_an_unknown_method():

@@ -123,7 +123,7 @@ def test_rows_are_the_derivatives_of_the_residual(kind):
 
 
 def test_every_kind_is_checked():
-    assert set(CASES) == set(KINDS)
+    assert set(CASES) == set(KINDS) - {"relax", "rest"}  # made by massless="relax": tests/methods/test_relaxation.py
 
 
 def test_row_names_and_units():

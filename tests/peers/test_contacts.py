@@ -1,4 +1,4 @@
-"""Robots in contact: constrained dynamics and contact forces against Pinocchio's ``constraintDynamics``."""
+"""Robots in contact: constrained dynamics, contact forces and their derivatives against Pinocchio."""
 
 from dataclasses import replace
 from importlib.metadata import distribution
@@ -54,6 +54,11 @@ def swapped(v):
 
 
 def peers_answer(peer, q, v, tau, feet, kind):
+    return peers_solution(peer, q, v, tau, feet, kind)[0]
+
+
+def peers_solution(peer, q, v, tau, feet, kind):
+    """Accelerations, and Pinocchio's data after it has found their derivatives."""
     data = peer.createData()
     contacts, memory = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
     for foot in feet:
@@ -63,7 +68,9 @@ def peers_answer(peer, q, v, tau, feet, kind):
         contacts.append(contact)
         memory.append(contact.createData())
     pin.initConstraintDynamics(peer, data, contacts, memory)
-    return pin.constraintDynamics(peer, data, q, v, tau, contacts, memory)
+    a = np.array(pin.constraintDynamics(peer, data, q, v, tau, contacts, memory))
+    pin.computeConstraintDynamicsDerivatives(peer, data, contacts, memory)
+    return a, data
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -82,3 +89,31 @@ def test_robots_in_contact(case):
     scale = 1 + np.abs(expected).max()
     np.testing.assert_allclose(found, expected, atol=1e-8 * scale)
     np.testing.assert_allclose(ref.forward_dynamics(q, v, tau), found, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_in_contact(case):
+    """∂a by q, v and τ, and ∂f by v and τ.
+
+    Pinocchio's contact forces are in the axes of the feet, ours in those of the ground: the same numbers here, but they
+    change differently when a foot turns.
+    """
+    file, feet, kind = CASES[case]
+    path = ROBOTS / file
+    peer, q_peer, q = configuration(path, 1)
+    model = in_contact(path, feet, kind, q)
+    ref = wt.reference(model)
+    rng = np.random.default_rng(2)
+    v, tau = ref.project_velocity(q, rng.normal(size=model.nv)), rng.normal(size=model.nv)
+    _, data = peers_solution(peer, q_peer, swapped(v), swapped(tau), feet, kind)
+    swap = np.array([swapped(e) for e in np.eye(model.nv)])
+    found = ref.forward_dynamics_derivatives(q, v, tau)
+    for ours, theirs in zip(found, (data.ddq_dq, data.ddq_dv, data.ddq_dtau), strict=True):
+        expected = swap.T @ theirs @ swap
+        np.testing.assert_allclose(ours, expected, atol=1e-8 * (1 + np.abs(expected).max()))
+    found = ref.constraint_forces_derivatives(q, v, tau)
+    for ours, theirs in zip(found[1:], (data.dlambda_dv, data.dlambda_dtau), strict=True):
+        expected = theirs @ swap
+        if kind == "weld":  # moments first, here
+            expected = expected.reshape(len(feet), 2, 3, -1)[:, ::-1].reshape(ours.shape)
+        np.testing.assert_allclose(ours, expected, atol=1e-8 * (1 + np.abs(expected).max()))

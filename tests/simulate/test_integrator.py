@@ -125,7 +125,10 @@ def test_a_controller_of_the_wrong_length_is_refused():
     ("arguments", "message"),
     [
         ({"duration": -1.0}, "simulate: duration -1.0 and output_dt -0.005 must be positive and finite"),
-        ({"duration": 1.0, "q0": [0.0]}, "simulate: q0 has shape (1,), expected (2,) for model 'double pendulum'"),
+        (
+            {"duration": 1.0, "q0": [0.0]},
+            "simulate: q0 has shape (1,), expected (2,) or (runs, 2) for model 'double pendulum'",
+        ),
         ({"duration": 1.0, "v0": [np.nan, 0]}, "simulate: v0 holds nan: a start state must be finite"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from whippletree.messages import shape_hints
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
+
+if TYPE_CHECKING:
+    from whippletree.compiler.contact_rollout import ContactRollout
+    from whippletree.compiler.rollout import Plan, Rollout
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -50,7 +54,7 @@ def compile(  # the public name; Python's own compile is not used here
         dtype: float64 or float32, of all inputs and outputs.
         threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
-        massless: what to do about massless motions that nothing stops: ``"refuse"`` or ``"hold"``; see
+        massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.massless`.
 
     Returns:
@@ -109,26 +113,18 @@ class Compiled:
         """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
         return self._function(derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes), names)
 
-    def rollout(self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, method: str = "semi_implicit_euler") -> Any:
-        """Whole trajectories in one call.
+    @cached_property
+    def rollout(self) -> Rollout:
+        """``dyn.rollout(q0, v0, tau, dt, method=…)``: whole trajectories in one call."""
+        from whippletree.compiler.rollout import Rollout
 
-        Args:
-            q0, v0: start states, (..., nq) and (..., nv).
-            tau: joint forces over each step, (..., T, nv).
-            dt: length of a step, s, (...).
-            opened: open parameters, in their order.
-            method: ``semi_implicit_euler`` (first order) or ``rk4`` (fourth order).
+        return Rollout(self._tree, self.rollout_function)
 
-        Returns:
-            (q, v): the states after each step, (..., T, nq) and (..., T, nv).
-        """
-        key = ("rollout", method)
+    def rollout_function(self, plan: Plan) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.rollout_program`."""
+        from whippletree.compiler.rollout import rollout_program
 
-        def program() -> Program:
-            from whippletree.compiler.rollout import rollout_program
-
-            return rollout_program(self.model, method, self.parameters)
-
+        key = ("rollout", plan)
         count = len(self._tree.nodes)
         if count > UNROLL_MATRICES_UP_TO:
             raise UnsupportedError(
@@ -136,8 +132,36 @@ class Compiled:
                 f"to {UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
             )
         if key not in self._made:
-            self._made[key] = self._compiled(key, program)
-        return self._made[key](q0, v0, tau, dt, *opened)
+            # a controller is known by its code only after it was traced
+            self._made[key] = self._compiled(
+                key, lambda: rollout_program(self.model, plan, self.parameters), known=plan.controller is None
+            )
+        return self._made[key]
+
+    def contact_rollout(
+        self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, sweeps: int = 10, impulses: Any = None
+    ) -> ContactRollout:
+        """Whole trajectories with contact, joint limits and joint friction in one call, for many scenes at once.
+
+        Args:
+            q0, v0: start states, (..., nq) and (..., nv).
+            tau: joint forces over each step, (..., T, nv).
+            dt: length of a step, s, (...).
+            opened: open parameters, in their order.
+            sweeps: over the contacts in each step, from the impulses of the step before; the same for every scene.
+            impulses: to begin with, N s, (..., blocks, 3); default: none.
+
+        Returns:
+            States, impulses and the residual of each step; see :class:`~whippletree.compiler.contact_rollout.ContactRollout`.
+        """
+        from whippletree.compiler.contact_rollout import ContactRollout, contact_rollout_program, refuse_large, start
+
+        refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
+        key = ("contact_rollout", sweeps)
+        if key not in self._made:
+            self._made[key] = self._compiled(key, lambda: contact_rollout_program(self.model, sweeps, self.parameters))
+        first = start(self.model, impulses)
+        return ContactRollout(*self._made[key](q0, v0, first, tau, dt, *opened))
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
         """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.
@@ -192,8 +216,9 @@ class Compiled:
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
-    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
-        if len(self._tree.nodes) > UNROLL_UP_TO:
+    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program], known: bool = True) -> NamedFunction:
+        """``known``: whether the key and the model say all about the program."""
+        if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
         else:
             recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)

@@ -32,7 +32,8 @@ class CudaKernel(Kernel):
         stored = self.cache.load(key)
         if stored is not None:
             return stored
-        text = ptx.ptx_text(ptx.kernel_ir(self._build(), self.options.real, self.form), arch)
+        ir = ptx.kernel_ir(self._build(), self.options.real, self.form, ptx.copies_by_itself(arch))
+        text = ptx.ptx_text(ir, arch)
         self.cache.store(key, text.encode())
         return text.encode()
 

@@ -134,6 +134,10 @@ class Writer:
         """fadd, fsub, fmul or fdiv."""
         return self.value(f"{instruction} {self.lanes.number} {a}, {b}")
 
+    def divide(self, a: Operand, b: Operand) -> Operand:
+        """a / b."""
+        return self.binary("fdiv", a, b)
+
     def intrinsic(self, name: str, *operands: Operand) -> Operand:
         """A call of a whitelisted intrinsic; anything else is a KeyError here and never reaches LLVM."""
         if INTRINSICS[name] != len(operands):

@@ -28,8 +28,10 @@ from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
 from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
+from whippletree.compiler.ptx_staging import WARP, Place, Stager, Staging, results, staged
 from whippletree.compiler.stash import plan
 from whippletree.errors import DeviceError
+from whippletree.expression import Straight
 from whippletree.expression.order import ordered
 
 SYMBOL = "whippletree_kernel"
@@ -85,21 +87,25 @@ CANDIDATES: dict[Real, tuple[Form, ...]] = {
 multiprocessor to the full. Measured on an H200: docs/performance.md."""
 
 
-def kernel_ir(program: Program, real: Real, form: Form | None = None) -> str:
+def kernel_ir(program: Program, real: Real, form: Form | None = None, copies: bool = True) -> str:
     """The module of LLVM IR with the kernel of a program, in a form that suits it if none is given.
 
-    Its first line tells what a launch must know, see :func:`block_size`.
+    Its first line tells what a launch must know, see :func:`block_size`. ``copies``: the device can copy to shared
+    memory without waiting, see :func:`copies_by_itself`.
     """
     lanes = Lanes(1, real)
-    if form is None:
-        program, form = _fitted(program, real)
-    elif form.keep:
-        program = replace(program, body=_arranged(program.body, form.keep))
-    kernel = _Kernel(program, lanes, form)
+    main, staging, form = _fitted(program, real) if form is None else _shaped(program, form)
+    kernel = _Kernel(program, main, staging, lanes, form, copies)
     text = kernel.text()
-    head = _HEAD.format(threads=form.threads, shared=kernel.aside.slots * form.threads * lanes.bytes)
+    head = _HEAD.format(threads=form.threads, shared=kernel.aside.slots * kernel.aside.pitch * lanes.bytes)
     declarations = _declarations({lanes, Lanes(1, "double")})
-    return "\n".join([f"; {head}", declarations, text, far_arguments_function(lanes), _UNLIKELY])
+    functions = [far_arguments_function(lanes), _divisions(lanes) if form.room else ""]
+    return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
+
+
+def copies_by_itself(arch: str) -> bool:
+    """Whether an architecture has instructions that copy to shared memory while a thread goes on."""
+    return int(arch.removeprefix("sm_")) >= 80
 
 
 _HEAD = "threads of a block: {threads}, bytes of shared memory: {shared}"
@@ -113,18 +119,30 @@ def block_size(image: bytes) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _fitted(program: Program, real: Real) -> tuple[Program, Form]:
-    """The program arranged, and the first form in which its values find room."""
+def _fitted(program: Program, real: Real) -> tuple[Program, Staging, Form]:
+    """The main part of the program arranged, what is around it, and the first form in which its values find room."""
     if max((block.code.operations for block in every_block(program.body)), default=0) <= SMALL:
-        return program, Form()
+        return program, Staging(), Form()
     forms = CANDIDATES[real]
-    arranged = replace(program, body=_arranged(program.body, forms[0].keep))
-    return arranged, next((f for f in forms if _slots(arranged.body, f.keep) <= f.room), forms[-1])
+    main, staging, _ = _shaped(program, forms[0])
+    return main, staging, next((f for f in forms if _slots(main.body, staging, f.keep) <= f.room), forms[-1])
 
 
-def _slots(body: tuple[Statement, ...], keep: int) -> int:
+def _shaped(program: Program, form: Form) -> tuple[Program, Staging, Form]:
+    main, staging = staged(program, form.room)
+    return (replace(main, body=_arranged(main.body, form.keep)) if form.keep else main), staging, form
+
+
+def _slots(body: tuple[Statement, ...], staging: Staging, keep: int) -> int:
     """How many slots the values beyond so many registers need."""
-    return max(plan(b.code.nodes, range(len(b.code.nodes)), keep, len(b.code.nodes)).slots for b in every_block(body))
+
+    def needed(code: Straight) -> int:
+        size = len(code.nodes)
+        return plan(
+            code.nodes, range(size), keep, size + staging.waiting, staging.waiting, results(code, staging)
+        ).slots
+
+    return max(needed(block.code) for block in every_block(body))
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
@@ -142,23 +160,56 @@ def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, .
     return tuple(found)
 
 
+class _CompactWriter(Writer):
+    """Divisions as calls: a dozen instructions each, which large kernels have no room for in the instruction cache."""
+
+    def divide(self, a: Operand, b: Operand) -> Operand:
+        kind = self.lanes.number
+        if a == self.constant(1.0):
+            return self.value(f"call {kind} @{_RECIPROCAL}({kind} {b})")
+        return self.value(f"call {kind} @{_QUOTIENT}({kind} {a}, {kind} {b})")
+
+
+_RECIPROCAL, _QUOTIENT = "whippletree_reciprocal", "whippletree_quotient"
+
+
+def _divisions(lanes: Lanes) -> str:
+    """The functions that a compact writer calls."""
+    kind, one = lanes.number, lanes.constant(1.0)
+    return f"""
+define internal {kind} @{_RECIPROCAL}({kind} %b) noinline {{
+  %result = fdiv {kind} {one}, %b
+  ret {kind} %result
+}}
+define internal {kind} @{_QUOTIENT}({kind} %a, {kind} %b) noinline {{
+  %result = fdiv {kind} %a, %b
+  ret {kind} %result
+}}
+"""
+
+
 class _Kernel:
     """Writes the kernel: read the parameters, then one state after the other if there are more than threads."""
 
-    def __init__(self, program: Program, lanes: Lanes, form: Form) -> None:
+    def __init__(
+        self, program: Program, main: Program, staging: Staging, lanes: Lanes, form: Form, copies: bool
+    ) -> None:
         self.program = program
+        self.main = main
+        self.staging = staging
         self.lanes = lanes
         self.form = form
-        self.writer = Writer(lanes)
+        self.copies = copies
+        self.writer = _CompactWriter(lanes) if form.room else Writer(lanes)
         self.in_global = global_work(program, lanes.real) > 0
         self.aside = Aside(self.writer, form.threads, form.keep, form.room)
 
     def text(self) -> str:
         w = self.writer
-        thread = self.thread()
+        within, thread = self.thread()
         arguments = parameters(self.program, self.lanes.real)
         arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
-        body = self.per_state(thread, arrays)
+        body = self.per_state(within, thread, arrays)
         return "\n".join(
             [
                 f"define ptx_kernel void @{SYMBOL}({', '.join(f'{a.kind} %{a.name}' for a in arguments)}) #0 {{",
@@ -170,16 +221,16 @@ class _Kernel:
             ]
         )
 
-    def thread(self) -> Operand:
-        """The number of this thread among all."""
+    def thread(self) -> tuple[Operand, Operand]:
+        """The number of this thread in its block (i32) and among all (i64)."""
         w = self.writer
         read = [w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()") for name in ("ctaid.x", "ntid.x", "tid.x")]
         if self.form.room:
             self.aside.begin(read[2])
         block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
-        return w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
+        return read[2], w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
 
-    def per_state(self, thread: Operand, arrays: dict[str, GpuArray]) -> list[str]:
+    def per_state(self, within: Operand, thread: Operand, arrays: dict[str, GpuArray]) -> list[str]:
         w = self.writer
         before = w.block
         w.emit("br label %next")
@@ -196,9 +247,11 @@ class _Kernel:
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        memory = GpuMemory(self.program, w, arrays, thread, self.in_global)
-        memory.placement = self.aside
-        emit_body(self.program, w, memory)
+        memory = GpuMemory(self.main, w, arrays, thread, self.in_global, self.aside)
+        if self.staging.waiting:
+            self.through_shared_memory(memory, state, w.value(f"and i32 {within}, {WARP - 1}"), list(arrays))
+        else:
+            emit_body(self.main, w, memory)
         w.emit("br label %done")
         w.start("done")
         if self.in_global:
@@ -209,6 +262,16 @@ class _Kernel:
         w.start("finish")
         w.emit("ret void")
         return w.lines
+
+    def through_shared_memory(self, memory: GpuMemory, state: Operand, lane: Operand, names: list[str]) -> None:
+        """The main part between the copying of inputs and of results."""
+        places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(names)}
+        stager = Stager(self.writer, self.aside, state, lane, self.copies)
+        stager.read(self.staging, places)
+        (block,) = every_block(self.main.body)
+        self.aside.waiting, self.aside.results = self.staging.waiting, results(block.code, self.staging)
+        emit_body(self.main, self.writer, memory)
+        stager.write(self.staging, places)
 
 
 @dataclass(frozen=True)
@@ -243,6 +306,10 @@ def named_dimensions(program: Program) -> list[str]:
 def _declarations(kinds: set[Lanes]) -> str:
     lines = [f"@{ASIDE} = external addrspace(3) global [0 x double], align 16"]
     lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
+    lines += [
+        f"declare void @llvm.nvvm.cp.async.ca.shared.global.{n}(ptr addrspace(3), ptr addrspace(1))" for n in (4, 8)
+    ]
+    lines += ["declare void @llvm.nvvm.cp.async.wait.all()", "declare void @llvm.nvvm.bar.warp.sync(i32)"]
     for lanes in sorted(kinds, key=lambda k: k.real):
         suffix = Writer(lanes).suffix
         for name, count in INTRINSICS.items():
@@ -257,7 +324,11 @@ def _attributes(form: Form) -> str:
     return f"attributes #0 = {{ nounwind {' '.join(limits)} }}\n"
 
 
-_UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
+_METADATA = """!0 = !{!"branch_weights", i32 1, i32 100000}
+!1 = !{}
+!2 = distinct !{!2, !3}
+!3 = !{!"llvm.loop.unroll.disable"}
+"""
 
 
 # ---- from LLVM IR to PTX ---------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ from whippletree.expression import Node
 ASIDE = "whippletree_aside"
 """Name of a block's shared memory."""
 
+WAITING, RESULTS = "inputs in shared memory", "results in shared memory"
+"""Buffers whose numbers are in slots of shared memory, see :mod:`~whippletree.compiler.ptx_staging`."""
+
 
 def size_of(buffer: Buffer) -> int:
     """How many numbers a buffer of fixed size holds."""
@@ -37,14 +40,21 @@ class GpuArray:
 
 
 class Aside(Placement):
-    """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours."""
+    """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours.
+
+    The inputs of a block whose numbers are below ``waiting`` are in the slots of their numbers from the start; the
+    values of the nodes ``results`` are in the first slots in the end.
+    """
 
     def __init__(self, writer: Writer, threads: int, keep: int, room: int) -> None:
         self.writer = writer
-        self.threads = threads
+        self.pitch = threads + 1  # so that neither neighbouring threads nor neighbouring slots share a bank
         self.keep = keep
         self.room = room
         self.slots = 0
+        self.waiting = 0
+        self.results: Sequence[int] = ()
+        self.far: Operand = ""  # the first far slot, in local memory
         self.own: Operand = ""
 
     def begin(self, thread: Operand) -> None:
@@ -53,30 +63,54 @@ class Aside(Placement):
         self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
 
     def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
-        found = plan(nodes, order, self.keep if self.room else len(nodes), self.room)
-        self.slots = max(self.slots, found.slots)
+        found = plan(nodes, order, self.keep if self.room else len(nodes), self.room, self.waiting, self.results)
+        self.slots = max(self.slots, min(found.slots, self.room))
+        if found.slots > self.room > 0:
+            self.far = self.writer.stack(f"[{found.slots - self.room} x {self.writer.lanes.real}]", 16)
         return found.steps
 
+    # far slots are volatile: an assembler that took them for registers would put them aside in its own way
+
     def put(self, slot: int, value: Operand) -> None:
-        self.writer.emit(f"store {self.writer.lanes.real} {value}, {self._place(slot)}")
+        real = self.writer.lanes.real
+        if slot < self.room:
+            self.writer.emit(f"store {real} {value}, ptr addrspace(3) {self.slot(slot)}")
+        else:
+            self.writer.emit(f"store volatile {real} {value}, ptr {self._far_slot(slot)}")
 
     def take(self, slot: int) -> Operand:
-        return self.writer.value(f"load {self.writer.lanes.real}, {self._place(slot)}")
+        real = self.writer.lanes.real
+        if slot < self.room:
+            return self.writer.value(f"load {real}, ptr addrspace(3) {self.slot(slot)}")
+        return self.writer.value(f"load volatile {real}, ptr {self._far_slot(slot)}")
 
-    def _place(self, slot: int) -> str:
-        real, number = self.writer.lanes.real, slot * self.threads
-        return (
-            f"ptr addrspace(3) {self.writer.value(f'getelementptr {real}, ptr addrspace(3) {self.own}, i32 {number}')}"
-        )
+    def _far_slot(self, slot: int) -> Operand:
+        return self.writer.value(f"getelementptr {self.writer.lanes.real}, ptr {self.far}, i32 {slot - self.room}")
+
+    def slot(self, number: int) -> Operand:
+        """The address of a slot of this thread."""
+        return self.beyond(self.own, number)
+
+    def beyond(self, place: Operand, slots: int) -> Operand:
+        """The address so many slots further on."""
+        real = self.writer.lanes.real
+        return self.writer.value(f"getelementptr {real}, ptr addrspace(3) {place}, i32 {slots * self.pitch}")
 
 
 class GpuMemory(Memory):
     """Where the numbers of one thread live."""
 
     def __init__(
-        self, program: Program, writer: Writer, arrays: dict[str, GpuArray], thread: Operand, in_global: bool
+        self,
+        program: Program,
+        writer: Writer,
+        arrays: dict[str, GpuArray],
+        thread: Operand,
+        in_global: bool,
+        aside: Aside,
     ) -> None:
         super().__init__(program, writer)
+        self.placement = self.aside = aside
         self.arrays = arrays
         self.real = writer.lanes.real
         self.thread = thread
@@ -85,6 +119,8 @@ class GpuMemory(Memory):
         self.first: dict[str, int] = {}
         place = 0
         for b in program.of_role("work"):
+            if b.name in (WAITING, RESULTS):
+                continue
             self.first[b.name] = place
             place += size_of(b)
         self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
@@ -103,6 +139,8 @@ class GpuMemory(Memory):
 
         def read(number: int) -> Operand:
             address = loads[number]
+            if address.buffer == WAITING:
+                return self.aside.take(address.indices[0].offset)
             # inputs and tables do not change while the kernel runs; work space and outputs may
             constant = ", !invariant.load !1" if self.role[address.buffer] in ("input", "table") else ""
             return self.writer.value(f"load {self.real}, {self.place(address, registers)}{constant}")
@@ -112,6 +150,8 @@ class GpuMemory(Memory):
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w = self.writer
         for address, value in stores:
+            if address.buffer == RESULTS:
+                continue  # the plan has put it there
             if self.role[address.buffer] == "output" and self.arrays[address.buffer].buffer.integer:
                 w.emit(f"store i64 {w.to_integer(value)}, {self.place(address, registers)}")
             else:

@@ -1,141 +1,219 @@
-"""Whole trajectories as one kernel: a loop over time steps around the same dynamics that single evaluations use."""
+"""Whole trajectories as one kernel: a loop over time steps around the same dynamics that single evaluations use.
+
+The state lives in work memory, so nothing is handed back to Python between steps:
+
+    state, status and number of steps at their start
+    for each output row:
+        for each step of the row:        (only where rows are further apart than steps)
+            the step of the method       (:mod:`whippletree.compiler.rollout_steps`)
+            back to the constraints      (``CLOSING_ROUNDS`` corrections of q, one of v)
+            is the state still good?     (in the last block of a step)
+        write the row
+    write status and number of good steps
+
+A state that has failed is NaN from that step on, in its row and in all later ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from whippletree import catalogue
-from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_address
-from whippletree.compiler.tracing import traced_inputs, traced_tree
+from whippletree.compiler.named import NamedFunction
+from whippletree.compiler.program import Buffer, Loop, Program, Statement
+from whippletree.compiler.rollout_blocks import NOT_CLOSED, NOT_CONVERGED, NOT_FINITE, ROW, STEP, Blocks
+from whippletree.compiler.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
+from whippletree.constrained import failure
+from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.expression import Trace, finish
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
-from whippletree.spatial import Array, zeros
-from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.steps import RK4_REACH, RK4_WEIGHTS, Manifold, Stage, rk4_end, rk4_stage, semi_implicit_euler
+from whippletree.tree.skeleton import Skeleton
 
-METHODS = ("semi_implicit_euler", "rk4")
-STEP, STAGE = "step", "stage"
+METHODS = tuple(STEPS)
+
+Controller = Callable[[Any, Any, Any], Any]
+"""tau = f(t, q, v) (nv,), on any scalar."""
 
 
-def rollout_program(model: Model, method: str, parameters: Sequence[str] = ()) -> Program:
-    """(q0, v0, tau (T, nv), dt, parameters …) → (q (T, nq), v (T, nv)): the states after each of T steps.
+@dataclass(frozen=True)
+class Plan:
+    """What a roll-out does; two equal plans of one model are one program."""
 
-    The state lives in work memory, so nothing is handed back to Python between steps; tau is held over a step. The
-    fourth-order method is a loop over its stages: the dynamics is emitted once, not four times.
+    method: str
+    given: bool = True
+    """Whether joint forces over each row are an input, ``tau`` (T, nv); else they are the controller's, or none."""
+    controller: Controller | None = None
+    passive: bool = True
+    """Whether springs and dampers of the joints act."""
+    spaced: bool = False
+    """Whether a row takes several steps, as many as the input ``offsets`` has entries."""
+    iterations: int = 12
+    """Rounds that an implicit method iterates in each step."""
+
+
+def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] = ()) -> Program:
+    """(q0, v0, …, dt, …) → (q (T, nq), v (T, nv), status, steps): the states after each of T rows of steps.
+
+    Inputs, in this order; those in brackets only where the plan or the model needs them:
+
+        q0, v0              the start, (nq,) and (nv,)
+        [tau]               joint forces over each row, (T, nv)
+        dt                  length of a step, s
+        [clock]             when each row starts, s, (T,)
+        [offsets]           when each step of a row starts, counted from the row, s, (K,)
+        [active]            which switchable constraints are on, (switches,)
+        parameters …        open ones, in their order
+
+    ``status`` is 0, or what stopped this state (:func:`explain`); ``steps`` counts the good ones before.
+
+    Raises:
+        NameLookupError: if there is no such method.
+        UnsupportedError: if the method cannot honour the model's constraints.
     """
-    if method not in METHODS:
-        raise NameLookupError("integrator", method, METHODS)
-    if model.constraints:
+    plan = method if isinstance(method, Plan) else Plan(method)
+    if plan.method not in STEPS:
+        raise NameLookupError("integrator", plan.method, METHODS)
+    _refuse(model, plan)
+    return _program(model, plan, Blocks(model, plan.passive, plan.controller, _arguments(model, plan, parameters)))
+
+
+def _refuse(model: Model, plan: Plan) -> None:
+    kinds = {c.kind: c.name for c in model.constraints}
+    relaxed = kinds.get("relax", kinds.get("rest"))
+    if relaxed is not None and (plan.given or plan.controller is not None or plan.method == "implicit_midpoint"):
         raise UnsupportedError(
-            f"rollout: model {model.name!r} has constraints, from which fixed steps drift away: use wt.simulate, or "
-            f"model.tree for the tree without them"
+            f"rollout: {relaxed!r} lets forces decide the velocity of a massless motion, which fixed steps of "
+            f"{plan.method} do not follow: use wt.simulate with its adaptive method"
         )
-    return _Builder(model, parameters).program(method)
+    if plan.method == "implicit_midpoint" and any(constraint_set(model).compliance):
+        raise UnsupportedError(
+            f"rollout: model {model.name!r} has compliant constraints, which implicit_midpoint does not honour: use rk4"
+        )
 
 
-class _Builder:
-    """Collects buffers and blocks of a roll-out."""
+def _arguments(model: Model, plan: Plan, parameters: Sequence[str]) -> list[Buffer]:
+    nq, nv = model.nq, model.nv
+    timed, switches = False, 0
+    if model.constraints:
+        timed, switches = constraint_set(model).timed, len(constraint_set(model).switches)
+    inputs: dict[str, tuple[int | str, ...]] = {"q0": (nq,), "v0": (nv,)}
+    if plan.given:
+        inputs["tau"] = ("T", nv)
+    inputs["dt"] = ()
+    if not plan.given or timed:
+        inputs["clock"] = ("T",)
+    if plan.spaced:
+        inputs["offsets"] = ("K",)
+    if switches:
+        inputs["active"] = (switches,)
+    inputs |= {path: find_parameter(model, path).shape for path in parameters}
+    outputs: dict[str, tuple[int | str, ...]] = {"q": ("T", nq), "v": ("T", nv)}
+    return [
+        *[Buffer(name, "input", shape) for name, shape in inputs.items()],
+        *[Buffer(name, "output", shape) for name, shape in outputs.items()],
+        Buffer("status", "output", (), integer=True),
+        Buffer("steps", "output", ()),
+    ]
 
-    def __init__(self, model: Model, parameters: Sequence[str]) -> None:
-        self.model = model
-        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
-        nq, nv = model.nq, model.nv
-        self.buffers = {
-            b.name: b
-            for b in (
-                Buffer("q0", "input", (nq,)),
-                Buffer("v0", "input", (nv,)),
-                Buffer("tau", "input", ("T", nv)),
-                Buffer("dt", "input", ()),
-                *[Buffer(path, "input", shape) for path, shape in self.parameters.items()],
-                Buffer("q", "output", ("T", nq)),
-                Buffer("v", "output", ("T", nv)),
-                Buffer("state", "work", (nq + nv,)),
-            )
-        }
 
-    def program(self, method: str) -> Program:
-        begin = self._block(["q0", "v0"], lambda q0, v0: [q0, v0], ["state"])
-        step = self._euler_step() if method == "semi_implicit_euler" else self._rk4_step()
-        record = self._block(["state"], lambda state: [state], [("q", "v")])
-        body = (begin, Loop(STEP, "T", (*step, record)))
-        return Program(f"rollout_{method}", tuple(self.buffers.values()), body)
+def _program(model: Model, plan: Plan, blocks: Blocks) -> Program:
+    nq, nv = model.nq, model.nv
+    blocks.work("state", nq + nv)
+    blocks.work("progress", 2)
+    begin = blocks.plain(["q0", "v0"], lambda q0, v0: [q0, v0, 0, 0], ["state", "progress"])
+    step: list[Statement] = [*STEPS[plan.method](blocks, plan.iterations)]
+    if model.constraints:
+        step += settled(blocks, closing=plan.method != "implicit_midpoint")
+    row = [Loop(STEP, "K", tuple(step))] if plan.spaced else step
+    record = blocks.plain(["state"], lambda state: [state], ["q", "v"])
+    end = blocks.plain(["progress"], lambda progress: [progress], ["status", "steps"])
+    body = (begin, Loop(ROW, "T", (*row, record)), end)
+    buffers = [b for b in blocks.buffers.values() if b.role != "work" or b.size]
+    return Program(f"rollout_{plan.method}", tuple(buffers), body)
 
-    def _euler_step(self) -> list[Statement]:
-        def step(state: Array, tau: Array, dt: Any, *opened: Any) -> list[Array]:
-            manifold, dynamics = self._dynamics(tau, opened)
-            q, v = self._split(state)
-            return list(semi_implicit_euler(manifold, dynamics, q, v, dt))
 
-        return [self._block(["state", "tau", "dt", *self.parameters], step, ["state"])]
+def explain(tree: Skeleton, method: str, status: int) -> str:
+    """What a status that is not zero means."""
+    words = {
+        NOT_FINITE: "the state is no longer finite: the forces grow without bound, or the steps",
+        NOT_CLOSED: f"constraints stay open by more than {CLOSED:g} after {CLOSING_ROUNDS} corrections: the steps",
+        NOT_CONVERGED: "the iteration did not converge: for its springs and speeds, the steps",
+    }
+    kind = status - len(tree.nodes)
+    if kind in words:
+        return f"model {tree.model.name!r}: {words[kind]} of {method} are too long"
+    return str(failure(tree, status - 1, {}))
 
-    def _rk4_step(self) -> list[Statement]:
-        nq, nv = self.model.nq, self.model.nv
-        for name, numbers in (("reach", RK4_REACH), ("weight", RK4_WEIGHTS)):
-            self.buffers[name] = Buffer(name, "table", (len(numbers),), np.array(numbers))
-        self.buffers["stages"] = Buffer("stages", "work", (2 * (nq + nv),))
 
-        def begin(state: Array) -> list[Array]:
-            return [state, zeros(nq + nv)]
+class Rollout:
+    """``dyn.rollout``: whole trajectories in one call. ``status`` and ``steps`` tell of the last one."""
 
-        def stage(
-            state: Array, stages: Array, reach: Any, weight: Any, tau: Array, dt: Any, *opened: Any
-        ) -> list[Array]:
-            manifold, dynamics = self._dynamics(tau, opened)
-            q, v = self._split(state)
-            now = Stage(*self._split(stages[: nq + nv]), *self._split(stages[nq + nv :]))
-            return list(rk4_stage(manifold, dynamics, q, v, now, dt, reach, weight))
+    def __init__(self, tree: Skeleton, function: Callable[[Plan], NamedFunction]) -> None:
+        self.status: Any = None
+        """Of each state of the last call: 0, or what stopped it."""
+        self.steps: Any = None
+        """Good steps of each state of the last call."""
+        self._tree = tree
+        self._function = function
 
-        def end(state: Array, stages: Array, dt: Any) -> list[Array]:
-            q, v = self._split(state)
-            last = Stage(*self._split(stages[: nq + nv]), *self._split(stages[nq + nv :]))
-            return list(rk4_end(self._manifold(), q, v, last, dt))
+    def __call__(
+        self,
+        q0: Any,
+        v0: Any,
+        tau: Any,
+        dt: Any,
+        *opened: Any,
+        method: str = "semi_implicit_euler",
+        t: Any = 0.0,
+        active: Any = None,
+        passive: bool = True,
+        iterations: int = Plan.iterations,
+    ) -> tuple[Any, Any]:
+        """Step through time.
 
-        inputs = ["state", "stages", "reach", "weight", "tau", "dt", *self.parameters]
-        return [
-            self._block(["state"], begin, ["stages"]),
-            Loop(STAGE, len(RK4_REACH), (self._block(inputs, stage, ["stages"]),)),
-            self._block(["state", "stages", "dt"], end, ["state"]),
-        ]
+        Args:
+            q0, v0: start states that meet the constraints, (..., nq) and (..., nv).
+            tau: joint forces over each step, (..., T, nv); springs and dampers act beside them.
+            dt: length of a step, s, (...).
+            opened: open parameters, in their order.
+            method: ``semi_implicit_euler`` (first order), ``rk4`` (fourth order) or ``implicit_midpoint`` (second
+                order, bounded energy error); each step ends on the constraints.
+            t: when the roll-outs start, s, (...), for constraints that depend on time.
+            active: which switchable constraints are on, (..., switches); default all.
+            passive: whether springs and dampers of the joints act.
+            iterations: rounds that ``implicit_midpoint`` iterates in each step.
 
-    def _dynamics(self, tau: Array, opened: Sequence[Any]) -> tuple[Manifold, Any]:
-        """The acceleration as a function of the state, and the manifold, for a traced step."""
-        tree = traced_tree(self.model, dict(zip(self.parameters, opened, strict=True)))
-        implementation = catalogue.find("forward_dynamics").implementation
-        mechanism = Mechanism(tree)
-        return mechanism.manifold(), lambda q, v: implementation(Mechanism(tree), q, v, tau)
+        Returns:
+            (q, v): the states after each step, (..., T, nq) and (..., T, nv). A state that fails is NaN from that step
+            on, with a RuntimeWarning; ``status`` and ``steps`` tell what and when.
+        """
+        function = self._function(Plan(method, passive=passive, iterations=iterations))
+        named = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}
+        if "clock" in function.inputs:
+            count = np.shape(tau)[-2]
+            named["clock"] = np.asarray(t)[..., None] + np.asarray(dt)[..., None] * np.arange(count)
+        if "active" in function.inputs:
+            named["active"] = np.ones(len(constraint_set(self._tree.model).switches)) if active is None else active
+        parameters = dict(zip(function.inputs[len(named) :], opened, strict=True))
+        with np.errstate(all="ignore"):  # a state that grows without bound is told by its status
+            q, v, self.status, self.steps = function(**named, **parameters)
+        if isinstance(self.status, (np.ndarray, np.integer)) and np.any(self.status):
+            self._warn(method)
+        return q, v
 
-    def _manifold(self) -> Manifold:
-        return Mechanism(traced_tree(self.model, {})).manifold()
-
-    def _split(self, state: Array) -> tuple[Array, Array]:
-        return state[: self.model.nq], state[self.model.nq :]
-
-    def _block(self, reads: Sequence[str], function: Any, writes: Sequence[str | tuple[str, ...]]) -> Block:
-        """Trace a function of whole buffers (or one row of those with a time dimension) into a block."""
-        trace = Trace()
-        loads = {name: self._addresses(name) for name in reads}
-        shapes = {name: self._shape(name) for name in reads}
-        values = traced_inputs(trace, shapes)
-        results = [x for part in function(*values.values()) for x in np.ravel(np.asarray(part, dtype=object))]
-        stores = [a for name in writes for n in ([name] if isinstance(name, str) else name) for a in self._addresses(n)]
-        return Block(finish(trace, results), tuple(a for name in reads for a in loads[name]), tuple(stores))
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        if self.buffers[name].role == "table":
-            return ()
-        return tuple(d for d in self.buffers[name].shape if isinstance(d, int))
-
-    def _addresses(self, name: str) -> list[Address]:
-        """All numbers of a buffer; the row of the current step where it has one; a coefficient of the current stage."""
-        buffer = self.buffers[name]
-        if buffer.role == "table":
-            return [Address(name, (Index(STAGE),))]
-        if buffer.shape and buffer.shape[0] == "T":
-            return [Address(name, (Index(STEP), Index(None, i))) for i in range(self._shape(name)[0])]
-        return every_address(buffer)
+    def _warn(self, method: str) -> None:
+        failed = np.argwhere(self.status)
+        place = tuple(int(i) for i in failed[0])
+        when = int(np.asarray(self.steps)[place])
+        warnings.warn(
+            f"{len(failed)} of {np.size(self.status)} roll-outs failed and are NaN from there on (rollout.status, "
+            f"rollout.steps); the first is {place}, after {when} steps: "
+            f"{explain(self._tree, method, int(np.asarray(self.status)[place]))}",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -91,7 +91,7 @@ class _Emission:
         self.value: list[Operand] = [""] * len(nodes)
         number, condition = writer.lanes.number, writer.lanes.condition
         self.binary = {
-            **{name: f"f{name} {number} " for name in ("add", "sub", "mul", "div")},
+            **{name: f"f{name} {number} " for name in ("add", "sub", "mul")},
             "lt": f"fcmp olt {number} ",
             "and": f"and {condition} ",
             "or": f"or {condition} ",
@@ -178,6 +178,8 @@ class _Emission:
                 return w.fma(x[0], x[1], w.negate(x[2]))
             case "fnma":
                 return w.fma(w.negate(x[0]), x[1], x[2])
+            case "div":
+                return w.divide(x[0], x[1])
             case "neg":
                 return w.negate(x[0])
             case "sqrt":

@@ -54,7 +54,7 @@ def unrolled_program(
     flat = [x for y in outputs for x in np.ravel(np.asarray(y, dtype=object))]
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
     if checked and mechanism.doubts:
-        status = _status(mechanism)
+        status = traced_status(mechanism)
         failed = scalars.less(0, status)
         flat = [scalars.select(failed, math.nan, x) for x in flat]
         flat.append(status)
@@ -77,9 +77,11 @@ def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]
     return {n: catalogue.resolve(shape, known) for n, shape in zip(names, function.outputs.values(), strict=True)}
 
 
-def _status(mechanism: Mechanism) -> Any:
-    """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one."""
-    status: Any = 0
+def traced_status(mechanism: Mechanism, status: Any = 0) -> Any:
+    """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one.
+
+    ``status``: what is known of other pivots already.
+    """
     for node, pivot in mechanism.doubts:
         if isinstance(pivot, Traced):
             harmless = scalars.less(0, pivot) | _is_nan(pivot)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.rows import Prepared, Rows
-from whippletree.errors import AssemblyError
+from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Array, Model
 from whippletree.tree.mechanism import Mechanism
 
@@ -39,6 +39,8 @@ class Closure:
         self.t = t
         self.names = [name for c in self.demands for name in c.row_names]
         self.units = [unit for c in self.demands for unit in c.demand.units]
+        self._last: tuple[bytes, Rows] | None = None
+        """The rows at the last coordinates: a step asks for the Jacobian where the residual was taken."""
 
     def residual(self, q: Array) -> Array:
         """g (p,)."""
@@ -75,9 +77,11 @@ class Closure:
         return q, g
 
     def _rows(self, q: Array) -> Rows:
-        state = q.astype(object)
-        m = self.mechanism
-        return Rows(m, self.demands, m.still(state), state, None, self.t)
+        if self._last is None or self._last[0] != q.tobytes():
+            state = q.astype(object)
+            m = self.mechanism
+            self._last = q.tobytes(), Rows(m, self.demands, m.still(state), state, None, self.t)
+        return self._last[1]
 
 
 def _step(A: Array, g: Array, damping: float) -> Array:
@@ -101,7 +105,10 @@ def close_loops(
     """
     model = closure.mechanism.tree.model
     q, held = _with_held(model, np.array(guess, dtype=float), hold)
+    if not np.all(np.isfinite(q)):
+        raise ValueError(f"assemble: the guess holds {q[~np.isfinite(q)][0]}: coordinates must be finite")
     q = closure.normalised(q)
+    _require_numbers(closure, q)
     best, g = closure.solve(q, held, tolerance)
     random = np.random.default_rng(0)
     for attempt in range(attempts):
@@ -117,10 +124,25 @@ def close_loops(
     raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
 
 
+def _require_numbers(closure: Closure, q: Array) -> None:
+    """A residual that is not a number at the guess is a fault of the constraint, not of the guess."""
+    bad = [name for name, x in zip(closure.names, closure.residual(q), strict=True) if not np.isfinite(x)]
+    if bad:
+        raise AssemblyError(
+            f"model {closure.mechanism.tree.model.name!r}: the residual of {', '.join(bad)} is not a number at the "
+            f"guess: move the guess, or correct the function of the constraint",
+            q,
+            dict.fromkeys(bad, float("nan")),
+        )
+
+
 def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
     held = np.zeros(model.nv, dtype=bool)
     for joint, value in hold.items():
-        q[model.q_slice(joint)] = value
+        own = q[model.q_slice(joint)]
+        if np.shape(value) not in ((), own.shape):
+            raise ShapeError(f"assemble: joint {joint!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
+        own[:] = value
         held[model.slice(joint)] = True
     return q, held
 

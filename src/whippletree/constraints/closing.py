@@ -1,15 +1,17 @@
-"""``wt.assemble`` and consistent start states: what a user asks of :mod:`whippletree.constraints.assembly`."""
+"""What a user asks of a model's constraints: close its loops, check a state, leave rows out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from whippletree.constraints.assembly import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.rows import prepare
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import AssemblyError, ShapeError
+from whippletree.errors import AssemblyError, NameLookupError, ShapeError
 from whippletree.model import Array, Model, State
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -57,7 +59,8 @@ def require_consistent(
     """Refuse a state that violates the constraints, with the size of the violation; nothing is corrected.
 
     Args:
-        model: with or without constraints; switchable ones and compliant ones are not asked.
+        model: with or without constraints; switchable ones and compliant ones are not asked, nor velocities of
+            relaxed massless motions, which are no part of the state.
         q, v: (nq,), (nv,).
         t: time, for constraints that depend on it.
         position_tolerance: largest residual of a row, m or rad.
@@ -70,7 +73,11 @@ def require_consistent(
     m = _mechanism(model)
     at, rates = np.array(q, dtype=float).astype(object), np.array(v, dtype=float).astype(object)
     rows = system.rows(m, m.moving(at, rates), at, rates, t)
-    asked = [i for i, k in enumerate(system.switch_of_row) if k < 0 and not system.compliance[i]]
+    asked = [
+        i
+        for i, k in enumerate(system.switch_of_row)
+        if k < 0 and not system.compliance[i] and i not in system.relaxed_rows
+    ]
     residual = dict(zip(system.position_rows, rows.residual().astype(float), strict=True))
     gaps = {system.row_names[i]: float(residual[i]) for i in asked if abs(residual.get(i, 0.0)) > position_tolerance}
     if gaps:
@@ -93,6 +100,41 @@ def require_consistent(
 
 def _sizes(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {x:.6g}" for name, x in list(values.items())[:8])
+
+
+def without_rows(model: Model, *rows: str) -> Model:
+    """The model without some rows of its constraints.
+
+    For rows that rounded data made all but redundant and that nobody meant: ``wt.diagnose(model).faint`` names them
+    with their angle to the others. Whether they were meant is the user's decision, so it takes names::
+
+        model = wt.without_rows(model, *wt.diagnose(model).faint)
+
+    Args:
+        model: any model with constraints.
+        rows: names as ``constraint_set(model).row_names`` and ``wt.diagnose`` give them: ``"loop.x"``.
+
+    Returns:
+        A model whose constraints have the parameter ``without``; a constraint that loses all its rows is gone.
+
+    Raises:
+        NameLookupError: if there is no such row.
+    """
+    prepared = prepare(model)
+    known = [name for c in prepared for name in c.row_names]
+    for name in rows:
+        if name not in known:
+            raise NameLookupError("row", name, known, where=f"model {model.name!r}")
+    kept = []
+    for constraint in model.constraints:
+        own = [row for c in prepared if c.constraint is constraint for row in c.demand.rows]
+        lost = [row for row in own if f"{constraint.name}.{row}" in rows]
+        if not lost:
+            kept.append(constraint)
+        elif len(lost) < len(own):
+            before = tuple(constraint.parameters.get("without", ()))
+            kept.append(replace(constraint, parameters={**constraint.parameters, "without": (*before, *lost)}))
+    return replace(model, constraints=tuple(kept))
 
 
 def home_state(model: Model, start: State) -> State:

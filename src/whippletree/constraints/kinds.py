@@ -31,10 +31,12 @@ sine would also vanish after half a turn) and is rational.
     coupling             1     coefficients                  joints (y, x): y = Σ cₖ xᵏ
     gear                 1     ratios, offset                any joints: Σ ratioₖ qₖ = offset
     prescribed           1     motion                        joint: q = motion(t)
-    hold                 1                                   joint: does not move, wherever it is (a velocity row)
+    hold                 1     component                     joint: does not move, wherever it is (a velocity row)
+    relax, rest          any                                 massless motions: made by massless="relax", not by hand
 
 Every kind also takes ``compliance`` (the constraint yields with the acceleration compliance · force), ``switchable``
-(it becomes an entry of the input ``active``) and ``active`` (False: it is off, unless it is switchable).
+(it becomes an entry of the input ``active``), ``active`` (False: it is off, unless it is switchable) and ``without``
+(names of rows that are left out).
 """
 
 from __future__ import annotations
@@ -61,11 +63,11 @@ class Demand:
     """What a constraint asks for.
 
     ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at
-    velocity level; each returns an array with one entry per row.
+    velocity level; each returns an array with one entry per row. Massless motions have equations of their own.
     """
 
     level: Literal["position", "velocity"]
-    on: Literal["frames", "joints"]
+    on: Literal["frames", "joints", "massless"]
     rows: tuple[str, ...]
     units: tuple[str, ...]
     residual: Callable[..., Array]
@@ -185,7 +187,7 @@ def point_on_curve(c: Constraint) -> Demands:
     """
     curve = _callable(c, "curve")
     names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
-    return _frames(names, _USER * len(names), lambda poses, t: called(curve, relative(poses).p))
+    return _frames(names, _USER * len(names), lambda poses, t: _one_per_row(c, names, called(curve, relative(poses).p)))
 
 
 def distance(c: Constraint) -> Demands:
@@ -251,8 +253,30 @@ def prescribed(c: Constraint) -> Demands:
 
 
 def hold(c: Constraint) -> Demands:
-    """A joint does not move, wherever it is: 1 velocity row."""
-    return (Demand("velocity", "joints", ("rate",), ("rad/s or m/s",), lambda rates, t: vector(rates[0])),)
+    """A joint, or one freedom (``component``) of a joint that has several, does not move: 1 velocity row."""
+    on: Literal["joints", "massless"] = "massless" if "component" in c.parameters else "joints"
+    return (Demand("velocity", on, ("rate",), ("rad/s or m/s",), lambda rates, t: vector(rates[0])),)
+
+
+def relax(c: Constraint) -> Demands:
+    """Dampers and springs decide the velocity of massless motions: 1 velocity row for each (relaxation.py)."""
+    return _massless(c, "velocity", ("rad/s or m/s",))
+
+
+def rest(c: Constraint) -> Demands:
+    """Springs alone decide where massless motions stand: 1 position row for each (relaxation.py)."""
+    return _massless(c, "position", ("rad or m",))
+
+
+def _massless(c: Constraint, level: Literal["position", "velocity"], units: tuple[str, ...]) -> Demands:
+    if "support" not in c.parameters:
+        raise ModelError(f"constraint {c.name!r}", [f'kind {c.kind!r} is made by massless="relax", not by hand'])
+
+    def residual(*state: Any) -> Array:
+        raise NotImplementedError("rows of massless motions come from whippletree.constraints.relaxation")
+
+    rows = tuple(c.parameters["rows"])
+    return (Demand(level, "massless", rows, units * len(rows), residual),)
 
 
 def prescribed_frame(c: Constraint) -> Demands:
@@ -282,7 +306,7 @@ def custom(c: Constraint) -> Demands:
     names = _row_names(c, "row", lambda: called(function, *[np.eye(4) for _ in c.on], *clock))
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        return called(function, *[pose.matrix() for pose in poses], *((t,) if timed else ()))
+        return _one_per_row(c, names, called(function, *[pose.matrix() for pose in poses], *((t,) if timed else ())))
 
     return _frames(names, _USER * len(names), residual, timed=timed)
 
@@ -340,6 +364,7 @@ KINDS: dict[str, Callable[[Constraint], Demands]] = {
     for f in (
         point, pin, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve,
         distance, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
+        relax, rest,
     )
 }  # fmt: skip
 """Every kind of constraint by its name."""
@@ -363,6 +388,14 @@ def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[st
     """The names that the user gave as ``rows``, or numbered ones, as many as a trial call returns."""
     names = tuple(c.parameters.get("rows", ()))
     return names or tuple(f"{word}_{i}" for i in range(len(trial())))
+
+
+def _one_per_row(c: Constraint, names: tuple[str, ...], values: Array) -> Array:
+    if len(values) != len(names):
+        raise ModelError(
+            f"constraint {c.name!r}", [f"its function returns {len(values)} numbers for the rows {', '.join(names)}"]
+        )
+    return values
 
 
 def _axis(c: Constraint, word: str, default: Array = Z) -> tuple[Array, tuple[Array, Array]]:

@@ -72,8 +72,14 @@ def sparsest(motions: list[Motion], model: Model) -> list[Motion]:
     """The same span by directions that move as few joints as possible, so that each can be named by itself."""
     if not motions:
         return []
-    rows = np.array([m.direction for m in motions])
-    # reduced row echelon form with pivoting: every pivot column belongs to one direction
+    worst = max(m.inertia for m in motions)
+    rows = echelon(np.array([m.direction for m in motions]))
+    return [Motion(row / np.linalg.norm(row), worst) for row in rows]
+
+
+def echelon(rows: Array) -> Array:
+    """Reduced row echelon form with pivoting: every row has an entry 1 where all others have 0; dust is removed."""
+    rows = np.array(rows, dtype=float)
     for done in range(len(rows)):
         i, j = divmod(int(np.argmax(np.abs(rows[done:]))), rows.shape[1])
         rows[[done, done + i]] = rows[[done + i, done]]
@@ -82,5 +88,4 @@ def sparsest(motions: list[Motion], model: Model) -> list[Motion]:
             if k != done:
                 rows[k] -= rows[k, j] * rows[done]
     rows[np.abs(rows) < SHARE] = 0.0
-    worst = max(m.inertia for m in motions)
-    return [Motion(row / np.linalg.norm(row), worst) for row in rows]
+    return rows

@@ -19,7 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from whippletree import constraint_words
+from whippletree.constraints.checks import spelling_faults
 from whippletree.constraints.kinds import KINDS, Demand
+from whippletree.constraints.relaxation import HeldRows, RelaxedRows
+from whippletree.constraints.selection import selected
 from whippletree.errors import ModelError, NameLookupError, did_you_mean
 from whippletree.model import Constraint, Model
 from whippletree.scalars import Dual, duals, slopes
@@ -35,6 +39,8 @@ class Prepared:
 
     constraint: Constraint
     demand: Demand
+    others: tuple[Prepared, ...] = ()
+    """Of a massless motion: all demands that its own equation does not make."""
 
     @property
     def row_names(self) -> list[str]:
@@ -65,17 +71,25 @@ def prepare(model: Model) -> tuple[Prepared, ...]:
 def _prepared(model: Model, c: Constraint) -> list[Prepared]:
     subject = f"constraint {c.name!r}"
     if c.kind not in KINDS:
-        hint = did_you_mean(c.kind, KINDS)
-        raise ModelError(subject, [f"unknown kind {c.kind!r}; known: {', '.join(KINDS)}{hint}"])
+        known = constraint_words.KINDS
+        hint = did_you_mean(c.kind, known)
+        raise ModelError(subject, [f"unknown kind {c.kind!r}; known: {', '.join(known)}{hint}"])
+    faults = spelling_faults(c)
+    if faults:
+        raise ModelError(subject, faults)
     compliance = c.parameters.get("compliance", 0)
     if not compliance >= 0:
         raise ModelError(subject, [f"compliance {compliance!r} must not be negative"])
-    demands = KINDS[c.kind](c)
+    demands = selected(c, KINDS[c.kind](c))
     for name in c.on:
         if demands[0].on == "frames":
             model.frame(name)
-        elif model.joint_types[model.joint_index(name)].nv != 1:
+        elif demands[0].on == "joints" and model.joint_types[model.joint_index(name)].nv != 1:
             raise ModelError(subject, [f"joint {name!r} does not have exactly one freedom; name a simple joint"])
+        if c.kind == "hold" and "component" in c.parameters:
+            freedoms = model.joint_types[model.joint_index(name)].nv
+            if c.parameters["component"] not in range(freedoms):
+                raise ModelError(subject, [f"component {c.parameters['component']!r}: joint {name!r} has {freedoms}"])
     if demands[0].on == "frames" and c.kind != "custom" and len(c.on) != 2:
         raise ModelError(subject, [f"kind {c.kind!r} ties two frames, got {len(c.on)}: {c.on}"])
     return [Prepared(c, demand) for demand in demands]
@@ -89,7 +103,7 @@ class Rows:
     ) -> None:
         """``links`` in motion, and v, are needed for velocity and bias only."""
         self.nv = m.tree.model.nv
-        kinds: dict[str, Any] = {"frames": _FrameRows, "joints": _JointRows}
+        kinds: dict[str, Any] = {"frames": _FrameRows, "joints": _JointRows, "massless": _massless_rows}
         self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
 
     def residual(self) -> Array:
@@ -108,6 +122,11 @@ class Rows:
         """γ = Ȧ v + time terms (m,)."""
         return np.concatenate([zeros(0), *[p.bias() for p in self._parts]])
 
+    def relaxed(self, tau: Array) -> Array:
+        """The change of velocity (nv,) at which the dampers of massless motions balance the joint forces τ."""
+        damped = [p for p in self._parts if isinstance(p, RelaxedRows) and p.damped]
+        return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
+
 
 class _FrameRows:
     """Rows of a residual of poses, and for velocity rows of twists."""
@@ -125,46 +144,48 @@ class _FrameRows:
         A = zeros(len(self.demand.rows), self.tree.model.nv)
         for i, place in enumerate(self.places):
             if place.node >= 0:
-                G = self._slopes(i) if self.demand.level == "position" else self._coefficients(i)
+                G = frame_coefficients(self.demand, self.poses, i, self.t)
                 A = A + G @ kinematics.jacobian(self.tree, self.links, place)
         return A
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
             return self.demand.residual(self.poses, self._twists(), self.t)
-        moved = [_moved(X, V) for X, V in zip(self.poses, self._twists(), strict=True)]
+        moved = [moved_pose(X, V) for X, V in zip(self.poses, self._twists(), strict=True)]
         return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
     def bias(self) -> Array:
-        twists = self._twists()
         rates = [kinematics.jacobian_bias(self.tree, self.links, place) for place in self.places]
-        if self.demand.level == "velocity":
-            moved = [_moved(X, V) for X, V in zip(self.poses, twists, strict=True)]
-            changing = [duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
-            return slopes(self.demand.residual(moved, changing, Dual(self.t, 1)))
-        jets = [_jet(X, V, rate) for X, V, rate in zip(self.poses, twists, rates, strict=True)]
-        return slopes(slopes(self.demand.residual(jets, _time_jet(self.t))))
+        return frame_acceleration(self.demand, self.poses, self._twists(), rates, self.t)
 
     def _twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place) for place in self.places]
 
-    def _slopes(self, i: int) -> Array:
-        """∂g/∂(twist of frame i), (rows, 6)."""
-        columns = []
-        for e in identity(6):
-            moved = [_moved(X, e) if k == i else _lifted(X) for k, X in enumerate(self.poses)]
-            columns.append(slopes(self.demand.residual(moved, Dual(self.t, 0))))
-        return np.stack(columns, axis=1)
 
-    def _coefficients(self, i: int) -> Array:
-        """∂h/∂(twist of frame i), (rows, 6), of a residual that is linear in the twists."""
-        still = [zeros(6) for _ in self.poses]
-        drift = self.demand.residual(self.poses, still, self.t)
-        columns = []
-        for e in identity(6):
-            turned = [e if k == i else rest for k, rest in enumerate(still)]
-            columns.append(self.demand.residual(self.poses, turned, self.t) - drift)
-        return np.stack(columns, axis=1)
+def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:
+    """G (rows, 6) with A = Σ Gᵢ Jᵢ: what the twist of frame i, in its axes, adds to the rows at velocity level."""
+    if demand.level == "velocity":
+        still = [zeros(6) for _ in poses]
+        drift = demand.residual(poses, still, t)
+        units = [[e if k == i else rest for k, rest in enumerate(still)] for e in identity(6)]
+        return np.stack([demand.residual(poses, twists, t) - drift for twists in units], axis=1)
+    columns = []
+    for e in identity(6):
+        moved = [moved_pose(X, e) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
+        columns.append(slopes(demand.residual(moved, Dual(t, 0))))
+    return np.stack(columns, axis=1)
+
+
+def frame_acceleration(
+    demand: Demand, poses: Sequence[Pose], twists: Sequence[Array], rates: Sequence[Array], t: Any
+) -> Array:
+    """The rows at acceleration level (rows,), of frames with these twists and spatial accelerations, (6,) each."""
+    if demand.level == "velocity":
+        moved = [moved_pose(X, V) for X, V in zip(poses, twists, strict=True)]
+        changing = [duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
+        return slopes(demand.residual(moved, changing, Dual(t, 1)))
+    jets = [_jet(X, V, rate) for X, V, rate in zip(poses, twists, rates, strict=True)]
+    return slopes(slopes(demand.residual(jets, _time_jet(t))))
 
 
 class _JointRows:
@@ -183,11 +204,8 @@ class _JointRows:
 
     def jacobian(self) -> Array:
         A = zeros(len(self.demand.rows), self.nv)
-        # a velocity row is linear in the rates, so any point will do for its slope
-        at = self.x if self.demand.level == "position" else [0] * len(self.x)
-        for number, column in enumerate(self.columns):
-            moved = [Dual(x, 1 if k == number else 0) for k, x in enumerate(at)]
-            A[:, column] = A[:, column] + slopes(self.demand.residual(moved, Dual(self.t, 0)))
+        for i, column in enumerate(self.columns):
+            A[:, column] = A[:, column] + joint_coefficients(self.demand, self.x, i, self.t)
         return A
 
     def velocity(self) -> Array:
@@ -197,18 +215,45 @@ class _JointRows:
         return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
     def bias(self) -> Array:
-        if self.demand.level == "velocity":
-            return slopes(self.demand.residual([Dual(rate, 0) for rate in self.rates], Dual(self.t, 1)))
-        jets = [Dual(Dual(x, rate), Dual(rate, 0)) for x, rate in zip(self.x, self.rates, strict=True)]
-        return slopes(slopes(self.demand.residual(jets, _time_jet(self.t))))
+        return joint_acceleration(self.demand, self.x, self.rates, [0] * len(self.x), self.t)
 
 
-def _moved(X: Pose, V: Array) -> Pose:
+def joint_coefficients(demand: Demand, x: Sequence[Any], i: int, t: Any) -> Array:
+    """The column (rows,) of A that belongs to joint i of a demand on joints at the coordinates x."""
+    # a velocity row is linear in the rates, so any point will do for its slope
+    at = x if demand.level == "position" else [0] * len(x)
+    moved = [Dual(own, 1 if k == i else 0) for k, own in enumerate(at)]
+    return slopes(demand.residual(moved, Dual(t, 0)))
+
+
+def joint_acceleration(demand: Demand, x: Sequence[Any], rates: Sequence[Any], changes: Sequence[Any], t: Any) -> Array:
+    """The rows at acceleration level (rows,), of joints with these coordinates, rates and accelerations."""
+    if demand.level == "velocity":
+        moving = [Dual(rate, change) for rate, change in zip(rates, changes, strict=True)]
+        return slopes(demand.residual(moving, Dual(t, 1)))
+    jets = [Dual(Dual(p, v), Dual(v, a)) for p, v, a in zip(x, rates, changes, strict=True)]
+    return slopes(slopes(demand.residual(jets, _time_jet(t))))
+
+
+def _massless_rows(
+    m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any
+) -> RelaxedRows | HeldRows:
+    """Rows of massless motions that are held, or relaxed as the other constraints allow."""
+    if c.constraint.kind == "hold":
+        return HeldRows(m, c, v)
+
+    def others(m: Mechanism, links: Field, q: Array, t: Any) -> Array:
+        return Rows(m, c.others, links, q, None, t).jacobian()
+
+    return RelaxedRows(m, c, others, links, q, v, t)
+
+
+def moved_pose(X: Pose, V: Array) -> Pose:
     """The pose as dual numbers, moving with the twist V (in its own axes)."""
     return Pose(duals(X.R, X.R @ skew(V[:3])), duals(X.p, X.R @ V[3:]))
 
 
-def _lifted(X: Pose) -> Pose:
+def lifted_pose(X: Pose) -> Pose:
     """The pose as dual numbers, standing still."""
     return Pose(duals(X.R, zeros(3, 3)), duals(X.p, zeros(3)))
 

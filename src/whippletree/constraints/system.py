@@ -14,7 +14,7 @@ therefore kept; with all of them on, pivots report it (``conditional``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,7 @@ SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
 SPREAD_OVER = 12
 """Joints up to which each moves by the whole spread."""
 
-LIGHT = 1e-5
+LIGHT = 1e-7
 """Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then
 avoided."""
 
@@ -51,6 +51,9 @@ MASSLESS = 1e-9
 
 LONG = 200
 """Velocities beyond which no matrix of their number squared is formed."""
+
+RELAXING = ("relax", "rest")
+"""Kinds whose rows depend on what all other constraints allow."""
 
 FORCE_UNITS = {"m": "N", "rad": "N m", "m/s": "N", "rad or m": "N m or N", "rad/s or m/s": "N m or N"}
 
@@ -112,6 +115,11 @@ class ConstraintSet:
     def velocity_rows(self) -> tuple[int, ...]:
         """Rows at velocity level only: rolling, knife edges, held joints."""
         return tuple(i for i, c in enumerate(self._owners) if c.demand.level == "velocity")
+
+    @property
+    def relaxed_rows(self) -> tuple[int, ...]:
+        """Rows that give massless motions their velocity."""
+        return tuple(i for i, c in enumerate(self._owners) if c.constraint.kind == "relax")
 
     @cached_property
     def compliance(self) -> tuple[Any, ...]:
@@ -182,6 +190,8 @@ def constraint_set(model: Model) -> ConstraintSet:
     found: ConstraintSet | None = model.__dict__.get("_constraint_set")
     if found is None:
         demands = [c for c in prepare(model) if _is_on(c) or _is_switchable(c)]
+        others = tuple(c for c in demands if c.constraint.kind not in RELAXING)
+        demands = [replace(c, others=others) if c.constraint.kind in RELAXING else c for c in demands]
         switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
         off = [c.name for c in model.constraints if c.name not in {d.constraint.name for d in demands}]
         found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
@@ -252,25 +262,29 @@ def _structure(system: ConstraintSet) -> Structure:
 
 def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
     """The first rows, in this order, that no earlier ones explain."""
-    return list(row_sines(A, order, tolerance))
+    chosen = row_sines(A, order, tolerance)
+    return [i for i in order if i in chosen]
 
 
 def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
-    """The same with the sine of each row's angle to the rows before it; by orthogonalisation done twice."""
+    """The same with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
+
+    Rows that are all but explained by earlier ones wait until all others have been chosen: of rows that rounded data
+    made nearly dependent, the clearest are kept.
+    """
     largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
+    rest = {i: A[i] / norm for i in order if (norm := float(np.linalg.norm(A[i]))) > tolerance * largest}
     basis = np.zeros((0, A.shape[1]))
     kept: dict[int, float] = {}
-    for i in order:
-        norm = np.linalg.norm(A[i])
-        if norm <= tolerance * largest or len(kept) == A.shape[1]:
-            continue
-        rest = A[i] / norm
-        for _ in range(2):
-            rest = rest - basis.T @ (basis @ rest)
-        sine = float(np.linalg.norm(rest))
-        if sine > tolerance:
-            kept[i] = sine
-            basis = np.vstack([basis, rest / sine])
+    for threshold in (max(FAINT, tolerance), tolerance):
+        for i in [i for i in rest if i not in kept]:
+            row = rest[i]
+            for _ in range(2):
+                row = row - basis.T @ (basis @ row)
+            sine = float(np.linalg.norm(row))
+            if sine > threshold and len(kept) < A.shape[1]:
+                kept[i] = sine
+                basis = np.vstack([basis, row / sine])
     return kept
 
 

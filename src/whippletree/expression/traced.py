@@ -200,6 +200,19 @@ class Traced:
     def __rtruediv__(self, other: Any) -> Any:
         return 0 if other == 0 else self.trace.constant(other) / self
 
+    def __pow__(self, exponent: Any) -> Any:
+        """Integer powers, by products, and the square root."""
+        if exponent == 0.5:
+            return self.sqrt()
+        if isinstance(exponent, Traced) or exponent != int(exponent):
+            return NotImplemented
+        if exponent < 0:
+            return 1 / self**-exponent
+        result: Any = 1
+        for _ in range(int(exponent)):
+            result = self * result
+        return result
+
     def __abs__(self) -> Traced:
         return self.trace.node(("abs", self.index))
 
@@ -208,6 +221,12 @@ class Traced:
 
     def __gt__(self, other: Any) -> Traced:
         return _operation("lt", other, self)
+
+    def __le__(self, other: Any) -> Traced:
+        return ~_operation("lt", other, self)  # true also where one is NaN
+
+    def __ge__(self, other: Any) -> Traced:
+        return ~_operation("lt", self, other)
 
     def __and__(self, other: Any) -> Traced:
         return _operation("and", self, other)
@@ -233,6 +252,24 @@ class Traced:
     def sqrt(self) -> Traced:
         """√x."""
         return self.trace.node(("sqrt", self.index))
+
+    # further names under which NumPy's functions look for a method on arrays of objects
+
+    def tan(self) -> Any:
+        """sin x / cos x."""
+        return self.sin() / self.cos()
+
+    def arctan(self) -> Traced:
+        """The angle in (−π/2, π/2) whose tangent is x."""
+        return _operation("atan2", self, 1)
+
+    def arctan2(self, x: Any) -> Traced:
+        """The angle of the point (x, self)."""
+        return _operation("atan2", self, x)
+
+    def hypot(self, x: Any) -> Any:
+        """√(self² + x²)."""
+        return (self * self + x * x).sqrt()
 
 
 def _operation(name: str, *operands: Any) -> Traced:

@@ -13,6 +13,7 @@ refuses it instead of ignoring it.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
@@ -26,7 +27,9 @@ _NATIVE = (".toml", ".json")
 BASES = ("fixed", "free")
 
 
-def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
+def load(
+    path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.PathLike[str] | None = None
+) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
     XML is told apart by its root element, not by its suffix.
@@ -36,6 +39,9 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
         base: How the root of a URDF or SDF model stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float.
             An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
             takes no base.
+        loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops`): the loops
+            that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside ``robot.urdf``
+            that was not asked for is mentioned in ``model.source``.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -46,6 +52,19 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed") -> Model:
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
     path = Path(path)
+    model = _load(path, base)
+    if loops is not None:
+        from whippletree.io.loops import with_loops
+
+        return with_loops(model, Path(loops))
+    beside = path.with_suffix(".loops.toml")
+    if beside != path and beside.is_file():
+        note = f"- not used: {str(beside)!r} lies beside the file; ask for it with loops="
+        return replace(model, source=f"{model.source}\n{note}")
+    return model
+
+
+def _load(path: Path, base: str) -> Model:
     suffix = path.suffix.lower()
     if suffix == ".xacro":
         raise FileError(

@@ -233,8 +233,14 @@ def _shapes(draft: Draft, parts: Parts) -> None:
             visible=int(compiled.geom_group[k]) < 3,  # MuJoCo's viewer shows groups 0 to 2
             color=parts.colors[name],
             friction=tuple(float(x) for x in compiled.geom_friction[k]),
+            **_filter(int(compiled.geom_contype[k]), int(compiled.geom_conaffinity[k])),
             **shape,
         )
+
+
+def _filter(contype: int, conaffinity: int) -> dict[str, int]:
+    """MuJoCo's collision bits, where they are not the usual ones; ``with_contacts`` heeds them."""
+    return {} if (contype, conaffinity) == (1, 1) else {"contype": contype, "conaffinity": conaffinity}
 
 
 def _primitive(kind: int, size: Array) -> dict[str, Any]:

@@ -20,8 +20,15 @@ from whippletree.io import native_schema as schema
 from whippletree.io.draft import Draft
 from whippletree.model import EARTH_GRAVITY, Joint, Model, State, frozen_array
 
-_WORDS = {"bodies": "body", "joints": "joint", "frames": "frame", "constraints": "constraint", "geometries": "geometry"}
-_NUMBERS = {"gravity", "mass", "center", "inertia", "q", "v", *schema.fields(schema.Joint)} - {
+_WORDS = {
+    "bodies": "body",
+    "joints": "joint",
+    "frames": "frame",
+    "constraints": "constraint",
+    "geometries": "geometry",
+    "contacts": "contact",
+}
+_NUMBERS = {"gravity", "mass", "center", "inertia", "restitution", "q", "v", *schema.fields(schema.Joint)} - {
     *("name", "kind", "parent", "child")
 }
 """Keys whose texts are numbers."""
@@ -39,30 +46,44 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     """
     if base != "fixed":
         raise UnsupportedError(f"{path}: a native file says itself how its root stands; load it without base={base!r}")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
-    document = _parse(path, text)
+    text = decoded(path, data)
+    document = parse(path, text)
     draft = Draft(path, str(document.get("name", path.stem)))
-    lines = _Lines(text if path.suffix.lower() == ".toml" else "")
-    whole = _table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
+    lines = Lines(text if path.suffix.lower() == ".toml" else "")
+    whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
     if whole.get("whippletree", schema.VERSION) != schema.VERSION:
         version = whole["whippletree"]
         raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
-    tables = {word: _tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
+    tables = {word: checked_tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
     start = whole.get("start")
     if start is not None:
-        start = _table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
+        start = checked_table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
     model = draft.finish("native", whole.get("source"))
     given = {table["name"]: table for table in tables["joints"]}
     model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
     return model if start is None else _with_start(draft, model, start, lines)
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
+def decoded(path: Path, data: bytes) -> str:
+    """The text of a file.
+
+    Raises:
+        FileError: if it is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
+
+
+def parse(path: Path, text: str) -> dict[str, Any]:
+    """The document as tables, lists and numbers, from TOML or JSON by the suffix.
+
+    Raises:
+        FileError: if it is neither.
+    """
     try:
         if path.suffix.lower() == ".toml":
             return tomllib.loads(text)
@@ -92,7 +113,7 @@ def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON; write it as a text where an infinite number is meant")
 
 
-class _Lines:
+class Lines:
     """Where tables and keys of a TOML file are; finds nothing in an empty text."""
 
     def __init__(self, text: str) -> None:
@@ -118,13 +139,13 @@ class _Lines:
         return start or None
 
 
-def _tables(draft: Draft, items: list[Any], word: str, lines: _Lines) -> list[dict[str, Any]]:
+def checked_tables(draft: Draft, items: list[Any], word: str, lines: Lines) -> list[dict[str, Any]]:
     """Every table of an array, checked; each remembers its line under the key ``line``."""
     found = []
     for index, item in enumerate(items):
         name = item.get("name")
         where = f"{_WORDS[word]} {name!r}" if isinstance(name, str) else f"{word}[{index}]"
-        table = _table(draft, item, schema.TABLES[word], where, partial(lines.find, word, index))
+        table = checked_table(draft, item, schema.TABLES[word], where, partial(lines.find, word, index))
         if "name" in table:
             line = lines.find(word, index)
             draft.declare(_WORDS[word], table["name"], line)
@@ -132,7 +153,7 @@ def _tables(draft: Draft, items: list[Any], word: str, lines: _Lines) -> list[di
     return found
 
 
-def _table(
+def checked_table(
     draft: Draft, item: dict[str, Any], kind: type[Struct], where: str, line: Callable[[str], int | None]
 ) -> dict[str, Any]:
     """The valid entries of a table; every key that is unknown, missing or of the wrong type becomes a fault."""
@@ -177,6 +198,9 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
         if {"body", "kind"} <= set(table):
             parameters = table.pop("parameters", {})
             draft.builder.geometry(**_without_line(table), **parameters)
+    for table in tables["contacts"]:
+        if {"first", "second"} <= set(table):
+            draft.builder.contact(**_without_line(table))
 
 
 def _without_line(table: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +213,7 @@ def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:
     return replace(joint, **{key: a for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE})
 
 
-def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: _Lines) -> Model:
+def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines) -> Model:
     for key, size in (("q", model.nq), ("v", model.nv)):
         line = lines.find("start", 0, key)
         if len(start[key]) != size:

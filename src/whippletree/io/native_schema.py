@@ -17,7 +17,7 @@
     child = "upper"
     axis = [0.0, 0.0, 1.0]
 
-and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[start]`` in the same way, with the fields of
+and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[start]`` in the same way, with the fields of
 :mod:`whippletree.model`; a pose is a ``position`` and a ``rotation`` (3 rows). A number may be a text: ``"1/3"`` is an
 exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is
 ``{ fraction = "1/3" }``. A field that is left out has the value that :mod:`whippletree.model` gives it; the defaults
@@ -106,6 +106,17 @@ class Geometry(Struct, forbid_unknown_fields=True):
     visible: bool = True
 
 
+class Contact(Struct, forbid_unknown_fields=True):
+    """A table of ``[[contacts]]``."""
+
+    name: str
+    first: str
+    second: str
+    friction: Number = 0
+    restitution: Number = 0
+    law: str = ""
+
+
 class Start(Struct, forbid_unknown_fields=True):
     """The table ``[start]``: the home state."""
 
@@ -125,7 +136,17 @@ class File(Struct, forbid_unknown_fields=True):
     frames: list[dict[str, Any]] = []
     constraints: list[dict[str, Any]] = []
     geometries: list[dict[str, Any]] = []
+    contacts: list[dict[str, Any]] = []
     start: dict[str, Any] | None = None
+
+
+class Loops(Struct, forbid_unknown_fields=True):
+    """A file of loops for another model (:mod:`whippletree.io.loops`)."""
+
+    whippletree: int
+    frames: list[dict[str, Any]] = []
+    constraints: list[dict[str, Any]] = []
+    start: dict[str, Any] = {}
 
 
 TABLES: dict[str, type[Struct]] = {
@@ -134,6 +155,7 @@ TABLES: dict[str, type[Struct]] = {
     "frames": Frame,
     "constraints": Constraint,
     "geometries": Geometry,
+    "contacts": Contact,
 }
 
 _FRACTION = re.compile(r"[+-]?\d+/\d*[1-9]\d*")

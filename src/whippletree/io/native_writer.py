@@ -16,7 +16,18 @@ from whippletree.builder import inertia_faults
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.io.files import replace_text
 from whippletree.io.native_schema import VERSION
-from whippletree.model import Array, Body, Constraint, Frame, Geometry, Joint, Model, inertia_matrix, pose_matrix
+from whippletree.model import (
+    Array,
+    Body,
+    Constraint,
+    Contact,
+    Frame,
+    Geometry,
+    Joint,
+    Model,
+    inertia_matrix,
+    pose_matrix,
+)
 
 _JOINT_NUMBERS = (
     *("axis", "second_axis", "pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction"),
@@ -52,6 +63,7 @@ def document(model: Model) -> dict[str, Any]:
         "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
+        "contacts": [_contact(contact) for contact in model.contacts],
     }
     if model.start is not None:
         tables["start"] = {"q": number(model.start.q, "start.q"), "v": number(model.start.v, "start.v")}
@@ -116,6 +128,15 @@ def _geometry(geometry: Geometry) -> dict[str, Any]:
     if geometry.parameters:
         table["parameters"] = parameter(geometry.parameters, f"geometry {geometry.name!r}")
     return table | {word: False for word in ("collides", "visible") if not getattr(geometry, word)}
+
+
+def _contact(contact: Contact) -> dict[str, Any]:
+    where = f"contact {contact.name!r}"
+    table: dict[str, Any] = {"name": contact.name, "first": contact.first, "second": contact.second}
+    for word in ("friction", "restitution"):
+        if not _same(getattr(contact, word), 0, where):
+            table[word] = number(getattr(contact, word), f"{where}: {word}")
+    return table if contact.law is None else table | {"law": contact.law}
 
 
 def _same(one: Any, other: Any, where: str) -> bool:

@@ -9,28 +9,47 @@ from typing import Any
 import numpy as np
 
 from whippletree.simulation.collocation import Polynomial
-from whippletree.simulation.integrator import Integrator, Piece, Progress
+from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
 Array = np.ndarray[Any, Any]
 
 
+MOST_STEPS = 1_000_000
+"""Steps, rejected ones too, after which a run gives up unless told otherwise."""
+
+
 class Adaptive(Method):
     """Gauss collocation of order 16 with steps as long as the tolerances allow."""
 
-    def __init__(self, task: Task) -> None:
+    options = ("max_steps",)
+
+    def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
+        """``max_steps``: accepted and rejected steps together after which the run gives up."""
         super().__init__(task)
+        self.max_steps = max_steps
         self.integrator = Integrator(task.motion, task.rtol, task.atol, task.events)
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times = self.task.times
         if memo is None:
             progress = Progress(float(times[0]), self.task.start)
-            yield Chunk(times[:1], self.task.start[None], _memo(progress))
+            yield Chunk(times[:1], self.task.start[None], memo_of(progress))
         else:
-            progress = _progress(memo)
+            progress = progress_of(memo)
         for piece in self.integrator.pieces(progress, float(times[-1])):
-            yield Chunk(*self._output(piece), _memo(piece.progress), piece.found)
+            yield Chunk(*self._output(piece), memo_of(piece.progress), piece.found)
+            self._give_up_in_time(piece)
+
+    def _give_up_in_time(self, piece: Piece) -> None:
+        taken = self.integrator.statistics.steps + self.integrator.statistics.rejections
+        if taken >= self.max_steps and piece.end < self.task.times[-1]:
+            raise IntegrationError(
+                f"the integration stopped at t = {piece.end:.9g} s after {taken} steps (max_steps = {self.max_steps}), "
+                f"the last of {piece.end - piece.start:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
+                f"makes the motion so fast",
+                piece.end,
+            )
 
     def _output(self, piece: Piece) -> tuple[Array, Array]:
         """States at the output times inside a step, and at its end where a terminal event has stopped there."""
@@ -49,7 +68,8 @@ class Adaptive(Method):
         return asdict(self.integrator.statistics)
 
 
-def _memo(progress: Progress) -> Memo:
+def memo_of(progress: Progress) -> Memo:
+    """How far an integration has come, as named arrays."""
     memo = {"time": np.array(progress.time), "state": progress.state}
     if progress.guess is None:
         return memo
@@ -62,7 +82,8 @@ def _memo(progress: Progress) -> Memo:
     }
 
 
-def _progress(memo: Memo) -> Progress:
+def progress_of(memo: Memo) -> Progress:
+    """The same, taken from named arrays."""
     time, state = float(memo["time"]), memo["state"]
     if "next_length" not in memo:
         return Progress(time, state)

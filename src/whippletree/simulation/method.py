@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +24,10 @@ from whippletree.simulation.motion import Motion
 Array = np.ndarray[Any, Any]
 Memo: TypeAlias = dict[str, Array]
 """Named arrays of plain numbers (0-dimensional ones too), so that any file format can keep them."""
+
+
+DEFAULT_ROWS = 200
+"""Rows of output where no spacing is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +76,18 @@ class Method(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     batches: ClassVar[bool] = False
     """Whether many start states run together; otherwise they run one after the other."""
+    tolerances: ClassVar[bool] = True
+    """Whether ``rtol`` and ``atol`` mean anything to it."""
+    failures: Mapping[int, str] = MappingProxyType({})
+    """Of a batch: which runs have failed, and why. A single run that fails raises instead."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
+
+    @classmethod
+    def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
+        """Spacing of the output where none is asked for, s: 200 rows."""
+        return duration / DEFAULT_ROWS
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -95,17 +109,33 @@ class Method(ABC):
 
 METHODS = {
     "adaptive": "whippletree.simulation.adaptive:Adaptive",
+    "events": "whippletree.simulation.hybrid:Events",
+    "time_stepping": "whippletree.simulation.stepping:TimeStepping",
+    "rk4": "whippletree.simulation.fixed:RungeKutta4",
+    "implicit_midpoint": "whippletree.simulation.fixed:ImplicitMidpoint",
+    "semi_implicit_euler": "whippletree.simulation.fixed:SemiImplicitEuler",
 }
 """Names that ``wt.simulate`` accepts, and where the method is."""
 
 
+EVENTS_UP_TO = 16
+"""Contacts up to which ``"auto"`` locates every event; beyond, it steps through time."""
+
+
+def suitable(model: Model) -> str:
+    """The name of the method that ``"auto"`` takes."""
+    if not model.contacts:
+        return "adaptive"
+    return "events" if len(model.contacts) <= EVENTS_UP_TO else "time_stepping"
+
+
 def find_method(name: str, model: Model) -> type[Method]:
-    """A method by name; ``"auto"`` takes the one that suits the model.
+    """A method by name; ``"auto"`` takes the one that suits the model: see :func:`suitable`.
 
     Raises:
         NameLookupError: if there is no such method.
     """
-    name = "adaptive" if name == "auto" else name
+    name = suitable(model) if name == "auto" else name
     if name not in METHODS:
         raise NameLookupError("method", name, ["auto", *METHODS], where="simulate")
     module, _, kind = METHODS[name].partition(":")

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.compiled import Compiled
+from whippletree.compiler.named import NamedFunction
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import ShapeError, SingularSystemError
+from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.plain import Reference, reference
 from whippletree.simulation.integrator import IntegrationError
 
@@ -39,29 +40,38 @@ class Motion:
         self.model = dyn.model
         self.position_tolerance = position_tolerance
         self.dead_points = 0
-        self._controller = controller
+        self.controller = controller
         self._quaternions = [
             slice(part.stop - 4, part.stop)
             for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True)
             if kind.nq > kind.nv
         ]
+        self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
+        self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
+        self._compiled_controller: NamedFunction | None = None
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
 
     def split(self, y: Array) -> tuple[Array, Array]:
         """q and v of one state or many."""
         return y[..., : self.model.nq], y[..., self.model.nq :]
 
+    def use_compiled(self, controller: NamedFunction) -> None:
+        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same."""
+        self._compiled_controller = controller
+
     def forces(self, t: Array, q: Array, v: Array) -> Array:
         """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
         tau = np.zeros(v.shape)
-        if self._controller is not None:
+        if self._compiled_controller is not None:
+            tau = np.asarray(self._compiled_controller(t, q, v))
+        elif self.controller is not None:
             tau = tau + np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def _commanded(self, t: float, q: Array, v: Array) -> Array:
         """The controller's forces at one state; a controller may be any Python function."""
-        assert self._controller is not None
-        tau = np.asarray(self._controller(t, q, v), dtype=float)
+        assert self.controller is not None
+        tau = np.asarray(self.controller(t, q, v), dtype=float)
         if tau.shape != (self.model.nv,):
             raise ShapeError(
                 f"simulate: the controller returned shape {tau.shape}, expected ({self.model.nv},) for model "
@@ -69,6 +79,12 @@ class Motion:
             )
         if not np.all(np.isfinite(tau)):
             raise IntegrationError(f"the controller returned {tau[~np.isfinite(tau)][0]} at t = {t:.9g} s", t)
+        for joint in self._resting:
+            if np.any(tau[self.model.slice(joint)] != 0):
+                raise UnsupportedError(
+                    f"simulate: the controller pushes joint {joint!r}, part of a massless motion that springs alone "
+                    f"hold in equilibrium: its speed would be the rate of that force. Give one of its joints damping."
+                )
         return tau
 
     def rates(self, t: Array, y: Array) -> Array:
@@ -81,16 +97,33 @@ class Motion:
         return np.concatenate([self.dyn.rate(q, v), a], axis=1)
 
     def project(self, t: Any, y: Array) -> Array:
-        """One state or many: quaternions to unit length, positions onto g(q, t) = 0, velocities onto A v + gₜ = 0."""
+        """One state or many: quaternions to unit length, positions onto g(q, t) = 0, velocities onto A v + gₜ = 0.
+
+        Massless motions that dampers decide also follow the controller's forces.
+        """
         q, v = self.split(y)
+        q = self.normalised(q)
+        if self.model.constraints:
+            q = self._closed(t, q)
+            v = self.evaluate("project_velocity", q=q, v=v, t=t)
+        if self._relaxed and self.controller is not None:
+            tau = self.forces(np.atleast_1d(t), np.atleast_2d(q), np.atleast_2d(v)).reshape(v.shape)
+            v = self.evaluate("relaxed_velocity", q=q, v=v, tau=tau, t=t)
+        return np.concatenate([q, v], axis=-1)
+
+    def normalised(self, q: Array) -> Array:
+        """The coordinates with quaternions at unit length."""
         if self._quaternions:
             q = q.copy()
             for part in self._quaternions:
                 q[..., part] /= np.linalg.norm(q[..., part], axis=-1, keepdims=True)
-        if self.model.constraints:
-            q = self._closed(t, q)
-            v = self.evaluate("project_velocity", q=q, v=v, t=t)
-        return np.concatenate([q, v], axis=-1)
+        return q
+
+    def gap(self, t: Any, q: Array) -> float:
+        """The largest residual of a position row that is rigid, m or rad."""
+        if not self.model.constraints:
+            return 0.0
+        return float(self._residual(t, q).max(initial=0.0))
 
     def _closed(self, t: Any, q: Array) -> Array:
         """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""
@@ -101,18 +134,25 @@ class Motion:
                 break
             nearer = self.dyn.integrate(q, self.evaluate("closing_step", q=q, t=t))
             left = self._residual(t, nearer)
-            better = left < residual  # where it is not, rounding has the last word
+            better = open_loops & (left < residual)  # where it is not, rounding has the last word
             q, residual = np.where(better[..., None], nearer, q), np.where(better, left, 0.0)
         return q
 
     def _residual(self, t: Any, q: Array) -> Array:
-        return np.asarray(np.abs(self.evaluate("constraint_residual", q=q, t=t)).max(axis=-1, initial=0.0))
+        rows = self.evaluate("constraint_residual", q=q, t=t)[..., self._rigid_positions]
+        return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
+
+    @cached_property
+    def _rigid_positions(self) -> list[int]:
+        """Position rows that are closed; compliant ones move as their forces tell."""
+        system = constraint_set(self.model)
+        return [k for k, i in enumerate(system.position_rows) if not system.compliance[i]]
 
     def evaluate(self, name: str, **state: Any) -> Array:
         """A function at one state or many; inputs that the model does not need are left out, all constraints are on."""
         function = getattr(self.dyn, name)
         inputs = [state[word] for word in function.inputs if word in state]
-        inputs += [self._all_on] if "active" in function.inputs else []
+        inputs += [self.all_on] if "active" in function.inputs else []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
@@ -124,13 +164,15 @@ class Motion:
         for k in failed:
             self.dead_points += 1
             result[k] = getattr(self._reference, name)(
-                *[x[k] if np.ndim(x) and x is not self._all_on else x for x in inputs]
+                *[x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
             )
         return result
 
     @cached_property
-    def _all_on(self) -> Array:
-        """Every switchable constraint switched on."""
+    def all_on(self) -> Array:
+        """Every switchable constraint switched on, (switches,)."""
+        if not self.model.constraints:
+            return np.ones(0)
         return np.ones(len(constraint_set(self.model).switches))
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.closing import require_consistent
-from whippletree.errors import NameLookupError, ShapeError
+from whippletree.controllers import limited
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
+from whippletree.simulation.batches import InTurn
 from whippletree.simulation.integrator import Event
 from whippletree.simulation.method import Method, Task, find_method
 from whippletree.simulation.motion import Motion
@@ -26,6 +28,12 @@ Array = np.ndarray[Any, Any]
 Controller = Callable[[float, Array, Array], Any]
 """tau = f(t, q, v), (nv,)."""
 
+MOST_ROWS = 1e8
+"""Rows of output beyond which a request is taken for a mistake."""
+
+STRICT = 1e-9
+"""Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
+
 
 def simulate(
     model: Model,
@@ -39,6 +47,8 @@ def simulate(
     atol: float = 1e-10,
     output_dt: float | None = None,
     events: tuple[Event, ...] = (),
+    points: Sequence[str] = (),
+    effort_limits: bool = False,
     project: bool = False,
     massless: str = "refuse",
     compiled: Compiled | None = None,
@@ -50,44 +60,54 @@ def simulate(
 
     Args:
         model: any model; its constraints are honoured at position, velocity and acceleration level.
-        q0, v0: start state, (nq,) and (nv,); default ``model.home``.
+        q0, v0: start state, (nq,) and (nv,), or many, (runs, nq) and (runs, nv); default ``model.home``.
         duration: s.
-        controller: joint forces as a function of time and state.
+        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`.
         method: how to step through time, a name of :data:`whippletree.simulation.method.METHODS`; ``"auto"`` takes the
             one that suits the model.
         rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to
             the predicted rounding error of the accelerations where it asks for less.
-        output_dt: spacing of the output, s; default 200 points.
+        output_dt: spacing of the output, s; default about 200 points.
         events: what to look for on the way; a terminal one ends the run.
+        points: frames or bodies whose positions are wanted.
+        effort_limits: whether the controller's forces are cut to the joints' ``effort_limit``.
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
         compiled: functions compiled before for this model, to share them among runs.
         options: what the method takes beside that.
 
     Returns:
-        An ``xarray.Dataset`` over time: q, v, a, tau, energies, and with constraints their forces and residuals, with
-        names and units. A run that fails returns what it had, with the reason in ``attrs["failure"]``.
+        An ``xarray.Dataset`` over time (and run): q, v, a, tau, energies, and with constraints their forces and
+        residuals, with names and units. A run that fails returns what it had, with the reason in ``attrs["failure"]``;
+        in a batch it is NaN from there on, and the variable ``failure`` has the reasons.
 
     Raises:
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     way = _with_options(find_method(method, model), options)
     dyn = compiled if compiled is not None else compile_model(model, massless=massless)
-    q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
-    v = _start("v0", model.home.v if v0 is None else v0, model.nv, model)
-    spacing = duration / 200 if output_dt is None else output_dt
+    model = dyn.model  # with what was decided about massless motions
+    _refuse_open_parameters(dyn)
+    q, v = _starts(model, q0, v0)
+    spacing = way.spacing(duration, options) if output_dt is None else output_dt
     times = _output_times(duration, spacing)
-    if not project:
-        require_consistent(model, q, v)
+    for name in points:
+        model.frame(name)
+    if effort_limits and controller is not None:
+        controller = limited(controller, model)
     motion = Motion(dyn, controller)
-    watch = Watch(model, q, v, rtol)
+    if not project:
+        _require_consistent(motion, q, v)
+    watch = Watch(model, *_first(q, v, model), rtol if way.tolerances else np.inf)
     found_by = tuple(_on_state(event, model.nq) for event in events)
-    start = motion.project(0.0, np.concatenate([q, v]))
-    stepper = way(Task(motion, start, times, watch.rtol, atol, found_by), **options)
+    start = motion.project(0.0, np.concatenate([q, v], axis=-1))
+    task = Task(motion, start, times, watch.rtol, atol, found_by)
+    one_by_one = start.ndim == 2 and not way.batches
+    stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     record = Record()
     record.follow(stepper.chunks())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
-    return watch.reported(dataset(motion, stepper, record, settings), dyn)
+    return watch.reported(dataset(motion, stepper, record, settings, points), dyn)
 
 
 def _with_options(way: type[Method], options: dict[str, Any]) -> type[Method]:
@@ -98,23 +118,73 @@ def _with_options(way: type[Method], options: dict[str, Any]) -> type[Method]:
     return way
 
 
+def _refuse_open_parameters(dyn: Compiled) -> None:
+    if dyn.parameters:
+        raise UnsupportedError(
+            f"simulate: the functions of model {dyn.model.name!r} leave {', '.join(dyn.parameters)} open: compile "
+            f"them without open parameters, or use dyn.rollout"
+        )
+
+
 def _output_times(duration: float, spacing: float) -> Array:
     """0, spacing, 2 spacing, … and the end itself."""
     if not (duration > 0 and spacing > 0 and np.isfinite(duration)):
         raise ValueError(f"simulate: duration {duration!r} and output_dt {spacing!r} must be positive and finite")
+    if duration / spacing > MOST_ROWS:
+        raise ValueError(
+            f"simulate: duration {duration!r} and output_dt {spacing!r} ask for {duration / spacing:.3g} rows of "
+            f"output, more than {MOST_ROWS:g}: choose a longer output_dt"
+        )
     count = int(np.floor(duration / spacing * (1 + 1e-12)))
     times = spacing * np.arange(count + 1)
     times[-1] = min(times[-1], duration)
     return times if times[-1] == duration else np.append(times, duration)
 
 
+def _starts(model: Model, q0: Any, v0: Any) -> tuple[Array, Array]:
+    """The start of one run, (nq,) and (nv,), or of many, (runs, nq) and (runs, nv)."""
+    q = _start("q0", model.home.q if q0 is None else q0, model.nq, model)
+    v = _start("v0", model.home.v if v0 is None else v0, model.nv, model)
+    runs = {len(x) for x in (q, v) if x.ndim == 2}
+    if not runs:
+        return q, v
+    if len(runs) > 1:
+        raise ShapeError(f"simulate: q0 has {len(q)} runs and v0 has {len(v)}: give one start state for each run")
+    (count,) = runs
+    return np.broadcast_to(q, (count, model.nq)), np.broadcast_to(v, (count, model.nv))
+
+
 def _start(name: str, value: Any, size: int, model: Model) -> Array:
     array = np.asarray(value, dtype=float)
-    if array.shape != (size,):
-        raise ShapeError(f"simulate: {name} has shape {array.shape}, expected ({size},) for model {model.name!r}")
+    if array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise ShapeError(
+            f"simulate: {name} has shape {array.shape}, expected ({size},) or (runs, {size}) for model {model.name!r}"
+        )
     if not np.all(np.isfinite(array)):
         raise ValueError(f"simulate: {name} holds {array[~np.isfinite(array)][0]}: a start state must be finite")
     return array
+
+
+def _first(q: Array, v: Array, model: Model) -> tuple[Array, Array]:
+    """The first start state, for what is found out once; the model's own if there are no runs."""
+    if q.ndim == 1:
+        return q, v
+    return (q[0], v[0]) if len(q) else (model.home.q, model.home.v)
+
+
+def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
+    """Refuse start states that violate the constraints; of many, only those that look suspicious are examined."""
+    if not motion.model.constraints:
+        return
+    if q.ndim == 1:
+        require_consistent(motion.model, q, v)
+        return
+    g, speed = (
+        motion.evaluate("constraint_residual", q=q, t=0.0),
+        motion.evaluate("constraint_velocity", q=q, v=v, t=0.0),
+    )
+    for k in np.flatnonzero((np.abs(g) > STRICT).any(axis=1) | (np.abs(speed) > STRICT).any(axis=1)):
+        require_consistent(motion.model, q[k], v[k])
 
 
 def _on_state(event: Event, nq: int) -> Event:

@@ -10,6 +10,7 @@ hybrid       some joints given forces, others accelerations
 momentum     energies, momentum, centre of mass, regressor
 moments      mass, its first and second moments, and how fast they change
 parts        the same mechanics with simpler joints and less inertia beyond each
+tangents     what small displacements of q and v do to forces and frames
 derivatives  of inverse and forward dynamics
 steps        one time step of an integrator
 """

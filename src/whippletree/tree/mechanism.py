@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,23 @@ class Mechanism:
     def join(self, field: Field) -> Array:
         """Vectors of the joints as one (nv,)."""
         return np.concatenate(list(field)) if len(field) else np.zeros(0, dtype=object)
+
+    def entries(self, flat: Array, numbers: Sequence[int]) -> list[Any]:
+        """Single numbers of an input vector."""
+        return [flat[i] for i in numbers]
+
+    def pick(self, field: Field, nodes: Sequence[int]) -> list[Any]:
+        """The values of a field at single nodes."""
+        return [field[k] for k in nodes]
+
+    def spread(self, values: Sequence[Any], nodes: Sequence[int]) -> Field:
+        """A field with these values at single nodes, and None elsewhere."""
+        found = dict(zip(nodes, values, strict=True))
+        return [found.get(k) for k in range(len(self.tree.nodes))]
+
+    def everywhere(self, value: Any) -> Field:
+        """A field with one value for all nodes."""
+        return [value] * len(self.tree.nodes)
 
     def still(self, q: Array) -> Field:
         """Links at rest."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,19 @@ from whippletree.spatial import Array
 
 Acceleration: TypeAlias = Callable[[Array, Array], Array]
 """a(q, v): the accelerations (nv,) at a state."""
+
+
+class Coordinates(Protocol):
+    """What a step asks of the coordinates of a system."""
+
+    def integrate(self, q: Array, d: Array) -> Array:
+        """q ⊕ d (nq,)."""
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """q̇ (nq,)."""
+
+    def normalised(self, q: Array) -> Array:
+        """The coordinates with quaternions back at unit length."""
 
 
 class Manifold:
@@ -49,7 +63,7 @@ class Manifold:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=object)
 
 
-def semi_implicit_euler(manifold: Manifold, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+def semi_implicit_euler(manifold: Coordinates, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
     """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺. First order; symplectic only where M does not depend on q."""
     v = v + h * a(q, v)
     return manifold.integrate(q, h * v), v
@@ -68,10 +82,12 @@ RK4_REACH = (1 / 2, 1 / 2, 1, 0)
 """How far along its slope each stage sends the next one, as a part of the step."""
 RK4_WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 """The share of each stage's slope in the step."""
+RK4_TIMES = (0, 1 / 2, 1 / 2, 1)
+"""When each stage is, as a part of the step."""
 
 
 def rk4_stage(
-    manifold: Manifold, a: Acceleration, q: Array, v: Array, now: Stage, h: Any, reach: Any, weight: Any
+    manifold: Coordinates, a: Acceleration, q: Array, v: Array, now: Stage, h: Any, reach: Any, weight: Any
 ) -> Stage:
     """One stage of the classical fourth-order method that started from (q, v).
 
@@ -87,14 +103,16 @@ def rk4_stage(
     )
 
 
-def rk4_end(manifold: Manifold, q: Array, v: Array, last: Stage, h: Any) -> tuple[Array, Array]:
+def rk4_end(manifold: Coordinates, q: Array, v: Array, last: Stage, h: Any) -> tuple[Array, Array]:
     """The state after the last stage, quaternions at unit length."""
     return manifold.normalised(q + h * last.q_sum), v + h * last.v_sum
 
 
-def runge_kutta_4(manifold: Manifold, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
-    """One step of the classical fourth-order method on (q, v), with q̇ = rate(q, v)."""
+def runge_kutta_4(
+    manifold: Coordinates, a: Callable[[Any, Array, Array], Array], q: Array, v: Array, t: Any, h: Any
+) -> tuple[Array, Array]:
+    """One step of the classical fourth-order method on (q, v), with q̇ = rate(q, v) and v̇ = a(t, q, v)."""
     now = Stage(q, v, q * 0, v * 0)
-    for reach, weight in zip(RK4_REACH, RK4_WEIGHTS, strict=True):
-        now = rk4_stage(manifold, a, q, v, now, h, reach, weight)
+    for reach, weight, part in zip(RK4_REACH, RK4_WEIGHTS, RK4_TIMES, strict=True):
+        now = rk4_stage(manifold, partial(a, t + part * h), q, v, now, h, reach, weight)
     return rk4_end(manifold, q, v, now, h)

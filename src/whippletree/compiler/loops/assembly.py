@@ -18,7 +18,18 @@ import numpy as np
 
 from whippletree.compiler.loops.bodytypes import Integers
 from whippletree.compiler.loops.crossing import entries
-from whippletree.compiler.loops.recorder import Arriving, Final, Gathered, Graph, Looped, Result, Running, Source, Sum
+from whippletree.compiler.loops.recorder import (
+    Arriving,
+    Final,
+    Gathered,
+    Graph,
+    Looped,
+    Posted,
+    Result,
+    Running,
+    Source,
+    Sum,
+)
 from whippletree.compiler.loops.slots import inward_slots, outward_slots, record_places
 from whippletree.compiler.loops.storage import Share, memory_for, shares
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
@@ -123,23 +134,39 @@ class _Assembly:
     def program(self, name: str, arguments: Sequence[Buffer], whole: Sequence[tuple[Address, Any]]) -> Program:
         body: list[Statement] = []
         starts = [(Address(PASSING, (Index(None, i),)), total.start) for i, total in enumerate(self.looped.sums)]
+        waiting = list(self.looped.interludes)
         for number, stage in enumerate(self.stages):
+            body += [self._whole(x.stores) for x in waiting if x.stage <= stage and x.stores]
+            waiting = [x for x in waiting if x.stage > stage]
             starts += self._edge_starts(stage)
             if starts:
                 body.append(_constants(starts))
             body.append(self._loop(number, stage))
             starts = []
         if whole:
-            nodes = range(len(self.looped.whole.trace.nodes))
-            body.append(self._block(self.looped.whole, Share(list(nodes)), {}, whole))
+            body.append(self._whole(whole))
         return Program(name, (*arguments, *self._buffers()), tuple(body))
+
+    def _whole(self, stores: Sequence[tuple[Address, Any]]) -> Block:
+        """Numbers of the system as a whole: computed from what lies in memory, with nothing that they do not need."""
+        graph = self.looped.whole
+        needed: set[int] = set()
+        todo = [x.index for _, x in stores if isinstance(x, Traced)]
+        while todo:
+            n = todo.pop()
+            if n not in needed:
+                needed.add(n)
+                operation, *operands = graph.trace.nodes[n]
+                todo += operands if operation not in ("input", "const") else []
+        return self._block(graph, Share(sorted(needed)), {}, stores)
 
     def _buffers(self) -> list[Buffer]:
         tables = [
             Buffer(name, "table", data.shape, data) for name, data in self.looped.tables.items() if name in self.read
         ]
         index = np.concatenate([np.frombuffer(run, dtype=np.int64) for run in self.runs]) if self.runs else None
-        buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,)), *tables]
+        posts = [Buffer(name, "work", (size,)) for name, size in self.looped.work.items()]
+        buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,)), *posts, *tables]
         if index is not None:
             buffers.append(Buffer(INDEX, "index", index.shape, index, integer=True))
         return [b for b in buffers if b.shape != (0,)]
@@ -216,6 +243,8 @@ class _Assembly:
                 return Address(PASSING, (Index(BEFORE, self.place[sweep, leaf]),))
             case Running(number) | Final(number):
                 return Address(PASSING, (Index(None, number),))
+            case Posted(address, _):
+                return address
         return source
 
 

@@ -13,10 +13,12 @@ from whippletree.compiler.loops.assembly import assemble
 from whippletree.compiler.loops.bodytypes import MOST_TYPES
 from whippletree.compiler.loops.recorder import Looped
 from whippletree.compiler.loops.values import flatten
-from whippletree.compiler.program import Address, Buffer, Program, every_address
-from whippletree.compiler.tracing import STATUS
+from whippletree.compiler.program import Address, Buffer, Index, Program, every_address
+from whippletree.compiler.tracing import STATUS, traced_status
+from whippletree.constraints.system import constraint_set
 from whippletree.errors import UnsupportedError
-from whippletree.registry import Function, resolve, sizes
+from whippletree.long_dynamics import held_nodes
+from whippletree.registry import OPTIONAL, Function, resolve, sizes
 from whippletree.spatial import Array
 from whippletree.sweeps import Field
 from whippletree.tree.mechanism import Mechanism
@@ -48,10 +50,16 @@ class LoopedMechanism(Mechanism):
 
     sweep: Looped
 
-    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES) -> None:
-        looped = Looped(tree.parents, [tree.nodes], most_types)
+    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
+        """``single``: the nodes that the function looks at by themselves; they share code with each other only."""
+        marks = np.zeros(len(tree.parents), dtype=bool)
+        marks[list(single)] = True
+        looped = Looped(tree.parents, [tree.nodes, marks.tolist()], most_types)
         super().__init__(tree, looped)
-        (self.nodes,) = looped.constant_fields()
+        self.nodes, self.marked = looped.constant_fields()
+        self.single = tuple(single)
+        self.slots = np.zeros(len(tree.parents), dtype=np.int64)
+        self.slots[list(single)] = np.arange(len(single))
         looped.offsets["q"] = np.fromiter((s.start for s in tree.q_slices), np.int64, len(tree.parents))
         looped.offsets["v"] = np.fromiter((s.start for s in tree.v_slices), np.int64, len(tree.parents))
         self.status: Any = 0
@@ -66,6 +74,13 @@ class LoopedMechanism(Mechanism):
     def joints(self, field: Field) -> None:
         """What the base class would keep is not needed here."""
 
+    def argument(self, buffer: Buffer) -> Any:
+        """An input as the function sees it: vectors of the joints stay whole, other numbers belong to the whole."""
+        if buffer.shape in ((self.tree.model.nq,), (self.tree.model.nv,)) and buffer.name not in OPTIONAL:
+            return Argument(buffer.name)
+        numbers = np.array([self.sweep.whole.input(a) for a in every_address(buffer)], dtype=object)
+        return numbers.reshape([int(d) for d in buffer.shape])[()]
+
     def coordinates(self, q: Array | Argument) -> Field:
         return self._vectors(q, "q", [node.joint.nq for node in self.nodes])
 
@@ -76,6 +91,25 @@ class LoopedMechanism(Mechanism):
         if not isinstance(flat, Argument):
             raise UnsupportedError("in a loop over bodies only the inputs of a function can be taken apart by joints")
         return self.sweep.argument(flat.name, register, lengths)
+
+    def entries(self, flat: Array | Argument, numbers: Sequence[int]) -> list[Any]:
+        assert isinstance(flat, Argument)
+        return [self.sweep.whole.input(Address(flat.name, (Index(None, i),))) for i in numbers]
+
+    def pick(self, field: Field, nodes: Sequence[int]) -> list[Any]:
+        self._require_single(nodes)
+        return self.sweep.pick(field, self.marked, self.slots)
+
+    def spread(self, values: Sequence[Any], nodes: Sequence[int]) -> Field:
+        self._require_single(nodes)
+        return self.sweep.spread(values, self.marked, self.slots)
+
+    def everywhere(self, value: Any) -> Field:
+        return self.sweep.everywhere(value)
+
+    def _require_single(self, nodes: Sequence[int]) -> None:
+        if tuple(nodes) != self.single:
+            raise UnsupportedError("in a loop over bodies only the nodes that were announced can be looked at singly")
 
     def join(self, field: Field) -> Any:
         return Joined(field)
@@ -100,10 +134,23 @@ class LoopedMechanism(Mechanism):
 
     def where_valid(self, field: Field) -> Field:
         """A field of vectors with NaN in place of its numbers where the status tells of a failure."""
-        if isinstance(self.status, int):
+        verdict = self.verdict()
+        if isinstance(verdict, int):
             return field
-        good = self.sweep.map(lambda status: scalars.less(status, 1), self.sweep.final(self.status))
+        known = self.everywhere(verdict) if self.doubts else self.sweep.final(verdict)
+        good = self.sweep.map(lambda status: scalars.less(status, 1), known)
         return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
+
+    def valid(self, numbers: Sequence[Any]) -> list[Any]:
+        """The same for numbers of the whole."""
+        verdict = self.verdict()
+        if isinstance(verdict, int):
+            return list(numbers)
+        return [scalars.select(scalars.less(verdict, 1), x, math.nan) for x in numbers]
+
+    def verdict(self) -> Any:
+        """The status as a number of the whole: of joints that may lack inertia, and of what the whole doubts."""
+        return traced_status(self, self.status)
 
 
 def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
@@ -115,8 +162,8 @@ def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPE
         raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
     known = sizes(tree.model)
     inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
-    mechanism = LoopedMechanism(tree, most_types)
-    result = function.implementation(mechanism, *[Argument(b.name) for b in inputs])
+    mechanism = LoopedMechanism(tree, most_types, _single_nodes(function, tree))
+    result = function.implementation(mechanism, *[mechanism.argument(b) for b in inputs])
     outputs: list[Buffer] = []
     whole: list[tuple[Address, Any]] = []
     for (name, shape), value in zip(
@@ -127,11 +174,18 @@ def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPE
         if isinstance(value, Joined):
             mechanism.sweep.result(buffer.name, "v" if shape == ("nv",) else "q", mechanism.where_valid(value.field))
         else:
-            whole += zip(every_address(buffer), flatten(value)[1], strict=True)
-    if not isinstance(mechanism.status, int):
+            whole += zip(every_address(buffer), mechanism.valid(flatten(value)[1]), strict=True)
+    if not isinstance(mechanism.verdict(), int):
         outputs.append(Buffer(STATUS, "output", (), integer=True))
-        whole.append((Address(STATUS, ()), mechanism.status))
+        whole.append((Address(STATUS, ()), mechanism.verdict()))
     return assemble(function.name, mechanism.sweep, (*inputs, *outputs), whole)
+
+
+def _single_nodes(function: Function, tree: Skeleton) -> tuple[int, ...]:
+    """The nodes that a function looks at by themselves: those that constraints hold on to."""
+    if function.constraints == "tree" or not tree.model.constraints:
+        return ()
+    return held_nodes(tree, constraint_set(tree.model))
 
 
 def work_size(program: Program) -> int:

@@ -61,7 +61,15 @@ class Final:
     sum: int
 
 
-Source: TypeAlias = Address | Arriving | Gathered | Running | Final
+@dataclass(frozen=True)
+class Posted:
+    """An input: a number of a work buffer, which is there from some stage on."""
+
+    address: Address
+    stage: int
+
+
+Source: TypeAlias = Address | Arriving | Gathered | Running | Final | Posted
 """Where an input of a graph comes from; the registers of an address are named after arrays of offsets."""
 
 
@@ -82,7 +90,7 @@ class Graph:
 
     def lasts(self, number: int) -> bool:
         """Whether an input can be read in every loop from the one on that it is known in."""
-        return isinstance(self.sources[number], (Address, Final))
+        return isinstance(self.sources[number], (Address, Final, Posted))
 
     def known_after(self, stage_of: Callable[[Source], int]) -> list[int]:
         """For each node, the stage that it has to wait for; −1 if it needs no sweep."""
@@ -129,6 +137,15 @@ class Result:
     stage: int = -1
 
 
+@dataclass
+class Interlude:
+    """Numbers of the system as a whole that are computed between loops, and where they go."""
+
+    stage: int
+    """The first stage that may read them."""
+    stores: list[tuple[Address, Any]]
+
+
 class Looped:
     """Records an algorithm as loops over bodies; :mod:`~whippletree.compiler.loops.assembly` makes the program."""
 
@@ -146,13 +163,16 @@ class Looped:
         self.bodies = classify(constants, len(self.parent), most_types)
         self.graphs = [Graph() for _ in self.bodies.types]
         self.whole = Graph()
-        """What is computed once, after all loops, from sums over bodies."""
+        """What is computed once, between or after the loops, from sums over bodies and from single bodies."""
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
         self.tables: dict[str, Floats] = {TABLE: self.bodies.table}
         self.sweeps: list[Sweep] = []
         self.sums: list[Sum] = []
         self.results: list[Result] = []
+        self.interludes: list[Interlude] = []
+        self.work: dict[str, int] = {}
+        """Sizes of buffers by which single bodies and the whole speak to each other."""
         self._find_ends()
 
     def _find_ends(self) -> None:
@@ -204,6 +224,73 @@ class Looped:
         """Write a field of vectors to ``buffer[register + i]``."""
         stores = [[(Address(buffer, (Index(register, i),)), x) for i, x in enumerate(vector)] for vector in vectors]
         self.results.append(Result(stores, self._latest([[x for _, x in pairs] for pairs in stores])))
+
+    # --- single bodies, and the whole ---------------------------------------------------------------------------------
+
+    def pick(self, values: Field, marked: Sequence[bool], slots: Integers) -> list[Any]:
+        """Values at single bodies, for the whole: those of the marked types, body k in slot ``slots[k]``."""
+        chosen = [value if mark else None for value, mark in zip(values, marked, strict=True)]
+        structure, leaves = self._alike([value for value in chosen if value is not None])
+        shared, moving = _shared(leaves)
+        name = self._post(len(moving), slots)
+        stores: list[list[tuple[Address, Any]]] = []
+        for value in chosen:
+            own = [] if value is None else flatten(value)[1]
+            stores.append([(Address(name, (Index(name, i),)), own[j]) for i, j in enumerate(moving)] if own else [])
+        result = Result(stores, max(self._latest([[x for _, x in pairs] for pairs in stores]), 0))
+        self.results.append(result)
+        found = []
+        for slot in range(int(slots.max()) + 1):
+            numbers = list(shared)
+            for i, j in enumerate(moving):
+                address = Address(name, (Index(None, slot * len(moving) + i),))
+                numbers[j] = self.whole.input(Posted(address, result.stage + 1))
+            found.append(rebuild(structure, numbers))
+        return found
+
+    def spread(self, values: Sequence[Any], marked: Sequence[bool], slots: Integers) -> Field:
+        """Values of the whole at single bodies: a field with None for types that are not marked."""
+        structure, leaves = self._alike(values)
+        shared, moving = _shared(leaves)
+        name = self._post(len(moving), slots)
+        width = len(moving)
+        stage = self._interlude(
+            [(Address(name, (Index(None, k * width + i),)), own[j]) for k, own in enumerate(leaves) for i, j in enumerate(moving)]
+        )
+        return [
+            rebuild(structure, self._posted(graph, shared, moving, name, name, stage)) if mark else None
+            for graph, mark in zip(self.graphs, marked, strict=True)
+        ]
+
+    def everywhere(self, value: Any) -> Field:
+        """A value of the whole as a field."""
+        structure, leaves = flatten(value)
+        shared, moving = _shared([leaves])
+        name = self._post(len(moving), np.zeros(len(self.parent), dtype=np.int64))
+        stage = self._interlude([(Address(name, (Index(None, i),)), leaves[j]) for i, j in enumerate(moving)])
+        return [rebuild(structure, self._posted(g, shared, moving, name, None, stage)) for g in self.graphs]
+
+    def _post(self, width: int, slots: Integers) -> str:
+        """A new work buffer with so many numbers per slot, and the register of each body's slot."""
+        name = f"post{len(self.work)}"
+        self.work[name] = width * (int(slots.max(initial=0)) + 1)
+        self.offsets[name] = width * slots
+        return name
+
+    def _interlude(self, stores: list[tuple[Address, Any]]) -> int:
+        """Have numbers of the whole stored as soon as they are known; the first stage that may read them."""
+        known = self.whole.known_after(self.stage_of)
+        stage = max([0, *[known[x.index] for _, x in stores if isinstance(x, Traced)]])
+        self.interludes.append(Interlude(stage, stores))
+        return stage
+
+    def _posted(
+        self, graph: Graph, shared: list[Any], moving: list[int], name: str, register: str | None, stage: int
+    ) -> list[Any]:
+        numbers = list(shared)
+        for i, j in enumerate(moving):
+            numbers[j] = graph.input(Posted(Address(name, (Index(register, i),)), stage))
+        return numbers
 
     # --- the sweeper's protocol ---------------------------------------------------------------------------------------
 
@@ -310,6 +397,8 @@ class Looped:
                 return self.sums[number].stage
             case Final(number):
                 return self.sums[number].stage + 1
+            case Posted(_, stage):
+                return stage
         return -1
 
     def _latest(self, scalars_of_types: Sequence[Sequence[Any]]) -> int:
@@ -319,3 +408,12 @@ class Looped:
             known = graph.known_after(self.stage_of)
             latest = max([latest, *[known[x.index] for x in values if isinstance(x, Traced)]])
         return latest
+
+
+def _shared(leaves: Sequence[Sequence[Any]]) -> tuple[list[Any], list[int]]:
+    """What all these lists of scalars have in common as constants, and the places where they have not."""
+    shared, moving = list(leaves[0]), []
+    for j, first in enumerate(leaves[0]):
+        if any(isinstance(own[j], Traced) or own[j] != first for own in leaves):
+            moving.append(j)
+    return shared, moving

@@ -1,0 +1,159 @@
+"""Whole trajectories with contact as one kernel: a loop over time steps around a loop over sweeps.
+
+Every lane of a batch is a scene of the same model with its own state; all take the same number of sweeps, and the
+residual that these leave is part of the result, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.compiler.blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
+from whippletree.compiler.program import Buffer, Loop, Program
+from whippletree.compiler.tracing import traced_tree
+from whippletree.contact.complementarity import Local, Problem, local, measured, swept
+from whippletree.contact.step import Blocks, Posed, posed, stepped
+from whippletree.errors import UnsupportedError
+from whippletree.model import Model
+from whippletree.parameters import find_parameter
+from whippletree.spatial import Array
+from whippletree.tree.mechanism import Mechanism
+
+STEP, SWEEP = "step", "sweep"
+
+
+class ContactRollout(NamedTuple):
+    """States and impulses after each of T steps."""
+
+    q: Array
+    """(..., T, nq)"""
+    v: Array
+    """(..., T, nv)"""
+    impulses: Array
+    """Of every block (normal, tangent 1, tangent 2), N s, (..., T, blocks, 3)."""
+    measure: Array
+    """Residual as impulse (N s), as velocity (m/s), and largest violation of a cone (N s), (..., T, 3)."""
+    work: Array
+    """Of the impulses in each step, J, (..., T)."""
+
+
+BLOCKS_UP_TO = 40
+"""Blocks of a contact problem up to which its sweep is unrolled."""
+
+
+def refuse_large(model: Model, bodies: int, most: int) -> None:
+    """Say what to do instead where the code would be too long to unroll.
+
+    Raises:
+        UnsupportedError: too many bodies or contacts, or nothing that touches.
+    """
+    blocks = Blocks(model).count
+    cure = 'wt.simulate(..., method="time_stepping") steps such a scene with loops'
+    if bodies > most or blocks > BLOCKS_UP_TO:
+        raise UnsupportedError(
+            f"contact_rollout: model {model.name!r} has {bodies} moving bodies and {blocks} contacts, limits and joint "
+            f"frictions; roll-outs are unrolled, up to {most} and {BLOCKS_UP_TO}. {cure}"
+        )
+    if not blocks:
+        raise UnsupportedError(
+            f"contact_rollout: model {model.name!r} has no contacts, joint limits or joint friction: use rollout"
+        )
+
+
+def start(model: Model, impulses: Any) -> Array:
+    """Impulses (..., blocks, 3) to begin with; zeros if None."""
+    return np.zeros((Blocks(model).count, 3)) if impulses is None else np.asarray(impulses, dtype=float)
+
+
+def contact_rollout_program(model: Model, sweeps: int, parameters: Sequence[str] = ()) -> Program:
+    """(q0, v0, impulses0, tau (T, nv), dt, parameters …) → the arrays of :class:`ContactRollout`."""
+    return _Builder(model, parameters).program(sweeps)
+
+
+class _Builder:
+    """Collects the buffers and blocks of a roll-out with contact."""
+
+    def __init__(self, model: Model, parameters: Sequence[str]) -> None:
+        self.model = model
+        self.blocks = Blocks(model)
+        if not self.blocks.contacts.closed_form:
+            raise UnsupportedError(
+                f"contact_rollout: model {model.name!r} has contacts between shapes without a closed form, which "
+                f'cannot be compiled; wt.simulate(..., method="time_stepping") steps them one scene at a time'
+            )
+        nq, nv, k = model.nq, model.nv, self.blocks.count
+        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.inputs = [
+            Buffer("q0", "input", (nq,)),
+            Buffer("v0", "input", (nv,)),
+            Buffer("impulses0", "input", (k, 3)),
+            Buffer("tau", "input", ("T", nv)),
+            Buffer("dt", "input", ()),
+            *[Buffer(path, "input", shape) for path, shape in self.parameters.items()],
+        ]
+        self.outputs = [
+            Buffer("q", "output", ("T", nq)),
+            Buffer("v", "output", ("T", nv)),
+            Buffer("impulses", "output", ("T", k, 3)),
+            Buffer("measure", "output", ("T", 3)),
+            Buffer("work", "output", ("T",)),
+        ]
+        shapes: dict[str, tuple[int, ...]] = {"state q": (nq,), "state v": (nv,), "impulse": (k, 3), "kappa": (k,)}
+        sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
+        starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist()))
+        state = Buffer("state", "work", (sum(sizes.values()),))
+        self.buffers = [state]
+        self.at = {name: flat_piece(state, starts[name], *shape) for name, shape in shapes.items()}
+        self.at |= {b.name: piece(b, *[STEP if d == "T" else None for d in b.shape]) for b in self.inputs}
+        self.now = [piece(b, STEP, *[None] * (len(b.shape) - 1)) for b in self.outputs]
+
+    def program(self, sweeps: int) -> Program:
+        begin = traced_block(
+            lambda q, v, impulse: [q, v, impulse, [0] * self.blocks.count],
+            self._pieces("q0", "v0", "impulses0"),
+            self._pieces("state q", "state v", "impulse", "kappa"),
+        )
+        pose, kept = keeping_block(
+            self._posed, self._pieces("state q", "state v", "tau", "dt", *self.parameters), self._memory
+        )
+        sweep = traced_block(
+            partial(self._swept, kept), self._pieces("kept", "impulse", "kappa"), self._pieces("impulse", "kappa")
+        )
+        finish = traced_block(
+            partial(self._finished, kept),
+            self._pieces("kept", "state q", "dt", "impulse"),
+            [*self._pieces("state q", "state v"), *self.now],
+        )
+        body = (begin, Loop(STEP, "T", (pose, Loop(SWEEP, sweeps, (sweep,)), finish)))
+        return Program(f"contact_rollout_{sweeps}", (*self.inputs, *self.outputs, *self.buffers), body)
+
+    def _pieces(self, *names: str) -> list[Piece]:
+        return [self.at[name] for name in names]
+
+    def _memory(self, size: int) -> Piece:
+        self.buffers.append(Buffer("kept", "work", (size,)))
+        self.at["kept"] = piece(self.buffers[-1])
+        return self.at["kept"]
+
+    def _mechanism(self, opened: Sequence[Any]) -> Mechanism:
+        return Mechanism(traced_tree(self.model, dict(zip(self.parameters, opened, strict=True))))
+
+    def _posed(self, q: Array, v: Array, tau: Array, h: Any, *opened: Any) -> list[Any]:
+        """The arrays of a posed step, and what each block knows of itself."""
+        at = posed(self._mechanism(opened), self.blocks, q, v, tau, h)
+        own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
+        return [own, *at.problem, *at[1:]]
+
+    def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
+        own, *arrays = kept.restored(memory)
+        return list(swept(Problem(*arrays[:4]), [Local(*row) for row in own], impulse, kappa))
+
+    def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
+        _, *arrays = kept.restored(memory)
+        at = Posed(Problem(*arrays[:4]), *arrays[4:])
+        end = stepped(self._mechanism(()), at, q, impulse, h)
+        return [end.q, end.v, end.q, end.v, impulse, list(measured(at.problem, impulse)), [end.work]]

@@ -1,0 +1,308 @@
+"""Contact with Coulomb friction as a complementarity problem of a few contacts, solved exactly by its active set.
+
+For k contacts with three rows each (normal, tangent 1, tangent 2)
+
+    u = G p + b,    0 ≤ pₙ ⟂ uₙ ≥ 0,    |pₜ| ≤ μ pₙ,    pₜ = −μ pₙ uₜ/|uₜ| where uₜ ≠ 0
+
+u is a velocity and p an impulse at an impact, or u an acceleration and p a force during motion: the same problem. A
+contact that slides already has its friction along a given direction.
+
+Block Gauss–Seidel sweeps guess which contacts are open, stick or slide; the equations of that guess are solved and
+every condition is checked. An answer is returned only if all hold, so no tolerance of an iteration is left in it.
+Where the guess keeps failing, all combinations are tried, the most similar first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+OPEN, STICK, SLIDE = 0, 1, 2
+"""What a contact does: it carries nothing, it moves with its partner, it slides (or has no friction)."""
+
+CHECKED = 1e-10
+"""How far a condition may be missed, relative to the largest entries of b and of the impulses that b asks for."""
+
+SWEEPS = (3, 10, 40, 160)
+"""Gauss–Seidel sweeps after which the guess is checked."""
+
+COMBINATIONS = 2187
+"""Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
+
+KAPPAS, BISECTIONS = np.logspace(8, -10, 73), 40
+"""Where the slip of a single contact is looked for (viscosities in units of G), and how often an interval is halved."""
+
+RANK = 1e-12
+"""Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
+
+
+class Answer(NamedTuple):
+    """Impulses or forces (k, 3), what each contact does, and the slip directions (k, 2) of those that slide."""
+
+    p: Array
+    status: tuple[int, ...]
+    directions: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """k contacts; ``allowed`` may narrow what a contact can do."""
+
+    G: Array
+    """(3k, 3k), symmetric, positive semi-definite."""
+    b: Array
+    """(3k,)"""
+    friction: Array
+    """μ ≥ 0, (k,)."""
+    directions: Array
+    """(k, 2): where a contact slides already, the unit direction of its slip; zeros elsewhere."""
+    allowed: tuple[tuple[int, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """k"""
+        return len(self.friction)
+
+    def slides_already(self, i: int) -> bool:
+        """Whether the direction of a contact's friction is given, or there is no friction."""
+        return self.friction[i] == 0 or bool(np.any(self.directions[i]))
+
+    def sliding_inertia(self, i: int) -> float:
+        """∂uₙ/∂pₙ while the contact slides in its direction; zero or below is Painlevé's situation."""
+        n = 3 * i
+        return float(self.G[n, n] - self.friction[i] * self.G[n, n + 1 : n + 3] @ self.directions[i])
+
+
+def problem(
+    G: Array, b: Array, friction: Array, directions: Array | None = None, forced: Sequence[int | None] | None = None
+) -> Problem:
+    """Contacts that may open, stick or slide as they need to, but for those ``forced``.
+
+    A contact that slides already with :meth:`Problem.sliding_inertia` ≤ 0 may only open: where it could also carry a
+    force there are two answers, and this one is the stated rule.
+    """
+    k = len(friction)
+    given = np.zeros((k, 2)) if directions is None else directions
+    plain = Problem(G, b, friction, given, ((OPEN,),) * k)
+    allowed = [(choice,) if choice is not None else _choices(plain, i) for i, choice in enumerate(forced or [None] * k)]
+    return Problem(G, b, friction, given, tuple(allowed))
+
+
+def _choices(p: Problem, i: int) -> tuple[int, ...]:
+    if not p.slides_already(i):
+        return (OPEN, STICK, SLIDE)
+    return (OPEN, SLIDE) if p.sliding_inertia(i) > 0 else (OPEN,)
+
+
+def solve(p: Problem) -> Answer | None:
+    """Impulses that meet every condition; None if there are none, or none was found."""
+    if not p.count:
+        return Answer(np.zeros((0, 3)), (), np.zeros((0, 2)))
+    x, done = np.zeros(3 * p.count), 0
+    tried: set[tuple[int, ...]] = set()
+    for sweeps in SWEEPS:
+        x = _swept(p, x, sweeps - done)
+        done = sweeps
+        guess = _guess(p, x)
+        if guess not in tried:
+            tried.add(guess)
+            answer = _settled(p, guess, x)
+            if answer is not None:
+                return answer
+    for status in _nearest(p, guess):
+        if status not in tried:
+            answer = _settled(p, status, x)
+            if answer is not None:
+                return answer
+    return None
+
+
+def _nearest(p: Problem, guess: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if np.prod([float(len(choices)) for choices in p.allowed]) > COMBINATIONS:
+        return iter(())
+    everything = product(*p.allowed)
+    return iter(sorted(everything, key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True))))
+
+
+def _swept(p: Problem, x: Array, sweeps: int) -> Array:
+    x = x.copy()
+    for _ in range(sweeps):
+        for i in range(p.count):
+            _relax(p, x, i)
+    return x
+
+
+def _relax(p: Problem, x: Array, i: int) -> None:
+    """One contact brought to its own equilibrium, the others as they are."""
+    n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
+    if p.allowed[i] == (OPEN,):
+        return
+    if p.slides_already(i):
+        own = p.sliding_inertia(i)
+        if own > 0:
+            x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / own)
+            x[t] = -p.friction[i] * x[n] * p.directions[i]
+        return
+    own = p.G[n : n + 3, n : n + 3]
+    x[n : n + 3] = _alone(own, p.G[n : n + 3] @ x + p.b[n : n + 3] - own @ x[n : n + 3], float(p.friction[i]))
+
+
+def _alone(G: Array, b: Array, friction: float) -> Array:
+    """Impulse (3,) of one contact by itself: the same problem, solved exactly."""
+    if b[0] >= 0 or G[0, 0] <= 0:
+        return np.zeros(3)
+    stuck = -np.linalg.pinv(G, rcond=RANK, hermitian=True) @ b
+    if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
+        return np.asarray(stuck)
+    return _slipping(G, b, friction)
+
+
+def _slipping(G: Array, b: Array, friction: float) -> Array:
+    """Impulse (3,) of one contact that slides: uₙ = 0, uₜ = −κ pₜ and |pₜ| = μ pₙ.
+
+    For κ from infinity downwards p(κ) = −(G + κ diag(0, 1, 1))⁻¹ b starts inside the cone and, as the contact does not
+    stick, leaves it: the first crossing is the answer.
+    """
+    kappas = max(float(np.trace(G[1:, 1:])), float(G[0, 0])) * KAPPAS
+    outside = _beyond(_viscous(G, b, kappas), friction)
+    crossings = np.flatnonzero(outside > 0)
+    last = int(crossings[0]) if len(crossings) else len(kappas) - 1
+    high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
+    for _ in range(BISECTIONS):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if _beyond(_viscous(G, b, np.array([middle])), friction)[0] > 0 else (low, middle)
+    return _viscous(G, b, np.array([high]))[0]
+
+
+def _viscous(G: Array, b: Array, kappas: Array) -> Array:
+    """p(κ) (m, 3)."""
+    matrices = G + kappas[:, None, None] * np.diag([0.0, 1.0, 1.0])
+    return np.asarray(np.linalg.solve(matrices, np.broadcast_to(-b, (len(kappas), 3))[..., None])[..., 0])
+
+
+def _beyond(p: Array, friction: float) -> Array:
+    """How far impulses (m, 3) are outside the cone."""
+    return np.asarray(np.hypot(p[:, 1], p[:, 2]) - friction * p[:, 0])
+
+
+def _guess(p: Problem, x: Array) -> tuple[int, ...]:
+    """What the contacts seem to do at these impulses."""
+    status = []
+    for i, choices in enumerate(p.allowed):
+        n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
+        on_cone = np.hypot(*x[t]) >= p.friction[i] * x[n] * (1 - 1e-9)
+        wish = OPEN if x[n] <= 0 else SLIDE if on_cone or p.slides_already(i) else STICK
+        status.append(wish if wish in choices else choices[-1])
+    return tuple(status)
+
+
+def _settled(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
+    """The answer of this combination, if it meets every condition."""
+    free = [i for i, s in enumerate(status) if s == SLIDE and not p.slides_already(i)]
+    directions = p.directions.copy()
+    for i in free:
+        directions[i] = _first_direction(p, i, start)
+    if free:
+        directions = _turned(p, status, free, directions)
+    x = _linear(p, status, directions)
+    return Answer(x.reshape(-1, 3), status, directions) if _holds(p, status, directions, x) else None
+
+
+def _first_direction(p: Problem, i: int, x: Array) -> Array:
+    """Against the friction of the sweeps, or along the slip if they have left none."""
+    t = slice(3 * i + 1, 3 * i + 3)
+    for way in (-x[t], p.G[t] @ x + p.b[t], p.b[t]):
+        size = float(np.hypot(*way))
+        if size > 0:
+            return np.asarray(way / size)
+    return np.array([1.0, 0.0])
+
+
+def _turned(p: Problem, status: tuple[int, ...], free: list[int], directions: Array) -> Array:
+    """Slip directions along which the contacts then slide; a planar one only has its sign to find."""
+    angles = np.arctan2(directions[free, 1], directions[free, 0])
+    twist = _misalignment(p, status, free, directions, angles)
+    for _ in range(3):  # a slip that turns out to be backwards
+        if np.all(twist[1] >= 0):
+            break
+        angles = np.where(twist[1] < 0, angles + np.pi, angles)
+        twist = _misalignment(p, status, free, directions, angles)
+    if np.abs(twist[0]).max() > 0:
+        from scipy.optimize import root
+
+        found = root(lambda x: _misalignment(p, status, free, directions, x)[0], angles, tol=1e-15)
+        angles = found.x
+    return _with_angles(free, directions, angles)
+
+
+def _with_angles(free: list[int], directions: Array, angles: Array) -> Array:
+    turned = directions.copy()
+    turned[free] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    # a planar contact's second tangent has no motion: rounding of the cosine must not leave a trace there
+    turned[np.abs(turned) < 1e-15] = 0.0
+    return turned
+
+
+def _misalignment(
+    p: Problem, status: tuple[int, ...], free: list[int], directions: Array, angles: Array
+) -> tuple[Array, Array]:
+    """Sine and cosine of the angle between assumed and resulting slip, times the slip's speed."""
+    turned = _with_angles(free, directions, angles)
+    u = (p.G @ _linear(p, status, turned) + p.b).reshape(-1, 3)[free, 1:]
+    d = turned[free]
+    return d[:, 0] * u[:, 1] - d[:, 1] * u[:, 0], np.sum(d * u, axis=1)
+
+
+def _linear(p: Problem, status: tuple[int, ...], directions: Array) -> Array:
+    """Impulses (3k,) with which closed contacts neither approach nor part, and those that stick do not slip."""
+    rows, columns = [], []
+    for i, s in enumerate(status):
+        n = 3 * i
+        if s == STICK:
+            rows += [n, n + 1, n + 2]
+            columns += list(np.eye(3 * p.count)[n : n + 3])
+        elif s == SLIDE:
+            rows.append(n)
+            column = np.zeros(3 * p.count)
+            column[n], column[n + 1 : n + 3] = 1.0, -p.friction[i] * directions[i]
+            columns.append(column)
+    if not rows:
+        return np.zeros(3 * p.count)
+    E = np.array(columns).T
+    scale = np.sqrt(np.maximum(np.diag(p.G)[rows], 0.0))
+    scale[scale == 0] = 1.0
+    matrix = (p.G[rows] @ E) / np.outer(scale, scale)
+    x = np.linalg.lstsq(matrix, -p.b[rows] / scale, rcond=RANK)[0]
+    return np.asarray(E @ (x / scale))
+
+
+def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
+    u = p.G @ x + p.b
+    small_u = CHECKED * float(np.abs(p.b).max(initial=0.0))
+    small_x = CHECKED * max(float(np.abs(x).max()), _unit(p))
+    for i, s in enumerate(status):
+        n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
+        if s == OPEN:
+            good = u[n] >= -small_u
+        elif s == STICK:
+            inside = np.hypot(*x[t]) <= p.friction[i] * x[n] + small_x
+            good = inside and x[n] >= -small_x and np.abs(u[n : n + 3]).max() <= small_u
+        else:
+            good = x[n] >= -small_x and abs(u[n]) <= small_u
+            if not p.slides_already(i):
+                good = good and float(directions[i] @ u[t]) >= -small_u
+        if not good:
+            return False
+    return True
+
+
+def _unit(p: Problem) -> float:
+    """The size of the impulses that b asks for."""
+    inertia = np.diag(p.G)
+    return float(np.max(np.abs(p.b) / np.where(inertia > 0, inertia, np.inf), initial=0.0))

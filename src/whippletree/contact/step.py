@@ -1,0 +1,235 @@
+"""One time step of a system that touches its world, on any scalar, so that whole roll-outs compile.
+
+    M (v⁺ − v) = h (τ − c) + Aᵀ p + Jᵀ λ        A v⁺ + gₜ = 0        K ∋ λ ⟂ J v⁺ + shift + s ∈ K*        (003, 000)
+
+Bilateral constraints are met exactly, not as soft rows: G = J M† Jᵀ. The *shift* of the normal velocity is gap / h
+while a contact is apart, so that it closes no further than to touch, and nothing where it touches or overlaps: an
+overlap is never turned into velocity. Where a contact with restitution e would overlap at the end of the step, the
+shift is e times its approach velocity (Newton's law in Moreau's form): a contact at rest stays at rest.
+
+Positions take h v⁺ and, apart from it, a correction M† Jₙᵀ π with 0 ≤ π ⟂ gap + h J v⁺ + G π ≥ 0, which moves what would
+overlap apart and loops back together, and leaves velocities alone: it adds no kinetic energy.
+
+Joint limits are contacts without friction, the dry friction of joints contacts without a normal; all are one problem
+(:mod:`whippletree.contact.complementarity`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree import constrained, linalg
+from whippletree.contact.candidates import ContactSet, contact_set
+from whippletree.contact.complementarity import Problem
+from whippletree.contact.cones import both, largest
+from whippletree.model import Model
+from whippletree.scalars import less, select
+from whippletree.spatial import Array, zeros
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+
+CORRECTION_SWEEPS = 4
+"""Sweeps of the position correction in a step; what they leave is left to the next step."""
+
+
+class Axis(NamedTuple):
+    """A joint with one freedom that has a limit or dry friction."""
+
+    joint: str
+    q: int
+    v: int
+    lower: Any
+    upper: Any
+    friction: Any
+
+
+class Blocks:
+    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction.
+
+    One limit serves both ends of a joint's range: the nearer one.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.contacts: ContactSet = contact_set(model)
+        axes = [
+            Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
+            for k, joint in enumerate(model.joints)
+            if joint.type.nv == 1 and joint.type.nq == 1
+        ]
+        self.limited = [axis for axis in axes if axis.lower > -np.inf or axis.upper < np.inf]
+        self.rubbing = [axis for axis in axes if axis.friction != 0]
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return len(self.contacts.candidates) + len(self.limited) + len(self.rubbing)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each block."""
+        return (
+            *self.contacts.names,
+            *[f"limit {axis.joint}" for axis in self.limited],
+            *[f"friction {axis.joint}" for axis in self.rubbing],
+        )
+
+    @cached_property
+    def friction(self) -> Array:
+        """Coulomb's coefficient, (blocks,); 0 for joints."""
+        joints = len(self.limited) + len(self.rubbing)
+        return np.array([*[c.friction for c in self.contacts.candidates], *[0] * joints], dtype=object)
+
+    @cached_property
+    def restitution(self) -> Array:
+        """e, (blocks,); limits are plastic."""
+        joints = len(self.limited) + len(self.rubbing)
+        return np.array([*[c.restitution for c in self.contacts.candidates], *[0] * joints], dtype=object)
+
+    def cap(self, h: Any) -> Array:
+        """Largest impulse of dry friction in a step, (blocks,)."""
+        others = len(self.contacts.candidates) + len(self.limited)
+        return np.array([*[0] * others, *[h * axis.friction for axis in self.rubbing]], dtype=object)
+
+    def limits(self, q: Array) -> tuple[Array, Array]:
+        """Distance to the nearer end of each joint's range, and the sign of the velocity that leads away from it."""
+        gaps, signs = [], []
+        for axis in self.limited:
+            below, above = q[axis.q] - axis.lower, axis.upper - q[axis.q]
+            nearer = less(above, below)
+            gaps.append(select(nearer, above, below))
+            signs.append(select(nearer, -1, 1))
+        return np.array(gaps, dtype=object), np.array(signs, dtype=object)
+
+    def rows(self, m: Mechanism, q: Array) -> tuple[Array, Array]:
+        """Gaps (blocks,) and J (blocks, 3, nv); joint friction has no gap and gets 0."""
+        k, nv = len(self.contacts.candidates), self.model.nv
+        J = zeros(self.count, 3, nv)
+        gaps = zeros(self.count)
+        if k:
+            J[:k] = self.contacts.jacobian(m, q).reshape(k, 3, nv)
+            gaps[:k] = self.contacts.points(m, q).gap
+        distances, signs = self.limits(q)
+        for i, axis in enumerate(self.limited, start=k):
+            J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
+        for i, axis in enumerate(self.rubbing, start=k + len(self.limited)):
+            J[i, 1, axis.v] = 1
+        return gaps, J
+
+
+class Posed(NamedTuple):
+    """A step whose impulses are still to be found."""
+
+    problem: Problem
+    free: Array
+    """Velocity at the end without impulses, (nv,)."""
+    response: Array
+    """M† Jᵀ (nv, blocks, 3)."""
+    gaps: Array
+    """m, (blocks,)."""
+    shift: Array
+    """Of the normal velocities, m/s, (blocks,)."""
+    closing: Array
+    """Displacement that closes loops, −A†ᵀ g (nv,); zeros without constraints."""
+    approach: Array
+    """J v, m/s, (blocks, 3)."""
+
+
+def posed(m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0) -> Posed:
+    """The contact problem of a step of length h from (q, v) under joint forces tau."""
+    gaps, J = blocks.rows(m, q)
+    rows = J.reshape(3 * blocks.count, blocks.model.nv)
+    free, response, closing = _responses(m, q, v, tau, rows, h, t)
+    G = _symmetric(rows, response)
+    approach = (rows @ v).reshape(blocks.count, 3)
+    shift = shifts(gaps, approach[:, 0], blocks.restitution, h)
+    g = (rows @ free).reshape(blocks.count, 3)
+    g[:, 0] = g[:, 0] + shift
+    shape = (blocks.count, 3, blocks.count, 3)
+    problem = Problem(G.reshape(shape), g, blocks.friction, blocks.cap(h))
+    return Posed(problem, free, response.reshape(-1, blocks.count, 3), gaps, shift, closing, approach)
+
+
+def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
+    """What is added to the normal velocities (blocks,): gap / h apart, e u⁻ where a bounce is due, 0 in overlap."""
+    found = []
+    for gap, speed, e in zip(gaps, speeds, restitution, strict=True):
+        apart = largest([gap, 0]) / h
+        bounces = both(less(gap + h * speed, 0), less(speed, 0))
+        found.append(apart if isinstance(e, (int, float)) and e == 0 else select(bounces, e * speed, apart))
+    return np.array(found, dtype=object)
+
+
+def _responses(
+    m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any
+) -> tuple[Array, Array, Array]:
+    """v + h a without contacts (nv,), M† Jᵀ (nv, rows) and −A†ᵀ g (nv,)."""
+    links = m.moving(q, v)
+    push = h * (tau - constrained.bias_forces(m, links))
+    nv = m.tree.model.nv
+    if not m.tree.model.constraints:
+        m.require_invertible(links)
+        factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
+        return v + factor.solve(push), factor.solve(J.T), zeros(nv)
+    at = constrained.closed(m, links, q, v, t, None)
+    system = at.system
+    soft = np.array([c != 0 for c in system.compliance], dtype=bool)
+    # rigid rows end the step at A v⁺ + gₜ = 0; soft ones follow their acceleration
+    target = np.where(soft, h * at.rows.bias(), at.rows.velocity())
+    change = at.factor.solve(push, at.right(target)).a
+    response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
+    residual = zeros(len(system.row_names))
+    residual[list(system.position_rows)] = at.rows.residual()
+    residual = np.where(soft, 0, residual)
+    return v + change, response, at.factor.solve(zeros(nv), at.right(residual)).a
+
+
+def _symmetric(J: Array, response: Array) -> Array:
+    """J M† Jᵀ, known to be symmetric: one triangle is computed."""
+    n = len(J)
+    G = zeros(n, n)
+    for i in range(n):
+        for j in range(i, n):
+            G[i, j] = G[j, i] = J[i] @ response[:, j]
+    return G
+
+
+class Stepped(NamedTuple):
+    """The end of a step."""
+
+    q: Array
+    v: Array
+    work: Any
+    """Of the impulses, Σ λ · J (v + v⁺) / 2, J."""
+
+
+def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Stepped:
+    """Velocities and coordinates after impulses (blocks, 3)."""
+    n = 3 * at.problem.count
+    v = at.free + at.response.reshape(-1, n) @ impulse.reshape(n)
+    u = at.problem.velocity(impulse)
+    u[:, 0] = u[:, 0] - at.shift
+    work = ((u + at.approach) * impulse).sum() / 2
+    normal = at.problem.G[:, 0, :, 0]
+    push = separation(normal, at.gaps + h * u[:, 0], CORRECTION_SWEEPS)
+    moved = h * v + at.closing + at.response[:, :, 0] @ push
+    return Stepped(m.manifold().integrate(q, moved), v, work)
+
+
+def separation(G: Array, gaps: Array, sweeps: int) -> Array:
+    """π (blocks,) with 0 ≤ π ⟂ gaps + G π ≥ 0 after a number of sweeps; blocks that nothing moves carry nothing."""
+    count = len(gaps)
+    push = zeros(count)
+    some = [less(0, G[i, i]) for i in range(count)]
+    inverse = [select(some[i], 1 / select(some[i], G[i, i], 1), 0) for i in range(count)]
+    for _ in range(sweeps):
+        for i in range(count):
+            others: Any = gaps[i]
+            for j in range(count):
+                if j != i:
+                    others = others + G[i, j] * push[j]
+            push[i] = largest([-others * inverse[i], 0])
+    return push

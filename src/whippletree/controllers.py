@@ -1,0 +1,179 @@
+"""Ready-made controllers: functions tau = f(t, q, v) for ``wt.simulate``, on any scalar, so that they compile.
+
+    controller = together(gravity_compensation(model), pd(model, target=goal, stiffness=50, damping=5))
+    wt.simulate(model, duration=2.0, controller=limited(controller, model), method="rk4")
+
+Each returns one force per velocity, (nv,): N m or N. Joints are found by name; forces add up with :func:`together`, and
+:func:`limited` keeps them within what the motors can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree import catalogue, scalars
+from whippletree.compiler.compiled import compile as compile_model
+from whippletree.errors import ShapeError
+from whippletree.model import Model
+from whippletree.spatial import Array, zeros
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+Controller: TypeAlias = Callable[[Any, Any, Any], Any]
+"""tau = f(t, q, v), (nv,)."""
+
+
+def together(*controllers: Controller) -> Controller:
+    """The sum of several controllers."""
+
+    def act(t: Any, q: Any, v: Any) -> Any:
+        tau: Any = 0
+        for controller in controllers:
+            tau = tau + np.asarray(controller(t, q, v))
+        return tau
+
+    return act
+
+
+def spring(model: Model, joint: str, *, stiffness: float, rest: float = 0.0, damping: float = 0.0) -> Controller:
+    """−stiffness (q − rest) − damping v on a joint of one freedom, N m/rad and N m s/rad, or N/m and N s/m."""
+    place, coordinate = _simple(model, joint)
+
+    def act(t: Any, q: Any, v: Any) -> Array:
+        return _only(model, place, stiffness * (rest - q[coordinate]) - damping * v[place])
+
+    return act
+
+
+def damper(model: Model, joint: str, *, damping: float) -> Controller:
+    """−damping v on a joint of one freedom, N m s/rad or N s/m."""
+    return spring(model, joint, stiffness=0.0, damping=damping)
+
+
+def motor(
+    model: Model,
+    joint: str,
+    effort: float | Callable[[Any, Any, Any], Any],
+    *,
+    limit: float | None = None,
+    no_load_speed: float = np.inf,
+) -> Controller:
+    """A motor on a joint of one freedom.
+
+    Args:
+        model: what it drives.
+        joint: by name.
+        effort: what is asked of it, N m or N: a number or a function of (t, q, v).
+        limit: the most it gives at rest; default the joint's own ``effort_limit``.
+        no_load_speed: rad/s or m/s at which nothing is left of the limit when it drives in the direction of motion
+            (a straight line between); default: the limit does not depend on speed.
+    """
+    place, _ = _simple(model, joint)
+    most = model.joints[model.joint_index(joint)].effort_limit if limit is None else limit
+
+    def act(t: Any, q: Any, v: Any) -> Array:
+        wanted = effort(t, q, v) if callable(effort) else effort
+        if not np.isfinite(most):
+            return _only(model, place, wanted)
+        share = v[place] / no_load_speed if np.isfinite(no_load_speed) else 0
+        highest, lowest = (between(most * (1 - sign * share), 0, most) for sign in (1, -1))
+        return _only(model, place, between(wanted, -lowest, highest))
+
+    return act
+
+
+def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_velocity: Any = 0.0) -> Controller:
+    """stiffness · (target ⊖ q) + damping · (target velocity − v): towards a configuration, quaternions the short way.
+
+    Args:
+        model: what it holds.
+        target: (nq,), or a function of time that returns one.
+        stiffness, damping: one number, or one for each velocity, (nv,).
+        target_velocity: (nv,), one number, or a function of time.
+    """
+    tree = skeleton(model)
+
+    def act(t: Any, q: Any, v: Any) -> Any:
+        goal = np.asarray(target(t) if callable(target) else target)
+        if goal.shape != (model.nq,):
+            raise ShapeError(f"pd: target has shape {goal.shape}, expected ({model.nq},) for model {model.name!r}")
+        speed = target_velocity(t) if callable(target_velocity) else target_velocity
+        away = Mechanism(tree).manifold().difference(np.asarray(q), goal)
+        return np.asarray(stiffness) * away + np.asarray(damping) * (np.asarray(speed) - v)
+
+    return act
+
+
+def gravity_compensation(model: Model) -> Controller:
+    """The joint forces that hold the tree still against gravity, wherever it is."""
+    return _GravityCompensation(model)
+
+
+class _GravityCompensation:
+    """Generic on symbols and traced scalars, compiled on plain numbers."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model.tree
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        at = np.asarray(q)
+        if at.dtype != object:
+            return self._compiled(at)
+        return catalogue.find("gravity").implementation(Mechanism(self._tree), at)
+
+    @cached_property
+    def _tree(self) -> Skeleton:
+        return skeleton(self.model)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compile_model(self.model).gravity
+
+
+def limited(controller: Controller, model: Model, limits: Mapping[str, float] | None = None) -> Controller:
+    """A controller whose forces stay within what the motors can give.
+
+    Args:
+        controller: whose forces are cut.
+        model: its joints' ``effort_limit`` applies, to each freedom of a joint.
+        limits: by name of joint, N m or N; replaces the joint's own.
+    """
+    most = np.full(model.nv, np.inf)
+    for joint in model.joints:
+        most[model.slice(joint.name)] = joint.effort_limit
+    for name, limit in (limits or {}).items():
+        most[model.slice(name)] = limit
+
+    def act(t: Any, q: Any, v: Any) -> Any:
+        tau = np.asarray(controller(t, q, v))
+        if tau.dtype != object:
+            return np.clip(tau, -most, most)
+        cut = [between(x, -limit, limit) if np.isfinite(limit) else x for x, limit in zip(tau, most, strict=True)]
+        return np.array(cut, dtype=object)
+
+    return act
+
+
+def between(x: Any, lowest: Any, highest: Any) -> Any:
+    """x, or the limit that it passes; on any scalar, where ``np.clip`` would branch on a value."""
+    x = scalars.select(scalars.less(x, lowest), lowest, x)
+    return scalars.select(scalars.less(highest, x), highest, x)
+
+
+def _simple(model: Model, joint: str) -> tuple[int, int]:
+    """Where the velocity and the coordinate of a joint of one freedom are."""
+    place, coordinate = model.slice(joint), model.q_slice(joint)
+    if place.stop - place.start != 1:
+        raise ShapeError(f"joint {joint!r} of model {model.name!r} has {place.stop - place.start} freedoms, expected 1")
+    return place.start, coordinate.start
+
+
+def _only(model: Model, place: int, force: Any) -> Array:
+    """A force on one velocity and nothing on all others, (nv,)."""
+    tau = zeros(model.nv)
+    tau[place] = force
+    return tau

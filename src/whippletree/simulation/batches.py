@@ -1,0 +1,68 @@
+"""Many start states with a method that follows one at a time: one run after the other, put side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
+from whippletree.simulation.record import Record
+
+Array = np.ndarray[Any, Any]
+
+
+class InTurn(Method):
+    """A batch of runs, (times, runs, …); NaN from where a run has failed or was ended by an event."""
+
+    def __init__(self, task: Task, way: type[Method], options: Mapping[str, Any]) -> None:
+        super().__init__(task)
+        self.failures: dict[int, str] = {}
+        self._runs = [way(replace(task, start=start), **options) for start in task.start]
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        return self._runs[0].variables if self._runs else {}
+
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        """All output at the end; before, an empty chunk after each run, whose memo holds what is finished."""
+        times, (runs, size) = self.task.times, self.task.start.shape
+        empty = {"states": np.full((len(times), runs, size), np.nan)}
+        done, found = (0, empty) if memo is None else (int(memo["run"]), {n: x for n, x in memo.items() if n != "run"})
+        events: list[tuple[str, float]] = []
+        for k in range(done, runs):
+            record = Record()
+            record.follow(self._runs[k].chunks())
+            if record.failure:
+                self.failures[k] = record.failure
+            self._place(record, k, found)
+            events += [(f"run {k}: {name}", time) for name, time in record.events]
+            memo = {"run": np.array(k + 1), **found}
+            yield Chunk(times[:0], empty["states"][:0], memo, variables={n: found[n][:0] for n in self.variables})
+        variables = {name: found[name] for name in self.variables}
+        yield Chunk(times, found["states"], {"run": np.array(runs), **found}, tuple(events), variables)
+
+    def _place(self, record: Record, run: int, found: dict[str, Array]) -> None:
+        """Put a run's rows at the output times into the common arrays."""
+        wanted = np.isin(record.times, self.task.times)
+        rows = np.searchsorted(self.task.times, record.times[wanted])
+        for name in ("states", *self.variables):
+            values = (record.states if name == "states" else record.variable(name))[wanted]
+            if name not in found:
+                found[name] = np.full((len(self.task.times), len(self._runs), *values.shape[1:]), np.nan)
+            found[name][rows, run] = values
+
+    def account(self) -> dict[str, Any]:
+        """Sums over the runs of what is counted; the largest of what is measured."""
+        total: dict[str, Any] = {}
+        for run in self._runs:
+            for name, value in run.account().items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    total[name] = total.get(name, 0) + value
+                elif isinstance(value, float):
+                    total[name] = max(total.get(name, value), value)
+                else:
+                    total.setdefault(name, value)
+        return total

@@ -1,0 +1,96 @@
+"""The account of a run from event to event: what happened when, which modes followed each other, what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whippletree.contact.modes import Mode
+
+Array = np.ndarray[Any, Any]
+
+KINDS = ("touchdown", "lift-off", "slip", "stick", "zeno", "impact without collision")
+
+
+@dataclass
+class EventLog:
+    """Grows with the run; turns into arrays and back, so that a run can be taken up again."""
+
+    names: Sequence[str]
+    """Of the candidates."""
+    times: list[float] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    contacts: list[int] = field(default_factory=list)
+    energy_lost: list[float] = field(default_factory=list)
+    """At the instant, J; told with its first event, zero for the others."""
+    mode_times: list[float] = field(default_factory=list)
+    modes: list[tuple[int, ...]] = field(default_factory=list)
+    matrix_times: list[float] = field(default_factory=list)
+    matrices: list[Array] = field(default_factory=list)
+
+    def events(self, time: float, entries: Sequence[tuple[str, int]], energy_lost: float) -> list[tuple[str, float]]:
+        """Note what happened at an instant; the same as (name, time)."""
+        for number, (kind, contact) in enumerate(entries):
+            self.times.append(time)
+            self.kinds.append(KINDS.index(kind))
+            self.contacts.append(contact)
+            self.energy_lost.append(energy_lost if number == 0 else 0.0)
+        return [(f"{kind} {self.names[contact]}", time) for kind, contact in entries]
+
+    def mode(self, time: float, mode: Mode) -> None:
+        """Note the mode from a time on, if it is another one."""
+        if not self.modes or self.modes[-1] != mode.status:
+            self.mode_times.append(time)
+            self.modes.append(mode.status)
+
+    def matrix(self, time: float, matrix: Array) -> None:
+        """Note a saltation matrix."""
+        self.matrix_times.append(time)
+        self.matrices.append(matrix)
+
+    def memo(self) -> dict[str, Array]:
+        """As named arrays."""
+        return {
+            "event_times": np.array(self.times),
+            "event_kinds": np.array(self.kinds, dtype=int),
+            "event_contacts": np.array(self.contacts, dtype=int),
+            "event_energy": np.array(self.energy_lost),
+            "mode_times": np.array(self.mode_times),
+            "modes": np.array(self.modes, dtype=int).reshape(len(self.modes), len(self.names)),
+            "matrix_times": np.array(self.matrix_times),
+            "matrices": np.array(self.matrices),
+        }
+
+    def recall(self, memo: dict[str, Array]) -> None:
+        """Take over what a memo holds."""
+        self.times, self.energy_lost = memo["event_times"].tolist(), memo["event_energy"].tolist()
+        self.kinds, self.contacts = memo["event_kinds"].tolist(), memo["event_contacts"].tolist()
+        self.mode_times, self.modes = memo["mode_times"].tolist(), [tuple(m) for m in memo["modes"].tolist()]
+        self.matrix_times, self.matrices = memo["matrix_times"].tolist(), list(memo["matrices"])
+
+    def account(self) -> dict[str, Any]:
+        """Attributes of the result: lists of numbers and words."""
+        size = len(self.matrices[0]) if self.matrices else 0
+        free = np.zeros((len(self.names), 2))
+        return {
+            "contact_names": list(self.names),
+            "contact_event_times": list(self.times),
+            "contact_event_kinds": [KINDS[k] for k in self.kinds],
+            "contact_event_contacts": [self.names[i] for i in self.contacts],
+            "contact_event_energy_lost": list(self.energy_lost),
+            "energy_lost_in_impacts": float(sum(self.energy_lost)),
+            "mode_times": list(self.mode_times),
+            "mode_names": [Mode(status, free).words(self.names) for status in self.modes],
+            "saltation_times": list(self.matrix_times),
+            "saltation_size": size,
+            "saltation_entries": [float(x) for matrix in self.matrices for x in matrix.flat],
+        }
+
+
+def saltation_matrices(run: Any) -> tuple[Array, Array]:
+    """Times (e,) and saltation matrices (e, 2nv, 2nv) of a run with events: δ(q, v)⁺ = S δ(q, v)⁻."""
+    times, size = np.array(run.attrs["saltation_times"], dtype=float).reshape(-1), int(run.attrs["saltation_size"])
+    return times, np.array(run.attrs["saltation_entries"], dtype=float).reshape(len(times), size, size)

@@ -1,0 +1,371 @@
+"""Simulation from event to event: smooth motion in one mode of contact, then what the event makes of it.
+
+Touchdown, lift-off, the ends of slip and of sticking are located on the integrator's polynomial. At an impact the law
+gives the velocities, and complementarity the mode (:mod:`whippletree.simulation.transitions`). Impacts that accumulate
+(Zeno) end in contact at the time to which they converge. Every cap ends the run with its reason, never in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from whippletree.contact.laws import Law, Plastic, law_named
+from whippletree.contact.modes import OPEN, Mode, open_mode
+from whippletree.contact.saltation import derivative, saltation_matrix
+from whippletree.errors import AssemblyError
+from whippletree.simulation.adaptive import memo_of, progress_of
+from whippletree.simulation.event_log import EventLog
+from whippletree.simulation.guards import SLIP, STICK, TOUCHDOWN, Admits, Guard, Guards
+from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
+from whippletree.simulation.phase import Phase
+from whippletree.simulation.scene import Scene
+from whippletree.simulation.transitions import Change, Transitions
+
+Array = np.ndarray[Any, Any]
+
+AT_ONCE = 50
+"""Events that may follow each other at one instant."""
+
+SETTLED = 0.2
+"""How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
+
+HALVINGS = 50
+"""Of the interval in which a hyperstatic mode ends."""
+
+
+class Output(NamedTuple):
+    """Rows of one phase."""
+
+    times: Array
+    states: Array
+    variables: dict[str, Array]
+
+
+class Events(Method):
+    """Event-driven simulation of contact."""
+
+    options: ClassVar[tuple[str, ...]] = (
+        "impact_law", "penetration", "speed_tolerance", "zeno_interval", "most_events", "admits", "saltation",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        task: Task,
+        impact_law: str | Law | None = None,
+        penetration: float = 1e-9,
+        speed_tolerance: float = 1e-9,
+        zeno_interval: float = 1e-6,
+        most_events: int = 10_000,
+        admits: Admits | None = None,
+        saltation: bool = True,
+    ) -> None:
+        """What ``wt.simulate(..., method="events")`` takes beside the usual.
+
+        Args:
+            task: what to simulate.
+            impact_law: a name or a law; default: what the contacts' restitution and friction call for.
+            penetration: depth, m, up to which a start state counts as touching; candidates nearer than this touch.
+            speed_tolerance: contact velocities below this, m/s, are taken as none.
+            zeno_interval: impacts that accumulate end in contact when less than this, s, is between them.
+            most_events: after as many the run stops and says so.
+            admits: f(contact, t, q, v): whether a touchdown counts; a contact that does not count passes through.
+            saltation: whether saltation matrices are computed.
+        """
+        super().__init__(task)
+        self.scene = Scene(task.motion)
+        law = None if impact_law is None else law_named(impact_law)
+        self.rules = Transitions(self.scene, law, penetration, speed_tolerance)
+        self.zeno_interval, self.most_events = zeno_interval, most_events
+        self.admits, self.with_saltation = admits, saltation
+        self.log = EventLog(self.scene.contacts.names)
+        self.statistics = Statistics()
+        self._impacts: list[tuple[float, tuple[int, ...]]] = []
+        self._repeats = (0.0, 0)
+
+    # --- output -------------------------------------------------------------------------------------------------------
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        from whippletree.simulation.trajectory import velocities
+
+        names = tuple(self.scene.contacts.names)
+        own = {
+            "a": Variable(("velocity",), "accelerations", "rad/s² or m/s²", tuple(velocities(self.scene.model))),
+            "mode": Variable((), "number of the mode in attrs['mode_names']", "1"),
+            "contact_state": Variable(("contact",), "0 open, 1 sticks, 2 slides", "1", names),
+            "contact_gap": Variable(("contact",), "gaps", "m", names),
+            "contact_force": Variable(("contact", "axis"), "contact forces: normal, tangents 1 and 2", "N", names),
+        }
+        if self.scene.model.constraints:
+            rows = tuple(self.scene.row_names)
+            own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
+        return own
+
+    def account(self) -> dict[str, Any]:
+        return self.log.account() | asdict(self.statistics) | {"speed_tolerance": self.rules.speed_tolerance}
+
+    def _rows(self, phase: Phase, times: Array, states: Array) -> dict[str, Array]:
+        k = self.scene.count
+        q, _ = self.scene.motion.split(states)
+        loads = phase.loads(times, states) if len(times) else None
+        rows = np.zeros((len(times), len(self.scene.row_names)))
+        if loads is not None:
+            rows[:, self.scene.rows] = loads.constraints
+        own = {
+            "a": loads.a if loads is not None else np.zeros((0, self.scene.model.nv)),
+            "mode": np.full(len(times), len(self.log.modes) - 1),
+            "contact_state": np.tile(np.array(phase.mode.status, dtype=int).reshape(1, k), (len(times), 1)),
+            "contact_gap": self.scene.gaps(q) if len(times) else np.zeros((0, k)),
+            "contact_force": loads.contacts if loads is not None else np.zeros((0, k, 3)),
+        }
+        return own | ({"constraint_forces": rows} if self.scene.model.constraints else {})
+
+    # --- the run ------------------------------------------------------------------------------------------------------
+
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        times = self.task.times
+        end = float(times[-1])
+        if memo is None:
+            phase, found = self._begun(float(times[0]), self.task.start)
+            progress = Progress(phase.time, phase.state)
+            start = Output(times[:1], phase.state[None], self._rows(phase, times[:1], phase.state[None]))
+            yield self._chunk(phase, progress, start, found)
+        else:
+            phase, progress = self._recalled(memo)
+        while progress.time < end:
+            for chunk, phase, progress in self._smooth(phase, progress, end):
+                yield chunk
+            if self._stopped:
+                return
+
+    def _smooth(self, phase: Phase, progress: Progress, end: float) -> Iterator[tuple[Chunk, Phase, Progress]]:
+        """One phase to its end, chunk by chunk; the last one has the phase after it."""
+        self._stopped = False
+        integrator = Integrator(phase, self.task.rtol, self.task.atol, self.task.events, statistics=self.statistics)
+        guards = Guards(phase, self.admits)
+        for piece in integrator.pieces(progress, end):
+            hit = guards.first_zero(piece.start, piece.end, piece.interpolant)
+            if hit is None and phase.hyperstatic:
+                hit = self._rearranged(phase, piece)
+            if hit is None:
+                self._stopped = bool(piece.found) and self._terminal(piece)
+                rows = self._output(phase, piece, piece.end)
+                yield self._chunk(phase, piece.progress, rows, list(piece.found)), phase, piece.progress
+                continue
+            time, fired = hit
+            found = [event for event in piece.found if event[1] <= time]
+            state = phase.project(time, piece.interpolant(time))
+            rows = self._output(phase, piece, time)
+            after, events = self._passed(phase, time, state, fired)
+            progress = Progress(after.time, after.state)
+            yield self._chunk(after, progress, rows, [*found, *events]), after, progress
+            return
+
+    def _terminal(self, piece: Piece) -> bool:
+        names = {name for name, _ in piece.found}
+        return any(event.terminal and event.name in names for event in self.task.events)
+
+    def _rearranged(self, phase: Phase, piece: Piece) -> tuple[float, list[Guard]] | None:
+        """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact."""
+        if self._still(phase, piece.end, piece.state):
+            return None
+        low, high = piece.start, piece.end
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            if self._still(phase, middle, piece.interpolant(middle)):
+                low = middle
+            else:
+                high = middle
+        return high, []
+
+    def _still(self, phase: Phase, t: float, y: Array) -> bool:
+        q, v = self.scene.motion.split(phase.project(t, y))
+        mode, _ = self.rules.selected(t, q, v, phase.mode, (), phase.mode.closed)
+        return mode is not None and mode.status == phase.mode.status
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _begun(self, t: float, y: Array) -> tuple[Phase, list[tuple[str, float]]]:
+        """The first phase: contacts that touch already, and an impact if they approach."""
+        q, v = self.scene.motion.split(y)
+        gaps = self.scene.gaps(q)
+        counted = [i for i in range(self.scene.count) if self._admitted(i, t, q, v)]
+        deep = {self.scene.contacts.names[i]: -gaps[i] for i in counted if gaps[i] < -self.rules.gap_tolerance}
+        if deep:
+            listed = ", ".join(f"{name!r} by {depth:.6g} m" for name, depth in deep.items())
+            raise AssemblyError(
+                f"model {self.scene.model.name!r}: the start state penetrates: {listed}. Move the bodies apart (or "
+                f"start from a state that touches), or raise penetration = {self.rules.gap_tolerance:g} m.",
+                q,
+                {name: float(depth) for name, depth in deep.items()},
+            )
+        touching = [i for i in counted if gaps[i] <= self.rules.gap_tolerance]
+        change = self.rules.change(t, y, open_mode(self.scene.count), [], touching)
+        return self._entered(t, y, change, None, [])
+
+    def _admitted(self, i: int, t: float, q: Array, v: Array) -> bool:
+        return self.admits is None or bool(self.admits(self.scene.contacts.names[i], t, q, v))
+
+    def _passed(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> tuple[Phase, list[tuple[str, float]]]:
+        """The phase after an event, and the event's names."""
+        self._count(t)
+        mode = self._with_onsets(phase, t, y, fired)
+        touching = self._touching(phase, t, y, fired)
+        change = self.rules.change(t, y, mode, fired, touching)
+        return self._entered(t, y, change, phase, fired)
+
+    def _with_onsets(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> Mode:
+        """The mode with the directions in which slip is about to begin: against the friction that held."""
+        directions = phase.mode.directions.copy()
+        for guard in fired:
+            if guard.kind == SLIP:
+                friction = phase.loads(np.array([t]), y[None]).contacts[0, guard.contact, 1:]
+                directions[guard.contact] = -friction / max(float(np.hypot(*friction)), 1e-300)
+        return replace(phase.mode, directions=directions)
+
+    def _touching(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> list[int]:
+        """Closed contacts, those that have just closed, and others that arrive at the same instant."""
+        q, v = self.scene.motion.split(y)
+        gaps, u = self.scene.gaps(q), self.scene.contact_velocity(q, v)
+        landed = {guard.contact for guard in fired if guard.kind == TOUCHDOWN}
+        arriving = {
+            i
+            for i in range(self.scene.count)
+            if phase.mode.status[i] == OPEN
+            and landed
+            and abs(gaps[i]) <= self.rules.gap_tolerance
+            and u[i, 0] < self.rules.speed_tolerance
+            and self._admitted(i, t, q, v)
+        }
+        return sorted({*phase.mode.closed, *landed, *arriving})
+
+    def _entered(
+        self, t: float, y: Array, change: Change, before: Phase | None, fired: list[Guard]
+    ) -> tuple[Phase, list[tuple[str, float]]]:
+        phase = self._phase(change.mode, t, change.state)
+        named = self.log.events(t, change.entries, change.energy_lost)
+        if before is not None and self.with_saltation and change.entries:
+            self._note_saltation(before, phase, t, y, change, fired)
+        if change.struck:
+            self._impacts = [*self._impacts[-3:], (t, change.struck)]
+            limit = self._accumulation()
+            if limit is not None:
+                phase, more = self._settled(phase, t, limit)
+                named += more
+        self.log.mode(t, phase.mode)
+        return phase, named
+
+    def _phase(self, mode: Mode, t: float, state: Array) -> Phase:
+        raw = Phase(self.scene, mode, t, state)
+        return Phase(self.scene, mode, t, raw.project(t, state))
+
+    def _accumulation(self) -> float | None:
+        """The time to which impacts converge, if they do and are close already."""
+        if len(self._impacts) < 4:
+            return None
+        intervals = np.diff([time for time, _ in self._impacts])
+        if intervals[-1] > self.zeno_interval or np.any(intervals <= 0):
+            return None
+        first, second = intervals[1] / intervals[0], intervals[2] / intervals[1]
+        if second >= 1 or abs(second - first) > SETTLED * first:
+            return None
+        return float(self._impacts[-1][0] + intervals[2] * second / (1 - second))
+
+    def _settled(self, phase: Phase, t: float, limit: float) -> tuple[Phase, list[tuple[str, float]]]:
+        """Accumulating impacts end in contact: what is left of the approach is stopped plastically."""
+        contacts = sorted({i for _, struck in self._impacts for i in struck})
+        q, v = self.scene.motion.split(phase.state)
+        outcome = self.rules.struck(t, q, v, contacts, Plastic())
+        # at rest against each other: the plastic law may have left some separating, at the speed of the last bounce
+        plain = Transitions(self.scene, Plastic(), self.rules.gap_tolerance, self._last_speed(phase, contacts))
+        change = plain.change(t, np.concatenate([q, outcome.v]), phase.mode, [], contacts)
+        self._impacts = []
+        named = self.log.events(limit, [("zeno", i) for i in contacts], outcome.energy_lost)
+        return self._phase(change.mode, t, change.state), named
+
+    def _last_speed(self, phase: Phase, contacts: list[int]) -> float:
+        u = self.scene.contact_velocity(*self.scene.motion.split(phase.state))
+        return 2 * float(np.abs(u[contacts, 0]).max()) + self.rules.speed_tolerance
+
+    def _count(self, t: float) -> None:
+        """Refuse to go on where events do not end."""
+        last, repeats = self._repeats
+        self._repeats = (t, repeats + 1 if t == last else 0)
+        if self._repeats[1] > AT_ONCE:
+            raise IntegrationError(f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant", t)
+        if len(self.log.times) > self.most_events:
+            raise IntegrationError(
+                f"the run stopped at t = {t:.9g} s after {len(self.log.times)} events (most_events = "
+                f"{self.most_events}): raise it, or zeno_interval = {self.zeno_interval:g} s",
+                t,
+            )
+
+    def _note_saltation(
+        self, before: Phase, after: Phase, t: float, y: Array, change: Change, fired: list[Guard]
+    ) -> None:
+        """The saltation matrix of an instant; none where the event is grazed."""
+        n = self.scene.model.nv
+        guard = next((g for g in fired if g.kind in (TOUCHDOWN, STICK)), None)
+        q, v = self.scene.motion.split(y)
+
+        def reset(d: Array) -> Array:
+            there, rate = self.scene.moved(q, d[:n]), v + d[n:]
+            if change.struck and change.law is not None:
+                rate = self.rules.struck(t, there, rate, change.struck, change.law).v
+            return np.concatenate([d[:n], after.velocity_projected(t, there, rate)])
+
+        D = derivative(reset, 2 * n)
+        if guard is None:
+            self.log.matrix(t, D)
+            return
+        watch = Guards(before).guards.index(guard)
+        gradient = derivative(lambda d: self._guard_at(before, watch, t, q, v, d), 2 * n)[0]
+        start = np.concatenate([v, before.loads(np.array([t]), y[None]).a[0]])
+        end = np.concatenate([after.state[-n:], after.loads(np.array([t]), after.state[None]).a[0]])
+        rate = float(gradient @ start)
+        if abs(rate) > self.rules.speed_tolerance:
+            self.log.matrix(t, saltation_matrix(D, start, end, gradient, rate))
+
+    def _guard_at(self, phase: Phase, number: int, t: float, q: Array, v: Array, d: Array) -> Array:
+        n = self.scene.model.nv
+        y = np.concatenate([self.scene.moved(q, d[:n]), v + d[n:]])
+        return Guards(phase).values(np.array([t]), y[None])[0, number : number + 1]
+
+    # --- chunks and memos ---------------------------------------------------------------------------------------------
+
+    def _output(self, phase: Phase, piece: Piece, end: float) -> Output:
+        """States at the output times of a step up to ``end``."""
+        wanted = self.task.times
+        inside = wanted[(wanted > piece.start) & (wanted <= end)]
+        states = [phase.project(t, piece.interpolant(t)) for t in inside.tolist()]
+        stacked = np.array(states).reshape(len(inside), len(piece.state))
+        return Output(inside, stacked, self._rows(phase, inside, stacked))
+
+    def _chunk(self, phase: Phase, progress: Progress, rows: Output, found: list[tuple[str, float]]) -> Chunk:
+        """Output, with all that is needed to go on in a phase."""
+        impacts = self._impacts
+        members = np.array([[i in struck for i in range(self.scene.count)] for _, struck in impacts], dtype=int)
+        memo = memo_of(progress) | self.log.memo()
+        memo |= {
+            "phase_time": np.array(phase.time),
+            "phase_state": phase.state,
+            "phase_status": np.array(phase.mode.status, dtype=int),
+            "phase_directions": phase.mode.directions,
+            "impact_times": np.array([time for time, _ in impacts]),
+            "impact_members": members.reshape(len(impacts), self.scene.count),
+            "repeats": np.array(self._repeats),
+        }
+        return Chunk(rows.times, rows.states, memo, tuple(found), rows.variables)
+
+    def _recalled(self, memo: Memo) -> tuple[Phase, Progress]:
+        self.log.recall(memo)
+        mode = Mode(tuple(int(s) for s in memo["phase_status"]), memo["phase_directions"])
+        members = [tuple(int(i) for i in np.flatnonzero(row)) for row in memo["impact_members"]]
+        self._impacts = list(zip(memo["impact_times"].tolist(), members, strict=True))
+        self._repeats = (float(memo["repeats"][0]), int(memo["repeats"][1]))
+        return Phase(self.scene, mode, float(memo["phase_time"]), memo["phase_state"]), progress_of(memo)

@@ -1,0 +1,116 @@
+"""Several steps in a row, of one scene or of many side by side, with what has to be told of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.compiler.contact_rollout import refuse_large
+from whippletree.errors import UnsupportedError
+from whippletree.simulation.impulse_step import ImpulseStep
+
+Array = np.ndarray[Any, Any]
+
+
+class Advance(NamedTuple):
+    """What some steps have led to; every number is one per scene, (...,)."""
+
+    state: Array
+    """(..., nq + nv)"""
+    impulses: Array
+    """Of the last step, N s, (..., blocks, 3)."""
+    a: Array
+    """Mean accelerations of the last step, (..., nv)."""
+    residual_impulse: Any
+    residual_velocity: Any
+    cone_violation: Any
+    sweeps: Any
+    newton_steps: Any
+    unconverged: Any
+    """Steps whose residual exceeds the tolerance."""
+    contact_work: Any
+    joint_work: Any
+
+    @staticmethod
+    def of(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
+        """Steps of one scene, each solved to the tolerance."""
+        steps, before = [], y
+        for i in range(count):
+            before = y
+            steps.append(stepper.step(t + i * h, y, impulses, h))
+            y, impulses = steps[-1].state, steps[-1].impulses
+        measures = np.array([step.solution.measure for step in steps], dtype=float)
+        return Advance(
+            y,
+            impulses,
+            (y - before)[stepper.model.nq :] / h,
+            *measures.max(axis=0),
+            sum(step.solution.sweeps for step in steps),
+            sum(step.solution.newton_steps for step in steps),
+            sum(not step.solution.converged for step in steps),
+            sum(step.contact_work for step in steps),
+            sum(step.joint_work for step in steps),
+        )
+
+    def at_rest(self, y: Array) -> Advance:
+        """As output of the start y: forces and accelerations of the first step, nothing done yet."""
+        none = np.zeros(y.shape[:-1])
+        return self._replace(
+            state=y,
+            residual_impulse=none,
+            residual_velocity=none,
+            cone_violation=none,
+            sweeps=none,
+            newton_steps=none,
+            unconverged=none,
+            contact_work=none,
+            joint_work=none,
+        )
+
+
+def advance_batch(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+) -> Advance:
+    """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
+    try:
+        refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
+        if not stepper.blocks.contacts.closed_form:
+            raise UnsupportedError("shapes without a closed form")
+    except UnsupportedError:
+        runs = [Advance.of(stepper, t, *run, h, count) for run in zip(y, impulses, strict=True)]
+        return Advance(*[np.array(column) for column in zip(*runs, strict=True)])
+    # without joint forces the steps need not come back to Python in between
+    together = count if not stepper.forced else 1
+    parts = []
+    for i in range(0, count, together):
+        parts.append(_rolled(stepper, t + i * h, y, impulses, h, together, sweeps))
+        y, impulses = parts[-1].state, parts[-1].impulses
+    sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
+    worst = {word: np.max([getattr(part, word) for part in parts], axis=0) for word in LARGEST}
+    return parts[-1]._replace(**sums, **worst)
+
+
+SUMMED = ("sweeps", "newton_steps", "unconverged", "contact_work", "joint_work")
+LARGEST = ("residual_impulse", "residual_velocity", "cone_violation")
+
+
+def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int) -> Advance:
+    """Steps under joint forces that do not change."""
+    q, v = stepper.motion.split(y)
+    tau = stepper.motion.forces(np.full(len(y), t), q, v)
+    held = np.repeat(tau[:, None], count, axis=1)
+    made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
+    before = v if count == 1 else made.v[:, -2]
+    springs = np.asarray(stepper.dyn.passive_forces(q, np.zeros_like(v)))
+    return Advance(
+        np.concatenate([made.q[:, -1], made.v[:, -1]], axis=1),
+        made.impulses[:, -1],
+        (made.v[:, -1] - before) / h,
+        *np.moveaxis(made.measure.max(axis=1), 1, 0),
+        np.full(len(y), sweeps * count),
+        np.zeros(len(y)),
+        (made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
+        made.work.sum(axis=1),
+        h * np.einsum("ki,ki->k", tau - springs, v + made.v[:, -1]) / 2 * (count == 1),
+    )

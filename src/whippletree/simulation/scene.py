@@ -1,0 +1,107 @@
+"""A mechanism with contacts at many states at once: the pieces of its block matrix, from compiled functions.
+
+    M a + c = τ + Aᵀ f + Jᵀ λ,    A a + γ = −C f,    J a + β = u̇
+
+A holds the independent rows of the model's constraints. Rows that only hold (or relax) a massless motion which nothing
+else carries are *loose*: a contact that carries the motion takes their place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.constraints.system import constraint_set
+from whippletree.contact.candidates import contact_set
+from whippletree.simulation.motion import Motion
+
+Array = np.ndarray[Any, Any]
+
+
+class At(NamedTuple):
+    """The pieces at m states."""
+
+    M: Array
+    """(m, n, n)"""
+    b: Array
+    """τ − c (m, n)."""
+    A: Array
+    """(m, r, n)"""
+    gamma: Array
+    """(m, r)"""
+    J: Array
+    """(m, 3k, n)"""
+    beta: Array
+    """(m, 3k)"""
+
+
+class Scene:
+    """What modes, guards and impacts ask of a model in motion."""
+
+    def __init__(self, motion: Motion) -> None:
+        self.motion, self.model = motion, motion.model
+        self.contacts = contact_set(self.model)
+        self.count = len(self.contacts.names)
+        system = constraint_set(self.model)
+        self.row_names = system.row_names if self.model.constraints else ()
+        self.rows = list(system.structure.independent) if self.model.constraints else []
+        self.compliance = np.array([float(system.compliance[i]) for i in self.rows])
+        loose = {c.name for c in self.model.constraints if _only_for_massless(c.kind, c.name, c.on)}
+        owners = [name.rsplit(".", 1)[0] for name in self.row_names]
+        self.loose = [n for n, i in enumerate(self.rows) if owners[i] in loose]
+        self.firm = [n for n in range(len(self.rows)) if n not in self.loose]
+        self.position_rows = [system.position_rows.index(i) if i in system.position_rows else -1 for i in self.rows]
+
+    def at(self, t: Array, q: Array, v: Array) -> At:
+        """All of it, with the forces that act at these times."""
+        m = len(q)
+        tau = self.motion.forces(t, q, v)
+        M = self._many("mass_matrix", q=q)
+        c = self._many("bias", q=q, v=v)
+        A, gamma = np.zeros((m, 0, self.model.nv)), np.zeros((m, 0))
+        if self.rows:
+            A = self._many("constraint_jacobian", q=q, t=t)[:, self.rows]
+            gamma = self._many("constraint_bias", q=q, v=v, t=t)[:, self.rows]
+        J, beta = self._many("contact_jacobian", q=q), self._many("contact_bias", q=q, v=v)
+        return At(M, tau - c, A, gamma, J, beta)
+
+    def gaps(self, q: Array) -> Array:
+        """(..., k)"""
+        return self._many("contact_gaps", q=q)
+
+    def contact_velocity(self, q: Array, v: Array) -> Array:
+        """J v (..., k, 3)."""
+        u = self._many("contact_velocity", q=q, v=v)
+        return u.reshape(*u.shape[:-1], self.count, 3)
+
+    def residual(self, t: float, q: Array) -> Array:
+        """Position residuals of the rows (r,); zero for rows without one."""
+        if not self.rows:
+            return np.zeros(0)
+        g = np.append(self._many("constraint_residual", q=q, t=t), 0.0)
+        return g[self.position_rows]
+
+    def row_velocity(self, t: float, q: Array, v: Array) -> Array:
+        """A v + gₜ (r,)."""
+        return self._many("constraint_velocity", q=q, v=v, t=t)[self.rows] if self.rows else np.zeros(0)
+
+    def moved(self, q: Array, d: Array) -> Array:
+        """q ⊕ d."""
+        return self._many("integrate", q=q, d=d)
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """q̇"""
+        return self._many("rate", q=q, v=v)
+
+    def energy(self, q: Array, v: Array) -> float:
+        """Kinetic and potential, J."""
+        return float(self._many("kinetic_energy", q=q, v=v)) + float(self._many("potential_energy", q=q))
+
+    def _many(self, name: str, **state: Any) -> Array:
+        return self.motion.evaluate(name, **state)
+
+
+def _only_for_massless(kind: str, name: str, on: tuple[str, ...]) -> bool:
+    """Whether a constraint is one of those that ``massless="hold"`` and ``"relax"`` add."""
+    return kind in ("relax", "rest") or (kind == "hold" and len(on) == 1 and name == f"hold {on[0]}")

@@ -1,0 +1,189 @@
+"""What happens at an event: an impact if something approaches, then the mode that complementarity asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.contact import coulomb
+from whippletree.contact.coulomb import OPEN, SLIDE
+from whippletree.contact.impact import Impact, Outcome, holding_rows, massless_motions, response
+from whippletree.contact.laws import Energetic, Law
+from whippletree.contact.modes import STICK, Mode
+from whippletree.errors import SingularSystemError
+from whippletree.simulation.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
+from whippletree.simulation.integrator import IntegrationError
+from whippletree.simulation.scene import At, Scene
+
+Array = np.ndarray[Any, Any]
+
+REACH = 1e-10
+"""Share of its largest entry below which a contact's row does not move a massless part."""
+
+JAMS = 5
+"""Impacts without collision that may follow each other at one instant."""
+
+WITHOUT_COLLISION = "impact without collision"
+
+
+class Change(NamedTuple):
+    """What an event made of the state."""
+
+    mode: Mode
+    state: Array
+    entries: tuple[tuple[str, int], ...]
+    """(kind, contact) of all that happened."""
+    energy_lost: float
+    struck: tuple[int, ...]
+    """Contacts that took part in an impact; none if there was none."""
+    law: Law | None
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """The rules of one run."""
+
+    scene: Scene
+    law: Law | None
+    """None for what the contacts that take part ask for."""
+    gap_tolerance: float
+    """Candidates nearer than this, m, touch."""
+    speed_tolerance: float
+    """Contact velocities below this, m/s, are none."""
+
+    def change(self, t: float, y: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]) -> Change:
+        """From a state at an event to the mode after it; ``touching``: candidates that are at their partner."""
+        q, v = self.scene.motion.split(y)
+        u = self.scene.contact_velocity(q, v)
+        entries = [(guard.kind, guard.contact) for guard in fired if guard.kind == TOUCHDOWN]
+        lost, struck, law = 0.0, (), None
+        if any(u[i, 0] < -self.speed_tolerance for i in touching):
+            law, struck = self.law_for(touching), tuple(touching)
+            known = {contact for _, contact in entries}
+            entries += [(TOUCHDOWN, i) for i in touching if mode.status[i] == OPEN and i not in known and u[i, 0] < 0]
+            outcome = self.struck(t, q, v, struck, law)
+            v, lost = outcome.v, outcome.energy_lost
+        after, v, jams, jam_loss = self._mode(t, q, v, mode, fired, touching)
+        entries += [(WITHOUT_COLLISION, i) for i in jams]
+        entries += _differences(mode, after)
+        return Change(after, np.concatenate([q, v]), tuple(entries), lost + jam_loss, struck, law)
+
+    def law_for(self, contacts: Sequence[int]) -> Law:
+        """The run's law, or the one that these contacts ask for."""
+        if self.law is not None:
+            return self.law
+        from whippletree.contact.laws import default_law, law_named
+
+        own = {self.scene.contacts.candidates[i].law for i in contacts}
+        if own == {None}:
+            return default_law(self.scene.contacts.friction[contacts], self.scene.contacts.restitution[contacts])
+        return law_named(own.pop() or "plastic") if len(own) == 1 else Energetic()
+
+    def struck(self, t: float, q: Array, v: Array, contacts: Sequence[int], law: Law) -> Outcome:
+        """The outcome of an impact of these contacts."""
+        at = self.scene.at(np.array([t]), q[None], v[None])
+        rigid = [n for n in self.scene.firm if not self.scene.compliance[n]]
+        rows = [3 * i + j for i in contacts for j in range(3)]
+        own = self.scene.contacts
+        impact = Impact(
+            at.M[0], at.A[0, rigid], at.J[0, rows], v, own.friction[list(contacts)], own.restitution[list(contacts)]
+        )
+        try:
+            return impact.resolved(law)
+        except SingularSystemError as error:
+            names = ", ".join(own.names[i] for i in contacts)
+            raise IntegrationError(f"the run stopped at t = {t:.9g} s, at an impact of {names}: {error}", t) from None
+
+    def _mode(
+        self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
+    ) -> tuple[Mode, Array, list[int], float]:
+        """The mode, and the velocity after impacts without collision that it took to find one."""
+        jams: list[int] = []
+        lost = 0.0
+        for _ in range(JAMS):
+            after, stuck = self.selected(t, q, v, mode, fired, touching)
+            if after is not None:
+                return after, v, jams, lost
+            if not stuck:
+                break
+            outcome = self.struck(t, q, v, stuck[:1], Energetic())
+            v, lost = outcome.v, lost + outcome.energy_lost
+            jams += stuck[:1]
+            fired = ()
+        names = ", ".join(self.scene.contacts.names[i] for i in touching)
+        raise IntegrationError(
+            f"the run stopped at t = {t:.9g} s: no combination of open, sticking and sliding contacts among {names} "
+            f"meets the laws of contact and friction",
+            t,
+        )
+
+    def selected(
+        self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
+    ) -> tuple[Mode | None, list[int]]:
+        """The mode by complementarity, with what the guards that fired say; else None and the contacts that jam."""
+        u = self.scene.contact_velocity(q, v)
+        near = [i for i in touching if u[i, 0] <= self.speed_tolerance]
+        at = self.scene.at(np.array([t]), q[None], v[None])
+        lifted = {guard.contact for guard in fired if guard.kind == LIFT_OFF}
+        light = [i for i in self._weightless(at, near) if i not in lifted]
+        heavy = [i for i in near if i not in light and i not in (lifted & set(self._weightless(at, near)))]
+        rest = mode.opened([i for i in range(self.scene.count) if i not in near]).opened(sorted(lifted)).stuck(light)
+        directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
+        forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
+        posed = self._posed(at, heavy, light)
+        friction = self.scene.contacts.friction[heavy]
+        answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced))
+        if answer is None and any(choice is not None for choice in forced):
+            answer = coulomb.solve(coulomb.problem(*posed, friction, directions))
+        if answer is not None:
+            return rest.changed(heavy, answer), []
+        problem = coulomb.problem(*posed, friction, directions)
+        return None, [i for n, i in enumerate(heavy) if friction[n] and problem.sliding_inertia(n) <= 0]
+
+    def _slip(self, u: Array, mode: Mode, fired: Sequence[Guard], i: int) -> Array:
+        """The direction of slip (2,): of the velocity, or of the slip that is about to begin; zeros if it may stick."""
+        speed = float(np.hypot(u[1], u[2]))
+        if speed > self.speed_tolerance:
+            return np.asarray(u[1:] / speed)
+        return mode.directions[i] if self._slips(fired, i) else np.zeros(2)
+
+    def _slips(self, fired: Sequence[Guard], i: int) -> bool:
+        return any(guard.kind == SLIP and guard.contact == i for guard in fired)
+
+    def _weightless(self, at: At, contacts: Sequence[int]) -> list[int]:
+        """Contacts on parts without mass: they stick as long as they press."""
+        Z = massless_motions(at.M[0], at.A[0, self.scene.firm])
+        rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
+        return [i for i, J in rows.items() if Z.size and np.abs(J @ Z).max() > REACH * np.abs(J).max()]
+
+    def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array]:
+        """G and b of the contacts with mass behind them, at the level of accelerations."""
+        firm = self.scene.firm
+        own = [3 * i + j for i in light for j in range(3) if np.any(at.J[0, 3 * i + j])]
+        held = np.concatenate([at.A[0, firm], at.J[0, own]])
+        bias = np.concatenate([at.gamma[0, firm], at.beta[0, own]])
+        holds = holding_rows(at.M[0], held)
+        held = np.concatenate([held, holds])
+        soft = np.zeros(len(held))
+        soft[: len(firm)] = self.scene.compliance[firm]
+        rows = [3 * i + j for i in heavy for j in range(3)]
+        J = at.J[0, rows]
+        answer = response(at.M[0], held, J, soft)
+        free = answer.inverse @ np.concatenate([at.b[0], -bias, np.zeros(len(holds))])
+        return answer.G, J @ free[: answer.n] + at.beta[0, rows]
+
+
+def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:
+    """What the contacts that were closed do now; touchdowns are told by their guards."""
+    entries = []
+    for i, (old, new) in enumerate(zip(before.status, after.status, strict=True)):
+        if old != OPEN and new == OPEN:
+            entries.append(("lift-off", i))
+        elif old == STICK and new == SLIDE:
+            entries.append(("slip", i))
+        elif old == SLIDE and new == STICK:
+            entries.append(("stick", i))
+    return entries

@@ -1,0 +1,216 @@
+"""Curves over time, and phase portraits: each function draws one figure of a run into axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.model import Model
+from whippletree.view import style
+
+if TYPE_CHECKING:
+    import xarray
+
+Array = np.ndarray[Any, Any]
+
+LEGEND = 8
+"""Curves up to which each has its line in the legend."""
+
+
+def joints(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
+    """Coordinates over time."""
+    _variable(axes, run, "q", "coordinates", names, coordinate_units(model))
+
+
+def velocities(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
+    """Velocities over time."""
+    _variable(axes, run, "v", "velocities", names, [f"{unit}/s" for unit in velocity_units(model)])
+
+
+def forces(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
+    """Constraint forces over time, row by row."""
+    _require(run, "constraint_forces", "forces")
+    units = [unit.strip() for unit in run["constraint_forces"].attrs.get("units", "").split(",")]
+    _variable(axes, run, "constraint_forces", "constraint forces", names, units)
+
+
+def contacts(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
+    """Normal forces of contacts over time."""
+    _require(run, "contact_force", "contacts")
+    normal = np.asarray(run["contact_force"], dtype=float)[..., 0]
+    _variable(axes, run, "contact_force", "normal forces of contacts", names, ["N"] * normal.shape[1], normal)
+
+
+def energies(axes: Any, run: xarray.Dataset, model: Model | None = None) -> None:
+    """Kinetic, potential and total energy; the legend tells how far the total moved."""
+    kinetic, potential = (np.asarray(run[name], dtype=float) for name in ("kinetic_energy", "potential_energy"))
+    total = kinetic + potential
+    drift = float(np.abs(total - total[0]).max())
+    labels = ("kinetic", "potential", f"total, moves by {drift:.1e} J")
+    for k, (values, label) in enumerate(zip((kinetic, potential, total), labels, strict=True)):
+        axes.plot(run["time"], values, color=style.PALETTE[k], label=label, linestyle="--" if k == 2 else "-")
+    _finish(axes, "energies", "J", 3)
+
+
+def residuals(axes: Any, run: xarray.Dataset, model: Model | None = None) -> None:
+    """The largest residual of the constraints, at position and at velocity level, on a logarithmic axis."""
+    _require(run, "constraint_residual", "residuals")
+    for k, (name, label) in enumerate((("constraint_residual", "position"), ("constraint_velocity", "velocity"))):
+        if name not in run or not run[name].size:
+            continue
+        worst = np.abs(np.asarray(run[name], dtype=float)).max(axis=1)
+        # an exact zero has no place on a logarithmic axis
+        shown = np.where(worst > 0, worst, np.nan)
+        unit = run[name].attrs.get("units", "")
+        axes.semilogy(run["time"], shown, color=style.PALETTE[k], label=f"{label}, {unit}")
+    _finish(axes, "largest constraint residual", "", 2)
+
+
+def phase(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
+    """Velocity against coordinate of joints with one coordinate each; a dot marks the start."""
+    coordinates, rates = column_names(run, "q"), column_names(run, "v")
+    simple = [name for name in coordinates if name in rates]
+    if not simple:
+        raise UnsupportedError("a phase portrait needs a joint with one coordinate; this run has none")
+    chosen = [_known("joint", name, simple) for name in names] or simple[:LEGEND]
+    units = dict(zip(coordinates, coordinate_units(model), strict=False))
+    common = _common([units[name] for name in chosen if name in units])
+    for k, name in enumerate(chosen):
+        x = np.asarray(run["q"][:, coordinates.index(name)])
+        y = np.asarray(run["v"][:, rates.index(name)])
+        color = style.series_color(k, len(chosen))
+        axes.plot(x, y, color=color, label=name if common else _labelled(name, units.get(name)))
+        axes.plot(x[:1], y[:1], "o", color=color, markersize=4)
+    unit = common or run["q"].attrs.get("units", "")
+    _finish(axes, "phase portrait", f"velocity, {_per_second(unit)}", len(chosen))
+    axes.set_xlabel(f"coordinate, {unit}")
+
+
+def conditioning(axes: Any, run: xarray.Dataset, model: Model | None = None) -> None:
+    """The diagonal ratio and its scaled form; with the model also κ₂ and both pivot ratios of the mass matrix."""
+    found: dict[str, Any] = {"δ": run.get("diagonal_ratio"), "δ_s": run.get("scaled_diagonal_ratio")}
+    if model is not None:
+        from whippletree.monitor.report import conditioning as measured
+
+        report = measured(model, np.asarray(run["q"], dtype=float))
+        found |= {
+            "κ₂": report.kappa,
+            "pivots, base first": report.pivot_ratio_base_first,
+            "pivots, tips first": report.pivot_ratio_tips_first,
+        }
+    drawn = 0
+    for name, values in found.items():
+        array = np.full(len(run["time"]), np.nan) if values is None else np.asarray(values, dtype=float)
+        if np.isfinite(array).any():
+            dashes = "--" if name == "δ_s" else "-"
+            axes.semilogy(run["time"], array, dashes, color=style.PALETTE[drawn], label=name)
+            drawn += 1
+    if not drawn:
+        axes.text(0.5, 0.5, "the mass matrix is singular throughout", ha="center", transform=axes.transAxes)
+    _finish(axes, "conditioning of the mass matrix", "ratio", drawn)
+
+
+# --- units of joints ---
+
+
+def coordinate_units(model: Model | None) -> list[str]:
+    """Of each entry of q; empty if the model is not known."""
+    return [] if model is None else [u for joint in model.joints for u in _JOINT_UNITS[joint.kind][0]]
+
+
+def velocity_units(model: Model | None) -> list[str]:
+    """Of what each entry of v is per second; empty if the model is not known."""
+    return [] if model is None else [u for joint in model.joints for u in _JOINT_UNITS[joint.kind][1]]
+
+
+_TURN, _SLIDE, _UNIT = ("rad",), ("m",), ("1",)
+_JOINT_UNITS = {
+    "revolute": (_TURN, _TURN),
+    "helical": (_TURN, _TURN),
+    "prismatic": (_SLIDE, _SLIDE),
+    "cylindrical": (_TURN + _SLIDE, _TURN + _SLIDE),
+    "universal": (_TURN * 2, _TURN * 2),
+    "planar": (_SLIDE * 2 + _TURN, _SLIDE * 2 + _TURN),
+    "spherical": (_UNIT * 4, _TURN * 3),
+    "free": (_SLIDE * 3 + _UNIT * 4, _TURN * 3 + _SLIDE * 3),
+    "weld": ((), ()),
+}
+"""Units of q and of v s, by joint kind."""
+
+
+# --- helpers ---
+
+
+def _variable(
+    axes: Any,
+    run: xarray.Dataset,
+    name: str,
+    title: str,
+    names: Sequence[str],
+    units: Sequence[str],
+    values: Array | None = None,
+) -> None:
+    """The columns of a variable over time, or other values (T, n) with its names."""
+    known = column_names(run, name)
+    wanted = [known.index(_known("name", one, known)) for one in names] if names else list(range(len(known)))
+    own = [units[k] for k in wanted] if len(units) == len(known) else []
+    common = _common(own)
+    values = np.asarray(run[name], dtype=float) if values is None else values
+    for rank, k in enumerate(wanted):
+        label = known[k] if common or not own else _labelled(known[k], own[rank])
+        shown = len(wanted) <= LEGEND or rank in (0, len(wanted) // 2, len(wanted) - 1)
+        axes.plot(
+            run["time"], values[:, k], color=style.series_color(rank, len(wanted)), label=label if shown else None
+        )
+    unit = common or (" or ".join(dict.fromkeys(own)) if own else run[name].attrs.get("units", ""))
+    _finish(axes, title, unit, len(wanted))
+
+
+def _finish(axes: Any, title: str, unit: str, count: int) -> None:
+    axes.set_title(title)
+    axes.set_xlabel("time, s")
+    axes.set_ylabel(unit)
+    if count > 1:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+
+
+def column_names(run: xarray.Dataset, variable: str) -> list[str]:
+    """The names of a variable's columns, numbered if it has none; one name may have come back from a file as a text."""
+    given = run[variable].attrs.get("names")
+    if given is None:
+        return [f"{variable}[{k}]" for k in range(run[variable].shape[1])]
+    return [given] if isinstance(given, str) else [str(name) for name in given]
+
+
+def _known(kind: str, name: str, names: Sequence[str]) -> str:
+    if name not in names:
+        raise NameLookupError(kind, name, names, where="plot")
+    return name
+
+
+def _require(run: xarray.Dataset, variable: str, figure: str) -> None:
+    if variable not in run or not run[variable].size:
+        raise UnsupportedError(f"the figure {figure!r} needs {variable!r}, which this run has not: {_REASONS[figure]}")
+
+
+_REASONS = {
+    "forces": "its model has no constraints",
+    "residuals": "its model has no constraints",
+    "contacts": "its method knows no contacts, or its model has none",
+}
+
+
+def _common(units: Sequence[str]) -> str:
+    """The unit that all share; empty if they do not."""
+    return units[0] if units and len(set(units)) == 1 else ""
+
+
+def _labelled(name: str, unit: str | None) -> str:
+    return f"{name}, {unit}" if unit else name
+
+
+def _per_second(unit: str) -> str:
+    return " or ".join(f"{part}/s" for part in unit.split(" or "))

@@ -1,0 +1,62 @@
+"""Runs as files to keep: a picture, a replay and the data of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from whippletree.errors import MissingExtraError
+from whippletree.model import Model
+from whippletree.view.plots import plot
+from whippletree.view.replay import export_html
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Exhibit(NamedTuple):
+    """The files of one run."""
+
+    name: str
+    page: Path
+    """The replay, HTML."""
+    data: Path
+    """NetCDF."""
+    picture: Path | None
+    """PNG; None where matplotlib is not installed."""
+
+
+def gallery(runs: Iterable[tuple[Model, xarray.Dataset]], folder: str | Path) -> list[Exhibit]:
+    """Write ``NAME.html``, ``NAME.nc`` and, with matplotlib, ``NAME.png`` for every run into a folder.
+
+    Args:
+        runs: models with what ``wt.simulate`` returned for them.
+        folder: made if it is not there; files of the same names are replaced.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    exhibits: list[Exhibit] = []
+    for model, run in runs:
+        name = _file_name(model.name, [exhibit.name for exhibit in exhibits])
+        data = target / f"{name}.nc"
+        run.to_netcdf(data, engine="h5netcdf")
+        page = export_html(model, run, target / f"{name}.html")
+        exhibits.append(Exhibit(name, page, data, _picture(model, run, target / f"{name}.png")))
+    return exhibits
+
+
+def _picture(model: Model, run: xarray.Dataset, path: Path) -> Path | None:
+    try:
+        plot(run, "overview", model=model).savefig(path)
+    except MissingExtraError:
+        return None
+    return path
+
+
+def _file_name(name: str, taken: list[str]) -> str:
+    """A model's name as that of a file: letters, digits and hyphens, each name once."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
+    same = [k for k in taken if k == plain or re.fullmatch(rf"{re.escape(plain)}-\d+", k)]
+    return f"{plain}-{len(same) + 1}" if same else plain

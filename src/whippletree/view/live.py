@@ -1,0 +1,292 @@
+"""``wt.show``: a live page in the browser, with viser: play, pause, scrub, speed, layers, curves beside the scene."""
+
+from __future__ import annotations
+
+import threading
+import time
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.errors import MissingExtraError
+from whippletree.model import Model
+from whippletree.view import series, style
+from whippletree.view.parts import LAYERS
+from whippletree.view.scene import FRAMES, Scene, scene
+from whippletree.view.solids import Array
+
+if TYPE_CHECKING:
+    import xarray
+
+RATE = 30.0
+"""Pictures per second while playing."""
+
+CURVE_RATE = 6.0
+"""How often per second the marks on the curves follow."""
+
+SPEEDS = ("0.001", "0.003", "0.01", "0.03", "0.1", "0.25", "0.5", "1", "2", "5", "10")
+"""Seconds of the run per second of the clock."""
+
+NOTHING = 1e-6
+"""Scale of what has no length, such as the arrow of a force that is zero."""
+
+
+def show(
+    model: Model,
+    run: xarray.Dataset | None = None,
+    *,
+    q: Any = None,
+    frames: int = FRAMES,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+) -> Viewer:
+    """Serve a live page of a model, or of a run.
+
+    The page is served while the program runs: ``wt.show(model, run).wait()`` in a script keeps it open.
+
+    Args:
+        model: any model.
+        run: what ``wt.simulate`` returned for it; None for a still scene.
+        q: the configuration of a still scene, (nq,); home if None.
+        frames: at most so many moments of the run.
+        host: who may look: this machine only, unless ``"0.0.0.0"``.
+        port: the next free one is taken if it is in use.
+
+    Returns:
+        The viewer: ``url``, ``play()``, ``pause()``, ``seek(t)``, ``wait()`` and ``stop()``.
+    """
+    try:
+        import viser
+    except ImportError as missing:
+        raise MissingExtraError("the live page", "viser", "view") from missing
+    shown = scene(model, run, q=q, frames=frames)
+    curves = [] if run is None else series.curves(run, model, shown.times)
+    return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
+
+
+class Viewer:
+    """A page that plays one scene."""
+
+    def __init__(self, server: Any, shown: Scene, curves: list[series.Curves]) -> None:
+        self.server, self.scene = server, shown
+        self.time = float(shown.times[0])
+        self.playing = False
+        self._stopped = threading.Event()
+        self._drawn = -1
+        self._stage = _Stage(server, shown)
+        self._diagrams = []
+        if len(shown.times) > 1:
+            self._add_controls()
+        self._add_layers()
+        with server.gui.add_folder("Curves", visible=bool(curves)):
+            self._diagrams = [_Diagram(server, shown.times, c) for c in curves]
+        self.seek(self.time)
+        self._clock = threading.Thread(target=self._run, daemon=True, name="whippletree viewer")
+        self._clock.start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{self.server.get_host()}:{self.server.get_port()}"
+
+    def play(self) -> None:
+        """Go on from here; from the start at the end."""
+        if self.time >= self.scene.times[-1]:
+            self.time = float(self.scene.times[0])
+        self._set_playing(len(self.scene.times) > 1)
+
+    def pause(self) -> None:
+        """Stay here."""
+        self._set_playing(False)
+
+    def seek(self, time: float) -> None:
+        """Show a moment, s; the nearest one of the run."""
+        times = self.scene.times
+        self.time = float(np.clip(time, times[0], times[-1]))
+        moment = int(np.argmin(np.abs(times - self.time)))
+        if moment != self._drawn:
+            self._drawn = moment
+            self._stage.draw(moment)
+            if not self.playing:
+                self._mark(moment)
+
+    def wait(self) -> None:
+        """Until :meth:`stop`, or an interrupt from the keyboard."""
+        try:
+            while not self._stopped.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """Close the page."""
+        self._stopped.set()
+        self._clock.join(timeout=2.0)
+        self.server.stop()
+
+    # --- what the reader can touch ---
+
+    def _add_controls(self) -> None:
+        times = self.scene.times
+        span = float(times[-1] - times[0])
+        gui = self.server.gui
+        with gui.add_folder("Playback"):
+            self._button = gui.add_button("Play")
+            self._slider = gui.add_slider("time, s", float(times[0]), float(times[-1]), span / 1000, float(times[0]))
+            usual = [s for s in SPEEDS if float(s) <= min(1.0, span / 3)] or [SPEEDS[0]]
+            self._speed = gui.add_dropdown("speed", SPEEDS, initial_value=usual[-1])
+        self._button.on_click(lambda _: self.pause() if self.playing else self.play())
+        self._slider.on_update(self._scrubbed)
+
+    def _scrubbed(self, event: Any) -> None:
+        if event.client_id is not None:  # moved by a reader, not by the clock
+            self.pause()
+            self.seek(self._slider.value)
+
+    def _add_layers(self) -> None:
+        with self.server.gui.add_folder("Show"):
+            for layer in self.scene.layers:
+                box = self.server.gui.add_checkbox(layer, LAYERS[layer])
+                box.on_update(lambda event, layer=layer: self._stage.switch(layer, event.target.value))
+
+    # --- the clock ---
+
+    def _set_playing(self, playing: bool) -> None:
+        self.playing = playing
+        if len(self.scene.times) > 1:
+            self._button.label = "Pause" if playing else "Play"
+        if not playing:
+            self._mark(self._drawn)
+
+    def _mark(self, moment: int) -> None:
+        for diagram in self._diagrams:
+            diagram.mark(moment)
+
+    def _run(self) -> None:
+        before = marked = time.monotonic()
+        while not self._stopped.wait(1 / RATE):
+            now = time.monotonic()
+            if self.playing:
+                self._advance(now - before)
+                if now - marked > 1 / CURVE_RATE:
+                    self._mark(self._drawn)
+                    marked = now
+            before = now
+
+    def _advance(self, elapsed: float) -> None:
+        first, last = float(self.scene.times[0]), float(self.scene.times[-1])
+        wanted = self.time + elapsed * float(self._speed.value)
+        self.seek(wanted if wanted <= last else first)
+        self._slider.value = self.time
+
+
+class _Stage:
+    """The scene's tracks and items as nodes of viser's scene."""
+
+    def __init__(self, server: Any, shown: Scene) -> None:
+        import viser.transforms
+
+        self.server, self.scene = server, shown
+        self._turns, self._stretches = [], []
+        for track in shown.tracks:
+            lengths = np.linalg.norm(track.poses[:, :3, :3], axis=1)
+            solid = (lengths > 0).all(axis=1)
+            rotations = (
+                np.where(solid[:, None, None], track.poses[:, :3, :3], np.eye(3))
+                / np.where(solid[:, None], lengths, 1.0)[:, None, :]
+            )
+            self._turns.append(viser.transforms.SO3.from_matrix(rotations).wxyz)
+            plain = np.allclose(lengths, 1.0)
+            self._stretches.append(None if plain else np.maximum(lengths, NOTHING))
+        self._nodes = [server.scene.add_frame(f"/track {k}", show_axes=False) for k in range(len(shown.tracks))]
+        self._meshes = [self._mesh(k) for k in range(len(shown.items))]
+        self._look()
+
+    def _mesh(self, number: int) -> Any:
+        item = self.scene.items[number]
+        solid = item.mesh.moved(item.pose)
+        return self.server.scene.add_mesh_simple(
+            f"/track {item.track}/item {number}",
+            solid.vertices.astype(np.float32),
+            solid.faces.astype(np.uint32),
+            color=style.bytes_of(item.color),
+            side="double",
+            visible=LAYERS[item.layer],
+        )
+
+    def _look(self) -> None:
+        """Set up, eye and floor as the camera of the scene has them."""
+        camera, (low, high) = self.scene.camera, self.scene.bounds
+        size = float(np.linalg.norm(high - low))
+        self.server.scene.set_up_direction(tuple(camera.vertical))
+        self.server.initial_camera.position = tuple(camera.target + 1.35 * size * camera.back)
+        self.server.initial_camera.look_at = tuple(camera.target)
+        self.server.initial_camera.fov = 0.8
+        self.server.initial_camera.near = size / 200
+        self.server.scene.configure_default_lights()
+        if not camera.planar:
+            upright = int(np.argmax(np.abs(camera.vertical)))
+            floor = camera.target - camera.vertical * ((high - low) @ np.abs(camera.vertical) / 2)
+            plane = ("yz", "xz", "xy")[upright]
+            cell = 10.0 ** np.floor(np.log10(size / 3))
+            self.server.scene.add_grid(
+                "/floor", 4 * size, 4 * size, plane=plane, cell_size=cell, section_size=10 * cell, position=tuple(floor)
+            )
+
+    def draw(self, moment: int) -> None:
+        """Bring every track to a moment, all at once."""
+        with self.server.atomic():
+            for k, track in enumerate(self.scene.tracks):
+                if len(track.poses) > 1 or moment == 0:
+                    index = min(moment, len(track.poses) - 1)
+                    self._nodes[k].wxyz = self._turns[k][index]
+                    self._nodes[k].position = track.poses[index, :3, 3]
+            for item, mesh in zip(self.scene.items, self._meshes, strict=True):
+                stretch = self._stretches[item.track]
+                if stretch is not None:
+                    mesh.scale = tuple(stretch[min(moment, len(stretch) - 1)])
+
+    def switch(self, layer: str, visible: bool) -> None:
+        """Show or hide a layer."""
+        for item, mesh in zip(self.scene.items, self._meshes, strict=True):
+            if item.layer == layer:
+                mesh.visible = visible
+
+
+class _Diagram:
+    """Curves over time with marks at the present moment."""
+
+    def __init__(self, server: Any, times: Array, curves: series.Curves) -> None:
+        self.times, self.values = times, curves.values.astype(float)
+        colors = ["rgb({},{},{})".format(*style.bytes_of(color)) for color in curves.colors]
+        lines = [{"label": n, "stroke": c, "width": 1.5} for n, c in zip(curves.names, colors, strict=True)]
+        marks = [{"label": "", "stroke": c, "points": {"show": True, "size": 8, "fill": c}} for c in colors]
+        title = f"{curves.title}, {curves.unit}" if curves.unit else curves.title
+        self.handle = server.gui.add_uplot(
+            self._data(0),
+            ({"label": "time, s"}, *lines, *marks),
+            title=title,
+            # marks are NaN but for one moment: the range has to be told
+            scales={"x": {"time": False}, "y": {"auto": False, "range": _range(self.values)}},
+            legend={"show": False},
+            aspect=1.7,
+        )
+        keys = [f'<span style="color:{c}">{escape(n)}</span>' for n, c in zip(curves.names, colors, strict=True)]
+        server.gui.add_html(f'<div style="font-size:0.7em;padding:0 1em">{" · ".join(keys)}</div>')
+
+    def _data(self, moment: int) -> tuple[Array, ...]:
+        marks = np.full_like(self.values, np.nan)
+        marks[moment] = self.values[moment]
+        return (self.times, *self.values.T, *marks.T)
+
+    def mark(self, moment: int) -> None:
+        """Move the marks."""
+        self.handle.data = self._data(moment)
+
+
+def _range(values: Array) -> tuple[float, float]:
+    """Of a diagram, with a little air."""
+    low, high = float(values.min()), float(values.max())
+    air = 0.05 * (high - low) or max(abs(high), 1.0)
+    return low - air, high + air

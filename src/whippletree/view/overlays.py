@@ -1,0 +1,198 @@
+"""What is drawn over the bodies: joint axes, frames, closures, constraint forces, contact points, and the ground."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from whippletree.model import WORLD, Constraint, Model
+from whippletree.view import solids, style
+from whippletree.view.camera import against_gravity
+from whippletree.view.forces import constraint_forces, contact_forces, contact_points
+from whippletree.view.motion import Moves
+from whippletree.view.parts import Item, Sizes, Track
+from whippletree.view.solids import Array, Mesh
+
+if TYPE_CHECKING:
+    import xarray
+
+LONGEST = 0.25
+"""The arrow of the largest force of a run, as a share of the mechanism's size."""
+
+LEAST = 1e-6
+"""Forces below this share of the largest are not drawn."""
+
+NEAR = 2e-3
+"""Gap below which shapes count as touching, as a share of the mechanism's size."""
+
+UNSEEN = ("coupling", "gear", "prescribed", "hold", "rolling", "knife_edge")
+"""Constraints without a mark of their own: they tie coordinates, or are shown as contact points."""
+
+
+class Overlay(NamedTuple):
+    """Items, and the tracks that some of them ride on."""
+
+    tracks: list[Track]
+    items: list[Item]
+
+    def add(self, name: str, poses: Array, mesh: Mesh, color: style.Color, layer: str) -> None:
+        """An item with a track of its own."""
+        self.items.append(Item(name, mesh, color, layer, len(self.tracks), own=True))
+        self.tracks.append(Track(name, poses))
+
+
+def overlays(model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset | None) -> Overlay:
+    """Everything that a model and its run have to show beside the bodies."""
+    found = Overlay([], [])
+    _joint_axes(found, model, sizes)
+    _frames(found, model, sizes)
+    _slides(found, model, moves, sizes)
+    for constraint in model.constraints:
+        _closure(found, constraint, moves, sizes)
+    for name, points in contact_points(model, moves, NEAR * sizes.whole).items():
+        if np.isfinite(points).any():
+            found.add(name, _shifted(points), solids.sphere(1.3 * sizes.rod), style.CONTACT, "contact points")
+    if run is not None:
+        _force_arrows(found, model, moves, sizes, run)
+    return found
+
+
+def _joint_axes(found: Overlay, model: Model, sizes: Sizes) -> None:
+    """A bar along each axis: about it (ring) or along it (arrow), fixed to the child."""
+    length = 9 * sizes.rod
+    ring = solids.ring(2.2 * sizes.rod, 0.35 * sizes.rod)
+    about = solids.joined([solids.cylinder(0.35 * sizes.rod, length), ring])
+    along = solids.arrow(0.05, 0.35).moved(np.diag([length, length, length, 1.0]))
+    ball = solids.sphere(1.4 * sizes.rod)
+    for k, joint in enumerate(model.joints):
+        if joint.kind in ("revolute", "helical", "cylindrical", "planar", "universal", "prismatic"):
+            turn = solids.placed(np.zeros(3), solids.rotation_along(joint.axis.astype(float)))
+            mesh = along if joint.kind == "prismatic" else about
+            found.items.append(Item(joint.name, mesh, style.JOINT, "joint axes", k, turn))
+        elif joint.kind in ("spherical", "free"):
+            found.items.append(Item(joint.name, ball, style.JOINT, "joint axes", k))
+
+
+def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
+    """Three arrows at every body and every named frame."""
+    length = 7 * sizes.rod
+    places = [(body.name, k, np.eye(4)) for k, body in enumerate(model.bodies)]
+    for frame in model.frames:
+        k = model.body_index(frame.body)
+        places.append((frame.name, k if k >= 0 else len(model.bodies), frame.pose.astype(float)))
+    places.append((WORLD, len(model.bodies), np.eye(4)))
+    arrow = solids.arrow(0.035, 0.3)
+    for name, track, pose in places:
+        for axis, color in zip(np.eye(3), style.AXES, strict=True):
+            turn = solids.placed(np.zeros(3), solids.rotation_along(axis) * length)
+            found.items.append(Item(name, arrow, color, "frames", track, pose @ turn))
+
+
+def _slides(found: Overlay, model: Model, moves: Moves, sizes: Sizes) -> None:
+    """A thin rod, or a spring, between a moving joint that slides and the child's origin."""
+    drawn = {geometry.body for geometry in model.geometries if geometry.kind != "point"}
+    hidden = crossed_slides(model)
+    bar = solids.cylinder(1.0, 1.0).moved(solids.placed(np.array([0, 0, 0.5]), np.eye(3)))
+    for k, joint in enumerate(model.joints):
+        if joint.kind not in ("prismatic", "cylindrical") or joint.parent == WORLD or k in hidden:
+            continue
+        if drawn & {joint.parent, joint.child}:
+            continue
+        start, end = moves.joint(k)[:, :3, 3], moves.bodies[k][:, :3, 3]
+        mesh, width = (solids.spring(), 2.0 * sizes.rod) if joint.stiffness != 0 else (bar, 0.5 * sizes.rod)
+        layer = "massless links" if model.bodies[k].massless else "bodies"
+        found.add(joint.name, stretched(start, end - start, width), mesh, style.MASSLESS, layer)
+
+
+def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: Sizes) -> None:
+    """A mark where a constraint holds; a thin dashed rod where it keeps a distance."""
+    if constraint.kind in UNSEEN:
+        return
+    places = [moves.frame(name) for name in constraint.on]
+    if constraint.kind == "distance":
+        start, end = places[0][:, :3, 3], places[1][:, :3, 3]
+        unit = solids.dashed_rod(np.zeros(3), np.array([0.0, 0.0, 1.0]), 1.0)
+        poses = stretched(start, end - start, 0.5 * sizes.rod)
+        found.add(constraint.name, poses, unit, style.MASSLESS, "massless links")
+    else:
+        found.add(constraint.name, places[-1], solids.sphere(1.35 * sizes.rod), style.CLOSURE, "closures")
+
+
+def _force_arrows(found: Overlay, model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset) -> None:
+    """Forces of constraints on their second frames and of contacts on their first bodies, all on one scale."""
+    forces = {("constraint forces", name): f for name, f in constraint_forces(model, moves, run).items()}
+    forces |= {("contact forces", name): f for name, f in contact_forces(model, moves, run).items()}
+    sizes_of_forces = {key: np.linalg.norm(np.nan_to_num(vectors), axis=1) for key, (_, vectors) in forces.items()}
+    largest = max((float(size.max()) for size in sizes_of_forces.values()), default=0.0)
+    if not largest > 0:
+        return
+    unit = solids.arrow(1.0, 0.3)
+    for (layer, name), (points, vectors) in forces.items():
+        if sizes_of_forces[layer, name].max() > LEAST * largest:
+            ways = np.nan_to_num(vectors) * (LONGEST * sizes.whole / largest)
+            found.add(name, stretched(points, ways, 0.45 * sizes.rod), unit, style.FORCE, layer)
+
+
+def ground(moves: Moves, sizes: Sizes) -> Overlay:
+    """Marks where joints are fixed to the world."""
+    found = Overlay([], [])
+    size = 2.2 * sizes.rod
+    hidden = crossed_slides(moves.model)
+    for k, joint in enumerate(moves.model.joints):
+        if joint.parent != WORLD or joint.kind in ("free", "planar") or k in hidden:
+            continue
+        where = moves.joint(k)[:1].copy()
+        if joint.kind == "prismatic":
+            found.add(joint.name, np.eye(4)[None], _rail(moves, k, sizes), style.GROUND, "ground")
+            continue
+        where[0, :3, :3] = solids.rotation_along(against_gravity(moves.model))
+        below = solids.placed(np.array([0, 0, -1.2 * size]), np.eye(3))
+        foot = solids.box((3 * size, 3 * size, 0.5 * size)).moved(below)
+        found.add(joint.name, where, solids.joined([foot, solids.sphere(1.35 * sizes.rod)]), style.GROUND, "ground")
+    return found
+
+
+def crossed_slides(model: Model) -> set[int]:
+    """Slides that stand on each other without mass between them: together they let a body float, and are not seen."""
+    found: set[int] = set()
+    for k, parent in enumerate(model.parents):
+        if parent >= 0 and model.bodies[parent].massless and model.joints[parent].kind == "prismatic":
+            found |= {k, parent} if model.joints[k].kind == "prismatic" else set()
+    return found
+
+
+def _rail(moves: Moves, k: int, sizes: Sizes) -> Mesh:
+    """A thin bar along a slide, as far as it is used."""
+    places = moves.bodies[k][:, :3, 3]
+    axis = moves.joint(k)[0, :3, :3] @ moves.model.joints[k].axis.astype(float)
+    along = (places - places[0]) @ axis
+    margin = 0.12 * sizes.whole
+    start, end = places[0] + axis * (along.min() - margin), places[0] + axis * (along.max() + margin)
+    return solids.rod(start, end, 0.4 * sizes.rod)
+
+
+def stretched(start: Array, way: Array, width: float) -> Array:
+    """Poses (T, 4, 4) that carry the unit z axis to ``way`` (T, 3) from ``start`` (T, 3), scaled by ``width`` aside.
+
+    What is short is made thinner too, so that a small arrow is still an arrow.
+    """
+    poses = np.tile(np.eye(4), (len(way), 1, 1))
+    poses[:, :3, 3] = start
+    lengths = np.linalg.norm(way, axis=1)
+    for pose, vector, length in zip(poses, way, lengths, strict=True):
+        if length > 0:
+            aside = min(width, 0.12 * length)
+            pose[:3, :3] = solids.rotation_along(vector / length) * np.array([aside, aside, length])
+        else:
+            pose[:3, :3] = 0.0
+    return poses
+
+
+def _shifted(points: Array) -> Array:
+    """Poses (T, 4, 4) at points (T, 3); of no size where a point is NaN."""
+    there = np.asarray(np.isfinite(points).all(axis=1))
+    poses = np.tile(np.eye(4), (len(points), 1, 1))
+    poses[:, :3, 3] = np.where(there[:, None], points, 0.0)
+    poses[~there, :3, :3] = 0.0
+    return poses

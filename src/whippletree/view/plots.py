@@ -1,0 +1,116 @@
+"""``wt.plot``: figures of runs with matplotlib. One function per figure, each drawing into axes that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from whippletree.errors import MissingExtraError, NameLookupError, UnsupportedError
+from whippletree.model import Model
+from whippletree.view import curves, pictures, style
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 7.0, 3.4
+"""Inches, of one panel."""
+
+
+class Plot(NamedTuple):
+    """How a figure is drawn: ``draw(axes, run, model, **options)``."""
+
+    draw: Callable[..., None]
+    needs_model: bool = False
+    height: float = HEIGHT
+
+
+PLOTS = {
+    "joints": Plot(curves.joints),
+    "velocities": Plot(curves.velocities),
+    "energies": Plot(curves.energies),
+    "forces": Plot(curves.forces),
+    "contacts": Plot(curves.contacts),
+    "residuals": Plot(curves.residuals),
+    "phase": Plot(curves.phase, height=4.2),
+    "conditioning": Plot(curves.conditioning),
+    "strobe": Plot(pictures.strobe, needs_model=True, height=4.8),
+    "path": Plot(pictures.path, needs_model=True, height=4.8),
+}
+"""Every figure by its name."""
+
+
+def plot(
+    run: xarray.Dataset, what: str = "overview", *, model: Model | None = None, ax: Any = None, **options: Any
+) -> Figure:
+    """Draw a run.
+
+    ============  ================================================  ==================================
+    what          shows                                             options
+    ============  ================================================  ==================================
+    overview      the mechanism, joints, energies, forces
+    joints        coordinates over time                             ``names``
+    velocities    velocities over time                              ``names``
+    energies      kinetic, potential and total energy
+    forces        constraint forces, row by row                     ``names``
+    contacts      normal forces of contacts                         ``names``
+    residuals     how well constraints are met, on a log scale
+    phase         phase portrait: velocity against coordinate       ``names``
+    conditioning  δ and δ_s; with the model also κ₂ and pivots
+    strobe        the mechanism at several moments; needs ``model``  ``count``, ``layers``
+    path          the curve of a point; needs ``model``              ``frame``, ``layers``
+    ============  ================================================  ==================================
+
+    Args:
+        run: what ``wt.simulate`` returned.
+        what: one of the names above.
+        model: the model that was simulated; gives curves their units.
+        ax: axes to draw into; a new figure if None.
+        options: see the table; ``names`` chooses joints or rows.
+
+    Returns:
+        matplotlib's Figure: ``plot(run, "energies").savefig("energies.png")``.
+
+    Raises:
+        NameLookupError: there is no such figure, joint, row or frame.
+        UnsupportedError: the figure needs the model, or something that this run does not have.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as missing:
+        raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
+
+    settings: Any = style.FIGURE
+    with matplotlib.rc_context(settings):
+        if what == "overview":
+            return _overview(run, model)
+        if what not in PLOTS:
+            raise NameLookupError("figure", what, ["overview", *PLOTS])
+        chosen = PLOTS[what]
+        if chosen.needs_model and model is None:
+            raise UnsupportedError(f"the figure {what!r} draws bodies: call plot(run, {what!r}, model=model)")
+        if ax is None:
+            figure = Figure(figsize=(WIDTH, chosen.height), layout="constrained")
+            ax = figure.add_subplot()
+        chosen.draw(ax, run, model, **options)
+        return ax.figure  # type: ignore[no-any-return]
+
+
+def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
+    """A page: the mechanism on the left, if the model is there, and what is worth a look on the right."""
+    from matplotlib.figure import Figure
+
+    found = [
+        name for name, variable in (("forces", "constraint_forces"), ("contacts", "contact_force")) if variable in run
+    ]
+    names = ["joints", "energies", *(found or ["velocities"])]
+    columns = 1 if model is None else 2
+    figure = Figure(figsize=(WIDTH * (1 if model is None else 1.75), 2.5 * len(names)), layout="constrained")
+    grid = figure.add_gridspec(len(names), columns, width_ratios=[1] if model is None else [1.0, 1.1])
+    for row, name in enumerate(names):
+        PLOTS[name].draw(figure.add_subplot(grid[row, columns - 1]), run, model)
+    if model is not None:
+        pictures.strobe(figure.add_subplot(grid[:, 0]), run, model)
+    figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
+    return figure

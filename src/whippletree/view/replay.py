@@ -1,0 +1,122 @@
+"""``wt.export_html``: a run as one HTML file that opens without a network, on any machine with a browser.
+
+The page (``replay.html`` beside this module) holds its own drawing code; here the scene is packed into it. Numbers are
+32-bit, in base64; equal meshes are stored once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.io.files import replace_text
+from whippletree.model import Model
+from whippletree.view import series
+from whippletree.view.parts import LAYERS
+from whippletree.view.scene import FRAMES, Scene, scene
+from whippletree.view.solids import Mesh
+
+if TYPE_CHECKING:
+    import xarray
+
+Array = np.ndarray[Any, Any]
+
+POSES = 40_000
+"""Poses of one page, bodies times moments: about 2.5 MB. A larger mechanism gets fewer moments."""
+
+TRIANGLES = 1500
+"""Of each mesh file in a page."""
+
+PLACE = "/*DATA*/null"
+"""Where the page takes its data."""
+
+
+def export_html(
+    model: Model, run: xarray.Dataset | None, path: str | Path, *, q: Any = None, frames: int = FRAMES
+) -> Path:
+    """Write a replay: the mechanism in motion with play, pause, scrub and speed, layers to switch, and curves.
+
+    Args:
+        model: the model that was simulated.
+        run: what ``wt.simulate`` returned; None for a still page.
+        path: the file to write; its folder is made.
+        q: the configuration of a still page, (nq,); home if None.
+        frames: at most so many moments; fewer for mechanisms of more than a hundred bodies.
+
+    Returns:
+        The path.
+    """
+    moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
+    shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
+    curves = [] if run is None else series.curves(run, model, shown.times)
+    page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
+    # "<" could end the script early: a model's name may hold anything
+    data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(target, page.replace(PLACE, data, 1))
+    return target
+
+
+def packed(shown: Scene, curves: list[series.Curves]) -> dict[str, Any]:
+    """A scene and its curves as what JSON can hold."""
+    camera = shown.camera
+    meshes, numbers = _shared([item.mesh for item in shown.items])
+    return {
+        "name": shown.name,
+        "times": shown.times.tolist(),
+        "bounds": shown.bounds.tolist(),
+        "camera": {word: getattr(camera, word).tolist() for word in ("right", "up", "back", "target", "vertical")}
+        | {"planar": camera.planar},
+        "layers": [[layer, LAYERS[layer]] for layer in shown.layers],
+        "meshes": [{"vertices": _floats(mesh.vertices), "faces": _indices(mesh.faces)} for mesh in meshes],
+        "tracks": [_floats(track.poses[:, :3, :]) for track in shown.tracks],
+        "items": [
+            {
+                "mesh": number,
+                "color": list(item.color),
+                "layer": item.layer,
+                "track": item.track,
+                "pose": item.pose[:3].reshape(-1).tolist(),
+            }
+            for item, number in zip(shown.items, numbers, strict=True)
+        ],
+        "curves": [
+            {
+                "title": c.title,
+                "unit": c.unit,
+                "names": c.names,
+                "colors": [list(color) for color in c.colors],
+                "values": _floats(c.values),
+            }
+            for c in curves
+        ],
+        "notes": list(shown.notes),
+    }
+
+
+def _shared(meshes: list[Mesh]) -> tuple[list[Mesh], list[int]]:
+    """Different meshes, and which of them each one is."""
+    known: dict[bytes, int] = {}
+    different: list[Mesh] = []
+    numbers: list[int] = []
+    for mesh in meshes:
+        key = mesh.vertices.astype("<f4").tobytes() + mesh.faces.astype("<u4").tobytes()
+        if key not in known:
+            known[key] = len(different)
+            different.append(mesh)
+        numbers.append(known[key])
+    return different, numbers
+
+
+def _floats(values: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
+
+
+def _indices(values: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<u4").tobytes()).decode("ascii")

@@ -1,0 +1,157 @@
+"""A model and its states as meshes that move: what every renderer draws, and nothing of how.
+
+A *track* is a motion: a (4, 4) matrix per moment, one per body, and one for everything that moves or stretches on its
+own (a force, a rod between two bodies). An *item* is a mesh with a colour that rides on a track. Items belong to
+layers, which a viewer can switch on and off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.model import WORLD, Geometry, Model
+from whippletree.view import overlays, shapes, sticks, style
+from whippletree.view.camera import Camera, against_gravity, camera_for
+from whippletree.view.motion import Moves, chosen, single
+from whippletree.view.parts import LAYERS, SOLID, Item, Sizes, Track
+
+if TYPE_CHECKING:
+    import xarray
+
+Array = np.ndarray[Any, Any]
+
+FRAMES = 300
+"""Moments of a run that are drawn unless told otherwise."""
+
+STEEP = 0.3
+"""Cosine of the angle between up and a half-space's normal below which it is a wall."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Everything there is to draw."""
+
+    name: str
+    times: Array
+    """s, (T,)"""
+    tracks: tuple[Track, ...]
+    items: tuple[Item, ...]
+    camera: Camera
+    bounds: Array
+    """Lowest and highest corner of what bodies reach during the motion, m, (2, 3)."""
+    notes: tuple[str, ...] = field(default=())
+    """What could not be drawn as it was meant, for people."""
+
+    @property
+    def layers(self) -> list[str]:
+        """Layers that have something to show, in their order."""
+        used = {item.layer for item in self.items}
+        return [layer for layer in LAYERS if layer in used]
+
+
+def scene(
+    model: Model, run: xarray.Dataset | None = None, *, q: Any = None, frames: int = FRAMES, triangles: int = 3000
+) -> Scene:
+    """The scene of a model along a run, or at one configuration.
+
+    Args:
+        model: any model.
+        run: what ``wt.simulate`` returned for it; None for a still picture.
+        q: the configuration of a still picture, (nq,); home if None.
+        frames: at most so many moments of the run are kept.
+        triangles: at most so many per mesh of a file.
+    """
+    kept = None if run is None else chosen(run, model, frames)
+    if kept is None:
+        moves = single(model, q)
+    else:
+        moves = Moves(model, np.asarray(kept["time"], dtype=float), np.asarray(kept["q"], dtype=float))
+    points = sticks.ports(model)
+    sizes = sticks.sizes_of(points, moves)
+    drawing = _Drawing(model, moves, sizes, triangles)
+    drawing.bodies(points)
+    drawing.add(overlays.ground(moves, sizes))
+    drawing.add(overlays.overlays(model, moves, sizes, kept))
+    bounds = drawing.bounds()
+    drawing.surroundings()
+    return Scene(
+        model.name,
+        moves.times,
+        tuple(drawing.tracks),
+        tuple(drawing.items),
+        camera_for(moves, bounds.mean(axis=0)),
+        bounds,
+        tuple(drawing.notes),
+    )
+
+
+class _Drawing:
+    """Items and tracks as they come together; tracks 0 … n − 1 are the bodies, track n is the world."""
+
+    def __init__(self, model: Model, moves: Moves, sizes: Sizes, triangles: int) -> None:
+        self.model, self.moves, self.sizes, self.triangles = model, moves, sizes, triangles
+        self.tracks = [Track(body.name, moves.bodies[k]) for k, body in enumerate(model.bodies)]
+        self.tracks.append(Track(WORLD, np.eye(4)[None]))
+        self.items: list[Item] = []
+        self.notes: list[str] = []
+
+    def add(self, found: overlays.Overlay) -> None:
+        """Take over the items of an overlay, whose own tracks are counted from the end of ours."""
+        start = len(self.tracks)
+        self.tracks += found.tracks
+        self.items += [item.on(start + item.track) if item.own else item for item in found.items]
+
+    def bounds(self) -> Array:
+        """The box around what is solid so far, over the motion, (2, 3); a cube of 1 m if there is nothing."""
+        lowest, highest = np.full(3, np.inf), np.full(3, -np.inf)
+        for item in (item for item in self.items if item.layer in SOLID):
+            box = np.array([item.mesh.vertices.min(axis=0), item.mesh.vertices.max(axis=0)])
+            corners = np.array([[box[i, 0], box[j, 1], box[k, 2], 1] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+            reached = (self.tracks[item.track].poses @ item.pose @ corners.T)[:, :3]
+            lowest = np.minimum(lowest, reached.min(axis=(0, 2)))
+            highest = np.maximum(highest, reached.max(axis=(0, 2)))
+        return np.array([lowest, highest]) if np.isfinite(lowest).all() else np.array([[-0.5] * 3, [0.5] * 3])
+
+    def bodies(self, ports: list[Array]) -> None:
+        """Every body by its shapes, or as a stick figure where none can be drawn."""
+        shaped: dict[str, list[Item]] = {body.name: [] for body in self.model.bodies}
+        ends_only = dict.fromkeys(shaped, True)
+        sparse = False
+        for geometry in shapes.visible(self.model):
+            items = self._shape(geometry)
+            shaped[geometry.body] += items
+            ends_only[geometry.body] &= shapes.is_end(geometry)
+            sparse |= bool(items) and geometry.kind == "mesh"
+        for k, body in enumerate(self.model.bodies):
+            items = shaped[body.name]
+            if ends_only[body.name] or not items:
+                items = items + sticks.stick_figure(self.model, ports[k], k, self.sizes, sparse=sparse)
+            self.items += [item.massless() if body.massless else item for item in items]
+
+    def surroundings(self) -> None:
+        """The shapes of the world."""
+        up = against_gravity(self.model)
+        for geometry in self.model.geometries:
+            if geometry.body != WORLD or not geometry.visible or geometry.kind == "point":
+                continue
+            if geometry.kind == "half_space" and geometry.pose[:3, 2].astype(float) @ up < STEEP:
+                self.notes.append(f"{geometry.name}: a wall, left out because it would hide what it holds")
+            else:
+                self.items += self._shape(geometry)
+
+    def _shape(self, geometry: Geometry) -> list[Item]:
+        found = shapes.pieces(geometry, self.sizes, self.triangles)
+        if found is None:
+            what = geometry.parameters.get("file", geometry.kind)
+            self.notes.append(f"{geometry.name}: {what} cannot be drawn")
+            return []
+        pose = geometry.pose.astype(float)
+        k = self.model.body_index(geometry.body)
+        layer, track, usual = ("ground", len(self.model.bodies), style.GROUND)
+        if k >= 0:
+            layer, track, usual = ("bodies", k, style.MESH if geometry.kind == "mesh" else style.body_color(k))
+        given = shapes.color_of(geometry.parameters.get("color"), usual)
+        return [Item(geometry.body, piece.mesh.moved(pose), piece.color or given, layer, track) for piece in found]

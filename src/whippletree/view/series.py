@@ -1,0 +1,61 @@
+"""The few curves that a page shows beside the scene, at the scene's own moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from whippletree.model import Model
+from whippletree.view import style
+from whippletree.view.curves import column_names, coordinate_units, velocity_units
+
+if TYPE_CHECKING:
+    import xarray
+
+Array = np.ndarray[Any, Any]
+
+MOST = 12
+"""Curves of one diagram; of more, the first are shown, and the title says so."""
+
+
+class Curves(NamedTuple):
+    """One diagram over time."""
+
+    title: str
+    unit: str
+    names: list[str]
+    colors: list[style.Color]
+    values: Array
+    """(T, curves)"""
+
+
+def curves(run: xarray.Dataset, model: Model, times: Array) -> list[Curves]:
+    """Joints, energies, and the forces of constraints where there are any."""
+    at = np.searchsorted(np.asarray(run["time"], dtype=float), times)
+    energies = [np.asarray(run[f"{kind}_energy"], dtype=float)[at] for kind in ("kinetic", "potential")]
+    found = [
+        _columns(run, "q", "joints", at, coordinate_units(model)),
+        _diagram("energies", "J", ["kinetic", "potential", "total"], np.stack([*energies, sum(energies)], axis=1)),
+        _columns(run, "v", "velocities", at, [f"{unit}/s" for unit in velocity_units(model)]),
+    ]
+    if "constraint_forces" in run:
+        units = [unit.strip() for unit in str(run["constraint_forces"].attrs.get("units", "")).split(",")]
+        found.insert(2, _columns(run, "constraint_forces", "constraint forces", at, units))
+    if "contact_force" in run:
+        normal = np.asarray(run["contact_force"], dtype=float)[at, :, 0]
+        found.insert(2, _diagram("normal forces of contacts", "N", column_names(run, "contact_force"), normal))
+    return [c for c in found if c.values.size]
+
+
+def _columns(run: xarray.Dataset, variable: str, title: str, at: Array, units: Sequence[str]) -> Curves:
+    values = np.asarray(run[variable], dtype=float)[at]
+    return _diagram(title, " or ".join(dict.fromkeys(units)), column_names(run, variable), values)
+
+
+def _diagram(title: str, unit: str, names: list[str], values: Array) -> Curves:
+    count = min(len(names), MOST)
+    heading = title if count == len(names) else f"{title}, the first {count} of {len(names)}"
+    colors = [style.series_color(k, count) for k in range(count)]
+    return Curves(heading, unit, names[:count], colors, np.nan_to_num(values[:, :count]))

@@ -1,0 +1,134 @@
+"""Constrained dynamics of long systems as loops over bodies: against the reference, other routes, and the equations."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from strategies import make_model, make_motion, make_parents
+from whippletree import constrained
+from whippletree.compiler.loops import loop_program, work_size
+from whippletree.compiler.program import every_block
+from whippletree.catalogue import find
+from whippletree.constraints.system import LONG
+from whippletree.model import Constraint, Frame, State
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+KINDS = ("revolute", "spherical", "revolute", "universal")
+
+
+def wide_tree(ties, seed=3, count=130):
+    """A random tree of more than LONG velocities with these constraints, at a configuration that closes them."""
+    parents = make_parents(count, seed, chain=0.2, forest=False)
+    tree = make_model(parents, ["free", *[KINDS[k % len(KINDS)] for k in range(1, count)]], seed)
+    assert tree.nv > LONG
+    q = make_motion(tree, seed).q
+    ref = wt.reference(tree)
+    frames, constraints = [], []
+    for number, (kind, body, other, parameters) in enumerate(ties):
+        here = ref.pose(other)(q) if other != "world" else np.eye(4)
+        frames.append(Frame(f"socket {number}", other, np.linalg.inv(here) @ ref.pose(body)(q)))
+        apart = {"length": float(np.linalg.norm(ref.pose(body)(q)[:3, 3] - here[:3, 3]))} if kind == "distance" else {}
+        ends = (other, body) if kind == "distance" else (f"socket {number}", body)
+        constraints.append(Constraint(f"tie {number}", kind, ends, parameters | apart))
+    model = replace(tree, frames=(*tree.frames, *frames), constraints=tuple(constraints))
+    return replace(model, start=State(q, np.zeros(tree.nv))), q
+
+
+def with_joint_rows(model, q):
+    """A gear between two hinges, and a hinge that follows the clock."""
+    hinges = [j.name for j in model.joints if j.kind == "revolute"]
+    angles = [q[model.q_slice(name).start] for name in hinges]
+    gear = Constraint("gear", "gear", tuple(hinges[3:5]), {"ratios": (1.0, -2.0), "offset": angles[3] - 2 * angles[4]})
+    clock = Constraint("clock", "prescribed", (hinges[9],), {"motion": lambda t: angles[9] + np.sin(t)})
+    return replace(model, constraints=(*model.constraints, gear, clock))
+
+
+TIES = [
+    ("point", "b40", "world", {}),
+    ("distance", "b90", "b20", {"switchable": True}),
+    ("point_on_plane", "b90", "world", {"compliance": 0.1}),
+    ("universal", "b110", "b111", {}),
+]
+
+
+def test_every_sort_of_row():
+    """Frames and joints, two rows on one body, switches, compliance, time: with the switch on and off."""
+    model, q = wide_tree(TIES)
+    model = with_joint_rows(model, q)
+    ref, dyn = wt.reference(model), wt.compile(model)
+    v, tau = np.random.default_rng(4).normal(size=(2, model.nv))
+    for active in ([1.0], [0.0]):
+        a, f = dyn.forward_dynamics(q, v, tau, 0.0, active), dyn.constraint_forces(q, v, tau, 0.0, active)
+        expected = ref.forward_dynamics(q, v, tau, 0.0, active), ref.constraint_forces(q, v, tau, 0.0, active)
+        for ours, theirs in zip((a, f), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9 * np.abs(theirs).max())
+        A, gamma = ref.constraint_jacobian(q, 0.0), ref.constraint_bias(q, v, 0.0)
+        balance = ref.inverse_dynamics(q, v, a) - tau - A.T @ f
+        np.testing.assert_allclose(balance, 0, atol=1e-9 * np.abs(A.T @ f).max())
+        asked = np.array(wt.constraint_set(model).compliance, dtype=float) * f + A @ a + gamma
+        on = np.array([k < 0 or active[k] for k in wt.constraint_set(model).switch_of_row], dtype=bool)
+        np.testing.assert_allclose(asked[on], 0, atol=1e-9 * (np.abs(A) @ np.abs(a)).max())
+        assert not np.any(f[~on])
+
+
+def test_the_recursion_agrees_with_the_block_matrix():
+    """One system by sweeps alone, and by the Schur complement of its mass matrix."""
+    model, q = wide_tree(TIES[:1] + TIES[3:])
+    tree = skeleton(model)
+    v, tau = np.random.default_rng(5).normal(size=(2, model.nv))
+    inputs = [np.asarray(x).astype(object) for x in (q, v, tau)]
+    for ours, theirs in zip(
+        *[constrained.solve(Mechanism(tree, route=route), *inputs, 0, None) for route in ("recursion", "schur")],
+        strict=True,
+    ):
+        expected = theirs.astype(float)
+        np.testing.assert_allclose(ours.astype(float), expected, atol=1e-8 * np.abs(expected).max())
+
+
+def pinned_chain(count, ties):
+    """A chain of rods of one metre in all, pinned to the world at some of its bodies where they are."""
+    chain = wt.mechanisms.chain(count, length=1 / count)
+    q = np.random.default_rng(1).uniform(-0.5, 0.5, count) / np.sqrt(count)
+    ref = wt.reference(chain)
+    names = [chain.bodies[k].name for k in range(count // ties - 1, count, count // ties)]
+    frames = [Frame(f"nail {name}", "world", ref.pose(name)(q)) for name in names]
+    pins = [Constraint(f"pin {name}", "pin", (f"nail {name}", name)) for name in names]
+    model = replace(chain, frames=(*chain.frames, *frames), constraints=tuple(pins))
+    return replace(model, start=State(q, np.zeros(count))), q
+
+
+def test_code_does_not_grow_and_memory_grows_with_bodies():
+    sizes = {}
+    for count in (300, 600):
+        model, _ = pinned_chain(count, 5)
+        program = loop_program(find("forward_dynamics", model), skeleton(model))
+        sizes[count] = sum(block.code.operations for block in every_block(program.body)), work_size(program)
+    assert sizes[300][0] == sizes[600][0]
+    assert sizes[600][1] < 2.05 * sizes[300][1]
+
+
+def test_a_state_alone_and_in_a_batch():
+    model, q = pinned_chain(250, 4)
+    dyn = wt.compile(model)
+    v, tau = np.random.default_rng(2).normal(size=(2, 11, 250))
+    batch = dyn.forward_dynamics(q, v, tau)
+    assert dyn.forward_dynamics(q, v[7], tau[7]).tobytes() == batch[7].tobytes()
+
+
+def test_dependent_rows_and_nan():
+    """Two pins on one body cannot be told apart: a status, not a number. NaN in is NaN out, and no failure."""
+    model, q = pinned_chain(250, 2)
+    first = model.constraints[0]
+    switched = replace(first, parameters={**first.parameters, "switchable": True})
+    model = replace(model, constraints=(switched, model.constraints[1], replace(switched, name="again")))
+    dyn = wt.compile(model)
+    zero = np.zeros(250)
+    once = wt.compile(replace(model, constraints=(first, model.constraints[1]))).forward_dynamics(q, zero, zero)
+    np.testing.assert_allclose(dyn.forward_dynamics(q, zero, zero, [1.0, 0.0]), once, atol=1e-9 * np.abs(once).max())
+    for function in (dyn.forward_dynamics, dyn.constraint_forces):
+        with pytest.raises(wt.SingularSystemError, match="depend on each other"):
+            function(q, zero, zero, [1.0, 1.0])
+    assert np.isnan(dyn.forward_dynamics(q * np.nan, zero, zero, [1.0, 0.0])).all()

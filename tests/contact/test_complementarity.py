@@ -1,0 +1,226 @@
+"""The contact problem: Coulomb's law block by block, hard problems, and the same answers as a peer's solver."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whippletree.compiler.contact_sweeps import contact_sweeps
+from whippletree.contact.complementarity import Measure, Problem, local, measured, respond, solve_by_sweeps
+from whippletree.contact.cones import natural_map, project_on_cone, project_on_disc
+from whippletree.contact.newton import solve
+from whippletree.simulation.impulse_step import sweeps
+
+TALL = 10
+
+
+def random_problem(seed: int, blocks: int, freedoms: int, mu: float) -> Problem:
+    """Contacts of a system with a diagonal mass matrix, approaching at random."""
+    rng = np.random.default_rng(seed)
+    J = rng.normal(size=(3 * blocks, freedoms))
+    G = (J / rng.uniform(0.1, 10, freedoms)) @ J.T
+    g = (J @ rng.normal(size=freedoms)).reshape(blocks, 3)
+    return Problem(G.reshape(blocks, 3, blocks, 3), g, np.full(blocks, mu), np.zeros(blocks))
+
+
+def stack_problem(masses: list[float], mu: float = 0.5, push: float = 0.0, h: float = 1e-3) -> Problem:
+    """Unit cubes on each other, four corners per face, after a step of free fall; hyperstatic: 12 rows per 6 freedoms."""
+    n = len(masses)
+    weights = np.concatenate([[m / 6] * 3 + [m] * 3 for m in masses])
+    J = []
+    for i in range(n):
+        for x, y in ((-0.5, -0.5), (-0.5, 0.5), (0.5, -0.5), (0.5, 0.5)):
+            rows = np.zeros((3, 6 * n))
+            for body, sign, z in ((i, 1, -0.5), (i - 1, -1, 0.5)):
+                if body >= 0:
+                    for row, axis in enumerate(np.eye(3)[[2, 0, 1]]):
+                        rows[row, 6 * body : 6 * body + 6] = sign * np.concatenate([np.cross((x, y, z), axis), axis])
+            J.append(rows)
+    A, v = np.concatenate(J), np.zeros(6 * n)
+    v[5::6], v[3::6] = -9.81 * h, push
+    blocks = 4 * n
+    G = ((A / weights) @ A.T).reshape(blocks, 3, blocks, 3)
+    return Problem(G, (A @ v).reshape(blocks, 3), np.full(blocks, mu), np.zeros(blocks))
+
+
+# --- cones ------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    x=st.tuples(*[st.floats(-10, 10)] * 3), y=st.tuples(*[st.floats(-10, 10)] * 3), mu=st.sampled_from([0.0, 0.3, 1.0, 2.5])
+)
+def test_projection_on_the_cone_is_the_nearest_point(x, y, mu):
+    p = project_on_cone(np.array(x), mu).astype(float)
+    assert np.hypot(p[1], p[2]) <= mu * p[0] + 1e-12
+    inside = project_on_cone(np.array(y), mu).astype(float)  # any other point of the cone
+    assert (np.array(x) - p) @ (inside - p) <= 1e-10 * (1 + np.abs([*x, *y]).max() ** 2)
+
+
+def test_projection_on_a_disc():
+    assert project_on_disc(np.array([3.0, 4.0]), 1.0).tolist() == pytest.approx([0.6, 0.8])
+    assert project_on_disc(np.array([0.3, 0.4]), 1.0).tolist() == [0.3, 0.4]
+    assert project_on_disc(np.array([0.3, 0.4]), 0.0).tolist() == [0.0, 0.0]
+
+
+# --- one block --------------------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 10_000), mu=st.sampled_from([0.0, 0.2, 0.7, 1.5]))
+def test_one_contact_obeys_coulombs_law(seed, mu):
+    problem = random_problem(seed, 1, 6, mu)
+    impulse, measure = solve_by_sweeps(problem, 40)
+    (n, *t), (un, *ut) = impulse.astype(float)[0], problem.velocity(impulse).astype(float)[0]
+    size = np.abs(problem.g).max()
+    pinched = measure.velocity > 1e-9 * size  # Painlevé: the couplings of a random block may admit no solution
+    if pinched:
+        w = problem.G[0, 0, 0, 1:] / problem.G[0, 0, 0, 0]
+        assert mu * np.linalg.norm(w) > 1
+        return
+    assert n >= 0
+    assert un >= -1e-9 * size
+    assert abs(n * un) <= 1e-9 * size
+    assert np.hypot(*t) <= mu * n * (1 + 1e-9) + 1e-15
+    if np.hypot(*ut) > 1e-6 * size and n > 0:  # slides: friction is full and against the motion
+        assert np.hypot(*t) == pytest.approx(mu * n, rel=1e-9)
+        assert np.dot(t, ut) == pytest.approx(-np.hypot(*t) * np.hypot(*ut), rel=1e-6)
+
+
+def test_a_direction_in_which_nothing_moves_carries_no_impulse():
+    """The second tangent of a planar mechanism: its row of J is zero."""
+    G = np.diag([2.0, 3.0, 0.0])
+    impulse, _ = respond(local(G), np.array([-1.0, 0.1, 0.0]), 0.5, 0, 0)
+    assert impulse.astype(float) == pytest.approx([0.5, -0.1 / 3, 0])
+    nowhere, _ = respond(local(np.zeros((3, 3))), np.array([-1.0, 0.0, 0.0]), 0.5, 0, 0)
+    assert nowhere.astype(float).tolist() == [0, 0, 0]
+
+
+def test_a_motor_driven_belt_slides_for_ever():
+    """The sliding velocity cannot be changed, and friction is full nevertheless."""
+    problem = Problem(
+        np.diag([1.0, 0.0, 0.0]).reshape(1, 3, 1, 3), np.array([[-1.0, 0.3, -0.4]]), np.array([0.5]), np.zeros(1)
+    )
+    impulse, measure = solve_by_sweeps(problem, 40)
+    assert impulse.astype(float)[0] == pytest.approx([1.0, -0.3, 0.4])
+    assert measure.velocity < 1e-14
+
+
+def test_dry_friction_of_a_joint_is_a_disc():
+    G = np.zeros((1, 3, 1, 3))
+    G[0, 1, 0, 1] = 4.0
+    for speed, expected in ((0.1, -0.025), (-10.0, 0.5)):
+        problem = Problem(G, np.array([[0.0, speed, 0.0]]), np.zeros(1), np.array([0.5]))
+        impulse, measure = solve_by_sweeps(problem, 5)
+        assert impulse.astype(float)[0] == pytest.approx([0, expected, 0])
+        assert measure.velocity < 1e-15
+
+
+def test_the_same_code_runs_on_numbers_of_any_precision():
+    problem = random_problem(3, 2, 6, 0.4)
+    with mpmath.workdps(60):
+        exact = Problem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem])
+        impulse, measure = solve_by_sweeps(exact, 200)
+        assert measure.velocity < mpmath.mpf(10) ** -50
+    double, _ = solve_by_sweeps(problem, 200)
+    assert np.abs(double.astype(float) - impulse.astype(float)).max() < 1e-13
+
+
+def test_the_natural_map_tells_what_is_wrong():
+    still, slow = np.zeros(3), np.array([0.0, 1e-3, 0.0])
+    assert np.abs(natural_map(np.array([1.0, 0.2, 0.0]), still, 0.5, 0, 2.0).astype(float)).max() == 0  # sticks
+    assert np.abs(natural_map(np.array([1.0, 0.2, 0.0]), slow, 0.5, 0, 2.0).astype(float)).max() > 1e-3  # slips, yet weak
+    assert np.abs(natural_map(np.array([1.0, 0.6, 0.0]), still, 0.5, 0, 2.0).astype(float)).max() > 0.01  # too strong
+    assert np.abs(natural_map(np.array([0.0, 0.0, 0.0]), np.array([-1.0, 0, 0]), 0.5, 0, 2.0).astype(float)).max() > 0.1
+
+
+# --- many blocks ------------------------------------------------------------------------------------------------------
+
+
+def test_machine_code_and_reference_sweep_alike():
+    problem = random_problem(5, 4, 12, 0.6)
+    reference, measure = solve_by_sweeps(problem, 7)
+    impulse, _, found, _ = contact_sweeps()(*problem, np.zeros((4, 3)), np.zeros(4), np.zeros(7))
+    assert np.abs(impulse - reference.astype(float)).max() <= 1e-14
+    assert found == pytest.approx(np.array(measure, dtype=float), rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("masses", "push"),
+    [
+        ([1.0] * TALL, 0.0),
+        ([1.0] * (TALL - 1) + [1000.0], 0.0),
+        ([1.0, 1000.0] * (TALL // 2), 0.0),
+        ([2.0**i for i in range(TALL)], 0.0),
+        ([1.0] * TALL, 0.01),
+        ([1.0] * (TALL - 1) + [1000.0], 0.02),
+    ],
+)
+def test_hyperstatic_and_ill_conditioned_stacks_converge(masses, push):
+    problem = stack_problem(masses, push=push)
+    solution = solve(problem, np.zeros((problem.count, 3)), sweeps, tolerance=1e-9)
+    assert solution.converged
+    assert solution.measure.velocity <= 1e-9
+    assert solution.measure.cone <= 1e-12
+    assert float(measured(problem, solution.impulse).velocity) == pytest.approx(solution.measure.velocity, abs=1e-15)
+    if not push:  # the ground carries the weight
+        assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, rel=1e-8)
+
+
+def test_sweeps_alone_creep_on_a_stack_and_say_so():
+    problem = stack_problem([1.0] * (TALL - 1) + [1000.0])
+    *_, measure = sweeps(problem, np.zeros((problem.count, 3)), np.zeros(problem.count), 500)
+    assert measure.velocity > 1e-4
+    hopeless = solve(problem, np.zeros((problem.count, 3)), _nothing, tolerance=1e-9, patience=1)
+    assert not hopeless.converged
+    assert hopeless.measure.velocity > 1e-9
+
+
+def _nothing(problem: Problem, impulse: np.ndarray, kappa: np.ndarray, count: int):
+    """Sweeps that do not sweep."""
+    return np.zeros_like(impulse), kappa, Measure(*map(float, measured(problem, np.zeros_like(impulse))))
+
+
+def test_a_warm_start_at_the_solution_stays_there():
+    problem = stack_problem([1.0] * TALL)
+    cold = solve(problem, np.zeros((problem.count, 3)), sweeps, tolerance=1e-10)
+    warm = solve(problem, cold.impulse, sweeps, tolerance=1e-10)
+    assert warm.newton_steps == 0
+    assert warm.sweeps < cold.sweeps
+    assert np.abs(problem.velocity(warm.impulse) - problem.velocity(cold.impulse)).max() < 1e-9
+
+
+def test_no_blocks_is_no_problem():
+    problem = Problem(np.zeros((0, 3, 0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0))
+    solution = solve(problem, np.zeros((0, 3)), sweeps, tolerance=1e-9)
+    assert solution.converged
+    assert solution.impulse.shape == (0, 3)
+
+
+def test_pinocchios_admm_solver_finds_the_same_velocities():
+    pin = pytest.importorskip("pinocchio")
+    problem = stack_problem([1.0, 5.0, 2.0], push=0.01)
+    k = problem.count
+    model = pin.Model()
+    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "joint")
+    constraints, memory = pin.StdVec_ConstraintModel(), pin.StdVec_ConstraintData()
+    for mu in problem.friction:
+        contact = pin.PointContactConstraintModel(model, 1)
+        contact.setFriction(float(mu))
+        constraints.append(pin.ConstraintModel(contact))
+        memory.append(constraints[-1].createData())
+    order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()  # the peer's normal comes last
+    G, g = problem.G.reshape(3 * k, 3 * k)[np.ix_(order, order)], problem.g.ravel()[order]
+    settings, result = pin.ADMMSolverSettings(), pin.ADMMSolverResult()
+    settings.absolute_feasibility_tol = settings.absolute_complementarity_tol = 1e-12
+    settings.relative_feasibility_tol = settings.relative_complementarity_tol = 0.0
+    settings.max_iterations = 10_000
+    delassus = pin.DelassusOperatorDense(G)
+    assert pin.ADMMConstraintSolver(3 * k).solve(delassus, g, constraints, memory, settings, result)
+    theirs = np.zeros(3 * k)
+    theirs[order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
+    ours = solve(problem, np.zeros((k, 3)), sweeps, tolerance=1e-11)
+    assert ours.converged
+    # impulses of a hyperstatic scene are not unique, velocities are
+    assert np.abs(problem.velocity(ours.impulse) - problem.velocity(theirs.reshape(k, 3))).max() < 1e-9
