@@ -17,6 +17,7 @@ from benchmarks.contests import chain_rows, robot_rows, rollout_rows, thread_row
 from benchmarks.first_use import first_use_rows
 from benchmarks.robots import ROBOTS, model_of
 from benchmarks.row import BATCH, Row
+from benchmarks.stepping import stepping_rows
 from whippletree.catalogue import find
 from whippletree.compiler.tracing import unrolled_program
 
@@ -26,6 +27,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "threads": thread_rows,
     "first use": first_use_rows,
     "contacts": contact_rows,
+    "stepping": stepping_rows,
     "conditioning": conditioning_rows,
 }
 """Contests beside those of the robots."""

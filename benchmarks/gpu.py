@@ -37,7 +37,7 @@ from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import CudaFunction, compile_for_cuda
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, Program, straight_program
-from whippletree.compiler.ptx import Form
+from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.expression import Trace, finish

@@ -1,13 +1,14 @@
 """Time stepping with contact: batches of quadrupeds against ``mujoco.rollout``, the solver against Pinocchio's.
 
-What is compared with MuJoCo: the same robot, the same four feet (balls on a plane, friction 0.8), the same joint torques
-and step, one thread each. Ours solves Coulomb's law with rigid contact, exact to the residual that is printed; MuJoCo
+What is compared with MuJoCo: the same robot, the same four feet (balls on a plane, friction 0.8), the same joint
+torques and step, one thread each. Ours solves Coulomb's law with rigid contact, exact to the residual that is printed; MuJoCo
 solves its own soft contact model, whose feet sink in and creep, so that forces agree only roughly.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,12 @@ import whippletree as wt
 from benchmarks.robots import ROBOTS, Robot, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
+from whippletree.contact.complementarity import Problem
+from whippletree.contact.newton import solve
+from whippletree.simulation.impulse_step import sweeps
 
 FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
-RADIUS, FRICTION, STEP, STEPS, SWEEPS = 0.017, 0.8, 1e-3, 50, 10
+RADIUS, FRICTION, STEP, STEPS, SWEEPS = 0.017, 0.8, 1e-3, 50, 5
 PEERS_BATCH = 64
 """Scenes that MuJoCo is timed on: its time is proportional to their number."""
 
@@ -118,9 +122,94 @@ def quadruped_rows() -> Iterator[Row]:
     )
 
 
+class Collector:
+    """Contact problems of a simulation, with the impulses that each step began with."""
+
+    def __init__(self, model: wt.Model, step: float, steps: int) -> None:
+        from whippletree.simulation import impulse_step
+
+        self.found: list[tuple[Problem, np.ndarray]] = []
+        solve = impulse_step.solve
+
+        def noting(problem: Problem, start: np.ndarray, *rest: Any, **more: Any) -> Any:
+            self.found.append((problem, start))
+            return solve(problem, start, *rest, **more)
+
+        impulse_step.solve = noting  # type: ignore[assignment]
+        try:
+            wt.simulate(model, duration=steps * step, method="time_stepping", step=step, tolerance=RESIDUAL)
+        finally:
+            impulse_step.solve = solve
+
+
+RESIDUAL = 1e-6
+"""m/s: the natural map that every solver must reach, from impulses of zero, measured by the same function."""
+
+
+def peers_time(problem: Problem, kind: str) -> tuple[float, float]:
+    """Seconds that Pinocchio's solver needs for the residual, with its loosest tolerance that does, and the residual."""
+    import pinocchio as pin
+
+    k = problem.blocks
+    model = pin.Model()
+    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "joint")
+    constraints, memory = pin.StdVec_ConstraintModel(), pin.StdVec_ConstraintData()
+    for mu in problem.friction:
+        contact = pin.PointContactConstraintModel(model, 1)
+        contact.setFriction(float(mu))
+        constraints.append(pin.ConstraintModel(contact))
+        memory.append(constraints[-1].createData())
+    order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()  # the peer's normal comes last
+    G, g = problem.G.reshape(3 * k, 3 * k)[np.ix_(order, order)], problem.g.ravel()[order]
+    settings = getattr(pin, f"{kind}SolverSettings")()
+    settings.relative_feasibility_tol = settings.relative_complementarity_tol = 0.0
+    settings.max_iterations = 5000
+    spent, residual = np.inf, np.inf
+    for tolerance in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+        settings.absolute_feasibility_tol = settings.absolute_complementarity_tol = tolerance
+        solver, result = getattr(pin, f"{kind}ConstraintSolver")(3 * k), getattr(pin, f"{kind}SolverResult")()
+        start = time.perf_counter()
+        solver.solve(pin.DelassusOperatorDense(G), g, constraints, memory, settings, result)
+        spent = time.perf_counter() - start
+        impulse = np.zeros(3 * k)
+        impulse[order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
+        residual = float(sweeps(problem, impulse.reshape(k, 3), np.zeros(k), 0)[2].velocity)
+        if residual <= RESIDUAL:
+            break
+    return spent, residual
+
+
+SCENES = {
+    "10 boxes": (lambda: wt.mechanisms.box_stack(10), 1e-3, 3),
+    "quadruped": (lambda: wt.mechanisms.quadruped(), 1e-3, 3),
+    "40 balls": (lambda: wt.mechanisms.spheres_in_box(40), 5e-3, 60),
+}
+"""Scenes whose last contact problem is solved from nothing: the model, the step in s, and how many."""
+
+
+def solver_rows() -> Iterator[Row]:
+    """Time to the same residual on the same matrices; ∞ where it is not reached in 5000 iterations."""
+    for name, (make, step, steps) in SCENES.items():
+        problem, _ = Collector(make(), step, steps).found[-1]
+        nothing = np.zeros((problem.blocks, 3))
+
+        def ours(problem: Problem = problem, nothing: np.ndarray = nothing) -> Any:
+            return solve(problem, nothing, sweeps, tolerance=RESIDUAL)
+
+        t = alternating({"ours": ours}, rounds=5)
+        reached = f"{problem.blocks} contacts, ours {ours().measure.velocity:.0e} m/s"
+        for kind in ("ADMM", "PGS"):
+            spent, residual = peers_time(problem, kind)
+            note = f"{reached}, peer {residual:.0e} m/s{' (not reached)' * (residual > RESIDUAL)}"
+            yield Row(
+                name, f"contact solver to {RESIDUAL:.0e} m/s", t["ours"] * 1e6, spent * 1e6, f"Pinocchio {kind}", note
+            )
+
+
 def stepping_rows() -> Iterator[Row]:
     """All of it."""
     yield from quadruped_rows()
+    yield from solver_rows()
 
 
 if __name__ == "__main__":

@@ -48,8 +48,11 @@ if TYPE_CHECKING:
     from whippletree.pairing import on_ground as on_ground
     from whippletree.pairing import with_contacts as with_contacts
     from whippletree.plain import reference as reference
+    from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
     from whippletree.simulation.integrator import Event as Event
     from whippletree.simulation.run import simulate as simulate
+    from whippletree.simulation.run_files import load_run as load_run
+    from whippletree.simulation.run_files import save_run as save_run
     from whippletree.symbols import symbolic as symbolic
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
@@ -69,10 +72,13 @@ _LAZY = {
     "compile": "whippletree.compiler.compiled",
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
+    "load_run": "whippletree.simulation.run_files",
     "on_ground": "whippletree.pairing",
     "plot": "whippletree.view.plots",
+    "read_checkpoint": "whippletree.simulation.checkpoint",
     "reference": "whippletree.plain",
     "save": "whippletree.io",
+    "save_run": "whippletree.simulation.run_files",
     "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
     "spatial_operators": "whippletree.operators",
@@ -109,11 +115,14 @@ __all__ = [
     "diagnose",
     "export_html",
     "load",
+    "load_run",
     "mechanisms",
     "on_ground",
     "plot",
+    "read_checkpoint",
     "reference",
     "save",
+    "save_run",
     "show",
     "simulate",
     "spatial_operators",

@@ -65,7 +65,7 @@ class Closed(NamedTuple):
     def right_of_rigid(self, values: Array) -> Array:
         """The same with zero for compliant rows: a correction does not close them, but feels their inertia 1/C."""
         kept = np.array([0 if self.system.compliance[i] else 1 for i in self.kept], dtype=object)
-        return (self.right(values).T * kept).T
+        return np.asarray((self.right(values).T * kept).T)
 
     def all_rows(self, f: Array) -> Array:
         """Numbers of the factored rows among zeros for the others, (m, ...)."""

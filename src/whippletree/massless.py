@@ -35,10 +35,10 @@ def with_massless(model: Model, massless: str) -> Model:
     """The model with its unsupported massless motions dealt with.
 
     Args:
-        massless: ``"refuse"`` leaves the model as it is, and evaluating it raises SingularSystemError; ``"hold"`` adds
+        massless: ``"refuse"`` leaves the model as it is, and evaluating it raises SingularSystemError. ``"hold"`` adds
             a constraint of kind ``hold`` for one joint of each such motion (the one that moves most), named
-            ``"hold <joint>"``, or ``"hold <joint>[k]"`` for one of its freedoms; ``"relax"`` adds constraints of kind ``relax`` (dampers decide the velocity) and
-            ``rest`` (springs alone decide the position).
+            ``"hold <joint>"``, or ``"hold <joint>[k]"`` for one of its freedoms. ``"relax"`` adds constraints of kind
+            ``relax`` (dampers decide the velocity) and ``rest`` (springs alone decide the position).
 
     Raises:
         UnsupportedError: where neither damper nor spring acts on a motion that is to be relaxed.
@@ -85,16 +85,17 @@ def _relaxed(model: Model, motions: list[Motion]) -> list[Constraint]:
     resting = _pivots(undamped)
     damped = np.delete(np.eye(len(pivots)), resting, axis=1)
     names = [_velocity_name(model, j) for j in pivots]
-    kinds = {"relax": (damped, np.delete(range(len(pivots)), resting)), "rest": (undamped, resting)}
+    moving = [k for k in range(len(pivots)) if k not in resting]
+    kinds = [("relax", damped, moving), ("rest", undamped, resting)]
     return [
         Constraint(
             kind,
             kind,
-            tuple(dict.fromkeys(_owner(model, j)[0].name for j in np.flatnonzero(np.any(Z @ T, axis=1)))),
+            tuple(dict.fromkeys(_owner(model, int(j))[0].name for j in np.flatnonzero(np.any(Z @ T, axis=1)))),
             {"support": support, "motions": _whole(T), "rows": tuple(names[k] for k in own)},
         )
-        for kind, (T, own) in kinds.items()
-        if len(own)
+        for kind, T, own in kinds
+        if own
     ]
 
 
@@ -142,7 +143,10 @@ def _require_lasting(model: Model, support: Support, undamped: Array) -> None:
         links = m.still(state)
         A = system.rows(m, links, state, None, 0).jacobian()
         Z = directions(m, links, A, support).astype(float)
-        if np.abs(damping * Z @ undamped).max(initial=0.0) > LASTING_TOLERANCE * np.abs(damping).max() * np.abs(Z).max():
+        if (
+            np.abs(damping * Z @ undamped).max(initial=0.0)
+            > LASTING_TOLERANCE * np.abs(damping).max() * np.abs(Z).max()
+        ):
             raise UnsupportedError(
                 f"model {model.name!r}: a massless motion is damped at some configurations and not at others, so that "
                 f"its equation is now of first order, now an equilibrium: give its joints dampers, or its bodies mass"

@@ -51,8 +51,8 @@ def with_contacts(
     """The model with a contact for every admissible pair of its colliding geometries, beside those that it has.
 
     Left out are pairs that cannot move against each other, that are both unbounded (two planes), that have a contact
-    already, whose MuJoCo bits (``contype``, ``conaffinity``) do not meet, and, unless ``neighbours``, pairs of bodies
-    that a joint (other than a free or planar one) connects: they mostly overlap there.
+    already, that an MJCF file excludes (by bodies, or by ``contype`` and ``conaffinity``), and, unless ``neighbours``,
+    pairs of bodies that a joint (other than a free or planar one) connects: they mostly overlap there.
 
     Args:
         model: geometries that do not collide (``collides=False``) are left alone.
@@ -78,7 +78,7 @@ def with_contacts(
             continue
         if (parts in joined and not neighbours) or any(_across(pair, *groups) for groups in barred):
             continue
-        if not _bits_meet(pair):
+        if not _file_allows(pair):
             continue
         if groups is None or _across(pair, *groups):
             mu = _own_friction(pair) if friction is None else friction
@@ -125,6 +125,8 @@ def on_ground(
             f"on_ground: model {model.name!r}",
             ["no geometry of a moving body collides: name frames, for example those of the feet"],
         )
+    if not math.isfinite(float(height)):
+        raise ModelError(f"on_ground: model {model.name!r}", [f"height is {height!r}, expected a finite number"])
     up = _unit(normal if normal is not None else _against(model.gravity))
     turn = UPWARDS if tuple(up) == (0, 1, 0) else rotation_to(up.astype(object))
     ground = Geometry("ground", WORLD, "half_space", pose_matrix(height * up, turn))
@@ -168,8 +170,12 @@ def _across(pair: Sequence[Geometry], one: set[str], other: set[str]) -> bool:
     return (a in one and b in other) or (b in one and a in other)
 
 
-def _bits_meet(pair: Sequence[Geometry]) -> bool:
-    """MuJoCo's filter: the ``contype`` of one shares a bit with the ``conaffinity`` of the other; 1 where unsaid."""
+def _file_allows(pair: Sequence[Geometry]) -> bool:
+    """MuJoCo's filters: no body excludes the other, and the ``contype`` of one geometry shares a bit with the
+    ``conaffinity`` of the other; both are 1 where unsaid."""
+    first, second = pair
+    if second.body in first.parameters.get("excludes", ()) or first.body in second.parameters.get("excludes", ()):
+        return False
     (a, b), (c, d) = ((g.parameters.get("contype", 1), g.parameters.get("conaffinity", 1)) for g in pair)
     return bool((a & d) | (c & b))
 

@@ -11,9 +11,8 @@ from whippletree.catalogue import CATALOGUE
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
-compile conditioning constraint_set contact_set controllers diagnose export_html load mechanisms on_ground
-plot reference save show simulate
-spatial_operators symbolic with_contacts
+compile conditioning constraint_set contact_set controllers diagnose export_html load load_run mechanisms on_ground
+plot read_checkpoint reference save save_run show simulate spatial_operators symbolic with_contacts without_rows
 """
 
 FUNCTIONS = """
@@ -25,7 +24,7 @@ forward_dynamics_with_diagonal forward_dynamics_with_diagonal_ratio forward_dyna
 hybrid_dynamics impact integrate interbody_forces inverse_dynamics inverse_dynamics_derivatives
 inverse_dynamics_with_wrench jacobian jacobian_bias kinetic_energy mass_matrix mass_matrix_inverse
 mass_matrix_solve momentum operational_inertia operational_inertia_inverse passive_forces pivot_ratios pose
-potential_energy project_velocity rate reduced_mass_matrix regressor twist velocity_step
+potential_energy project_velocity rate reduced_mass_matrix regressor relaxed_velocity twist velocity_step
 """
 
 

@@ -17,7 +17,8 @@ from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda, merged
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import Form, architecture, block_size, kernel_ir, ptx_text
+from whippletree.compiler.ptx import architecture, block_size, kernel_ir, ptx_text
+from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.expression import Trace, finish

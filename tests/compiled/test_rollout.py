@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import whippletree as wt
 from strategies import make_model
+from whippletree.compiler.functions import compile_function as compiled_from
+from whippletree.compiler.rollout import rollout_program
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
@@ -161,6 +165,41 @@ def test_open_parameters_reach_springs_and_masses():
     t, mass = 1.0, np.array([1.0, 2.0])
     q, _ = dyn.rollout([1.0], [0.0], np.zeros((1000, 1)), t / 1000, mass, 4.0, method="rk4")
     assert np.abs(q[:, -1, 0] - np.cos(np.sqrt(4.0 / mass) * t)).max() < 1e-10
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_large_trees_run_as_loops_with_the_same_results(method, monkeypatch):
+    """Every kind of joint, springs and dampers; the same model unrolled beside it."""
+    model = wt.mechanisms.tree(12, seed=2)
+    joints = [replace(j, stiffness=2.0, damping=0.1) if j.kind == "revolute" else j for j in model.joints]
+    model = replace(model, joints=tuple(joints))
+    q, v, rng = random_start(model, (3,))
+    tau = rng.uniform(-1, 1, (3, 5, model.nv))
+    unrolled = wt.compile(model).rollout(q, v, tau, 1e-3, method=method)
+    monkeypatch.setattr("whippletree.compiler.rollout.LOOPS_BEYOND", 3)
+    dyn = compiled_from(rollout_program(model, method))
+    found = dyn(q, v, tau, 1e-3)
+    assert (found[2] == 0).all()
+    assert (found[3] == 5).all()
+    for a, b in zip(found[:2], unrolled, strict=True):
+        assert np.abs(a - b).max() <= 1e-13 * np.abs(b).max()
+    tau[1, 2, 0] = np.nan
+    q_end, _, status, steps = dyn(q, v, tau, 1e-3)
+    assert status.astype(bool).tolist() == [False, True, False]
+    assert steps.tolist() == [5, 2, 5]
+    assert np.isnan(q_end[1, 2:]).all()
+
+
+def test_a_chain_of_a_thousand_rods():
+    model = wt.mechanisms.chain(1000)
+    dyn = wt.compile(model)
+    q0, still = np.full(1000, 1e-3), np.zeros(1000)
+    q, v = dyn.rollout(q0, still, np.zeros((20, 1000)), 1e-4, method="rk4")
+    before, after = (dyn.kinetic_energy(*s) + dyn.potential_energy(s[0]) for s in ((q0, still), (q[-1], v[-1])))
+    assert abs(after - before) < 1e-9 * abs(before)
+    run = wt.simulate(model, q0, duration=2e-3, step=1e-4, output_dt=1e-3, method="rk4", compiled=dyn)
+    assert run.attrs["path"] == "compiled"
+    np.testing.assert_array_equal(run.q.values[-1], q[-1])
 
 
 def test_no_steps_and_an_unknown_method():

@@ -158,7 +158,8 @@ def test_compiled_functions_say_why_they_cannot():
         wt.reference(model).contact_gaps(model.neutral.q)
     assert str(raised.value) == (
         "contact_gaps: contact 'touch': box against cylinder has no closed form, so it cannot be compiled or evaluated "
-        "on symbols; give one of the bodies spheres, capsules or points, or ask whippletree.contact.snapshot"
+        "on symbols; give one of the bodies spheres, capsules or points, or use what takes plain numbers: "
+        "method='time_stepping' of simulate, and whippletree.contact.snapshot"
     )
     with pytest.raises(wt.UnsupportedError, match="no closed form"):
         wt.contact_set(model).bias(Mechanism.of(model), model.neutral.q.astype(object), np.zeros(12))

@@ -190,6 +190,25 @@ def test_a_robot_on_the_ground_by_frames_and_by_geometries():
         wt.on_ground(bare, frames=["paw"])
 
 
+def test_the_meshes_of_a_robot_touch_where_their_lowest_vertices_do():
+    """One candidate per octant of each mesh's hull, against every vertex of every file."""
+    import coal
+
+    model = wt.on_ground(wt.load(ROBOTS / "go2_description/urdf/go2.urdf", base="free"))
+    ref = wt.reference(model)
+    rng = np.random.default_rng(5)
+    q = ref.integrate(model.home.q, rng.normal(scale=0.5, size=model.nv))
+    gaps = ref.contact_gaps(q)
+    numbers = np.array([c.contact for c in wt.contact_set(model).candidates])
+    for contact in model.contacts:
+        mesh = model.geometry(contact.first)
+        assert mesh.kind == "mesh"
+        vertices = np.array(coal.MeshLoader().load(mesh.parameters["path"], np.ones(3)).vertices())
+        pose = ref.pose(mesh.body)(q) @ mesh.pose.astype(float)
+        heights = (vertices * np.array(mesh.parameters["scale"])) @ pose[2, :3] + pose[2, 3]
+        assert gaps[numbers == contact.name].min() == pytest.approx(heights.min(), abs=1e-12)
+
+
 def test_the_ground_is_level_unless_told_otherwise():
     planar = wt.Builder("p", (0, -9.81, 0)).body("b", 1.0).joint("j", "planar", "world", "b")
     planar.geometry("ball", "b", "sphere", radius=0.5)
@@ -201,6 +220,8 @@ def test_the_ground_is_level_unless_told_otherwise():
     assert slanted.contact_gaps(np.array([1.0, 2.0, 0.0]))[0] == pytest.approx((3 + 8) / 5 - 0.5)
     with pytest.raises(wt.ModelError, match="has no direction"):
         wt.on_ground(planar.build(), normal=(0, 0, 0))
+    with pytest.raises(wt.ModelError, match="height is nan, expected a finite number"):
+        wt.on_ground(planar.build(), height=math.nan)
     with pytest.raises(wt.ModelError, match="geometry 'ground' is there already"):
         wt.on_ground(model)
     with pytest.raises(wt.ModelError, match="no geometry of a moving body collides"):
@@ -252,6 +273,49 @@ def test_geoms_of_mjcf_touch_each_other(tmp_path):
     assert gaps["rod on floor.1"] == pytest.approx(0.7)
     assert gaps["egg on floor"] == pytest.approx(0.7)
     assert min(gaps[f"drum on floor.{k}"] for k in range(8)) == pytest.approx(0.8)
+
+
+def test_meshes_of_mjcf_touch_the_floor(tmp_path):
+    """Given as vertices in the file, and as a mesh file beside it."""
+    corners = [(0, 0, -1), (1, 0, 1), (-1, 0, 1), (0, 1, 1), (0, -1, 1)]
+    faces = [(1, 2, 4), (1, 4, 3), (1, 3, 5), (1, 5, 2), (2, 5, 3), (2, 3, 4)]
+    lines = [f"v {x} {y} {z}" for x, y, z in corners] + [f"f {a} {b} {c}" for a, b, c in faces]
+    (tmp_path / "wedge.obj").write_text("\n".join(lines) + "\n")
+    (tmp_path / "m.xml").write_text(f"""
+<mujoco><asset>
+  <mesh name="inline" vertex="{" ".join(str(x) for corner in corners for x in corner)}" scale="0.5 0.5 0.5"/>
+  <mesh name="filed" file="wedge.obj" scale="0.25 0.25 0.25"/>
+</asset><worldbody><geom name="floor" type="plane" size="1 1 0.1"/>
+  <body name="a" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+    <geom name="one" type="mesh" mesh="inline" pos="0 0 0.1"/></body>
+  <body name="b" pos="3 0 1"><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+    <geom name="two" type="mesh" mesh="filed"/></body>
+</worldbody></mujoco>""")
+    model = wt.with_contacts(wt.load(tmp_path / "m.xml"), between=("floor", ["a", "b"]))
+    gaps = wt.reference(model).contact_gaps(model.home.q)
+    assert gaps[:5].min() == pytest.approx(0.6)
+    assert gaps[5:].min() == pytest.approx(0.75)
+
+
+def test_pairs_and_excludes_of_mjcf(tmp_path):
+    (tmp_path / "m.xml").write_text("""
+<mujoco><worldbody><geom name="floor" type="plane" size="1 1 0.1"/>
+  <body name="a" pos="0 0 1"><freejoint/><geom name="one" size="0.1"/></body>
+  <body name="b" pos="1 0 1"><freejoint/><geom name="two" size="0.2"/></body>
+  <body name="c" pos="2 0 1"><freejoint/><geom name="three" size="0.2"/></body>
+</worldbody><contact>
+  <pair geom1="one" geom2="floor" friction="0.3 0.3 0 0 0"/>
+  <exclude body1="a" body2="b"/>
+</contact></mujoco>""")
+    model = wt.load(tmp_path / "m.xml")
+    assert [(c.name, c.friction) for c in model.contacts] == [("one on floor", 0.3)]
+    assert wt.reference(model).contact_gaps(model.home.q) == pytest.approx([0.9])
+    every = {("one", "floor"), ("two", "floor"), ("three", "floor"), ("one", "three"), ("two", "three")}
+    assert pairs(wt.with_contacts(model)) == every
+    assert "not used: " not in model.source
+    again = tmp_path / "m.toml"
+    wt.save(model, again)
+    assert pairs(wt.with_contacts(wt.load(again))) == every
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])

@@ -20,7 +20,11 @@ def urdf() -> str:
     )
     links = "".join(f"<link name='{name}'>{inertial}</link>" for name in ("crank", "coupler", "rocker"))
     joints = ""
-    for name, parent, child, x in (("a", "base", "crank", 0), ("b", "crank", "coupler", 1), ("c", "coupler", "rocker", 1)):
+    for name, parent, child, x in (
+        ("a", "base", "crank", 0),
+        ("b", "crank", "coupler", 1),
+        ("c", "coupler", "rocker", 1),
+    ):
         joints += (
             f"<joint name='{name}' type='continuous'><parent link='{parent}'/><child link='{child}'/>"
             f"<origin xyz='{x} 0 0'/><axis xyz='0 -1 0'/></joint>"

@@ -243,7 +243,7 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",
         "- MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used",
-        "- not used: actuators: 'm', excludes: 1, sensors: 'p', tendons: 't'",
+        "- not used: actuators: 'm', sensors: 'p', tendons: 't'",
     ]
 
 

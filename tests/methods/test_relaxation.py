@@ -117,7 +117,7 @@ def test_springs_alone_are_springs_in_series():
     np.testing.assert_allclose(run.q.values.sum(axis=1), 0.1 + swing, atol=1e-11)
     with pytest.raises(wt.AssemblyError, match=r"rest\.j0"):
         wt.simulate(model, [0.3, 0.3], duration=1.0, massless="relax")
-    with pytest.raises(wt.UnsupportedError, match="the controller pushes joint 'j0'.*Give one of its joints damping"):
+    with pytest.raises(wt.UnsupportedError, match=r"the controller pushes joint 'j0'.*Give one of its joints damping"):
         wt.simulate(model, q, duration=1.0, massless="relax", controller=lambda t, q, v: [1.0, 0.0])
 
 

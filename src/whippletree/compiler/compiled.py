@@ -122,14 +122,15 @@ class Compiled:
 
     def rollout_function(self, plan: Plan) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.rollout_program`."""
-        from whippletree.compiler.rollout import rollout_program
+        from whippletree.compiler.rollout import loops, rollout_program
 
         key = ("rollout", plan)
         count = len(self._tree.nodes)
-        if count > UNROLL_MATRICES_UP_TO:
+        if count > UNROLL_MATRICES_UP_TO and not loops(self.model, plan, self.parameters):
             raise UnsupportedError(
-                f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs are unrolled, up "
-                f"to {UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
+                f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs with constraints, a traced "
+                f"controller or open parameters, and those of implicit_midpoint, are unrolled, up to "
+                f"{UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
             )
         if key not in self._made:
             # a controller is known by its code only after it was traced
@@ -152,7 +153,8 @@ class Compiled:
             impulses: to begin with, N s, (..., blocks, 3); default: none.
 
         Returns:
-            States, impulses and the residual of each step; see :class:`~whippletree.compiler.contact_rollout.ContactRollout`.
+            States, impulses and the residual of each step:
+            :class:`~whippletree.compiler.contact_rollout.ContactRollout`.
         """
         from whippletree.compiler.contact_rollout import ContactRollout, contact_rollout_program, refuse_large, start
 

@@ -63,13 +63,19 @@ def sweeps_program() -> Program:
             BLOCK,
             "K",
             (
-                traced_block(lambda x, k: [x, k], [here["start"], here["start_kappa"]], [here["impulse"], here["kappa"]]),
+                traced_block(
+                    lambda x, k: [x, k], [here["start"], here["start_kappa"]], [here["impulse"], here["kappa"]]
+                ),
                 traced_block(lambda G: [list(local(G))], [itself], [here["local"]]),
             ),
         ),
         Loop(SWEEP, "S", (Loop(BLOCK, "K", (*velocity, sweep)),)),
         traced_block(lambda: [[0, 0, 0]], [], [piece(measure)]),
-        Loop(BLOCK, "K", (*velocity, traced_block(judge, [piece(free), itself, *state, piece(measure)], [piece(measure)]))),
+        Loop(
+            BLOCK,
+            "K",
+            (*velocity, traced_block(judge, [piece(free), itself, *state, piece(measure)], [piece(measure)])),
+        ),
     )
     buffers = (G, g, mu, cap, start, start_kappa, rounds, impulse, kappa, measure, own, free)
     return Program("contact_sweeps", buffers, body)

@@ -33,7 +33,7 @@ from whippletree.compiler.cuda_kernel import CudaKernel
 from whippletree.compiler.kernel import Options, Recipe
 from whippletree.compiler.named import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
-from whippletree.compiler.ptx import Form
+from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.shapes import check_shapes, convert, expected_shape
 from whippletree.errors import DeviceError, ScalarError, ShapeError
 

@@ -10,6 +10,7 @@ from typing import Any
 from whippletree.compiler import cuda, jit, ptx
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.kernel import Kernel, Options, Recipe
+from whippletree.compiler.ptx_forms import Form
 
 WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
@@ -18,37 +19,38 @@ WORK_SHARE = 0.5
 class CudaKernel(Kernel):
     """The kernel of one program on every device that it was called on."""
 
-    def __init__(self, recipe: Recipe, options: Options, cache: Cache, form: ptx.Form | None = None) -> None:
+    def __init__(self, recipe: Recipe, options: Options, cache: Cache, form: Form | None = None) -> None:
         super().__init__(recipe, options, cache)
         self.form = form
-        self._on: dict[int, _Loaded] = {}
+        self._on: dict[tuple[int, bool], _Loaded] = {}
         self._lock = threading.Lock()
         self._names = ptx.named_dimensions(self.interface.shell)
         self._work = ptx.global_work(self.interface.shell, options.real)
 
-    def image(self, arch: str) -> bytes:
-        """The kernel's PTX for an architecture such as ``sm_90``."""
-        key = self._key(f"ptx {arch} {self.options.real} {self.form} {jit.llvm_version()}")
+    def image(self, arch: str, rows: bool = False) -> bytes:
+        """The kernel's PTX for an architecture such as ``sm_90``, for arrays by rows or by columns."""
+        layout = "rows" if rows else "columns"
+        key = self._key(f"ptx {arch} {self.options.real} {layout} {self.form} {jit.llvm_version()}")
         stored = self.cache.load(key)
         if stored is not None:
             return stored
-        ir = ptx.kernel_ir(self._build(), self.options.real, self.form, ptx.copies_by_itself(arch))
+        ir = ptx.kernel_ir(self._build(), self.options.real, self.form, rows, ptx.copies_by_itself(arch))
         text = ptx.ptx_text(ir, arch)
         self.cache.store(key, text.encode())
         return text.encode()
 
-    def loaded(self, device: cuda.Device) -> _Loaded:
+    def loaded(self, device: cuda.Device, rows: bool = False) -> _Loaded:
         """The module on a device."""
         with self._lock:
-            if device.number not in self._on:
-                self._on[device.number] = _Loaded(self, device)
-            return self._on[device.number]
+            if (device.number, rows) not in self._on:
+                self._on[device.number, rows] = _Loaded(self, device, rows)
+            return self._on[device.number, rows]
 
     def launch(
         self, device: cuda.Device, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
-        here = self.loaded(device)
+        here = self.loaded(device, _by_rows(arrays))
         parameters = [states, *[x for array in arrays for x in array], *[sizes[d] for d in self._names], *here.tables]
         blocks = -(-states // here.module.threads)
         if not self._work:
@@ -60,12 +62,17 @@ class CudaKernel(Kernel):
             here.module.launch(blocks, [*parameters, pointer, slots], stream)
 
 
+def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:
+    """Whether some vector lies state after state: its states are farther apart than its numbers."""
+    return any(len(strides) == 1 and abs(step) > abs(strides[0]) for _, step, *strides in arrays)
+
+
 class _Loaded:
     """A kernel on one device."""
 
-    def __init__(self, kernel: CudaKernel, device: cuda.Device) -> None:
+    def __init__(self, kernel: CudaKernel, device: cuda.Device, rows: bool) -> None:
         self.device = device
-        image = kernel.image(ptx.architecture(device.capability))
+        image = kernel.image(ptx.architecture(device.capability), rows)
         self.module = cuda.Module(device, image, ptx.SYMBOL, *ptx.block_size(image))
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):

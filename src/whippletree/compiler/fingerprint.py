@@ -16,14 +16,13 @@ from whippletree.model import Model
 def fingerprint(model: Model) -> bytes:
     """A digest of every number and name of a model that its functions depend on; equal for equal models in any process.
 
-    Shapes that cannot touch and remarks are left out (the start state is not: redundant rows are found near it). A model with a user's
-    function in it has no content to go by and gets a new fingerprint each time.
+    Shapes that cannot touch and remarks are left out (the start state is not: redundant rows are found near it). A
+    model with a user's function in it has no content to go by and gets a new fingerprint each time.
     """
     digest = hashlib.sha256()
     touching = [model.geometry(name) for contact in model.contacts for name in (contact.first, contact.second)]
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
-    content = (*content, model.contacts, touching)
-    for piece in _pieces((model.name, *content)):
+    for piece in _pieces((model.name, *content, model.contacts, touching)):
         digest.update(piece)
         digest.update(b"\0")
     return digest.digest()

@@ -18,7 +18,7 @@ are rounded correctly, subnormal numbers are kept, and no fast-math flag is writ
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -26,13 +26,12 @@ from whippletree.compiler import jit
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
-from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
+from whippletree.compiler.program import Program, every_block
+from whippletree.compiler.ptx_copies import WARP, Place, Stager
+from whippletree.compiler.ptx_forms import Form, fitted, shaped
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
-from whippletree.compiler.ptx_staging import WARP, Place, Stager, Staging, results, staged
-from whippletree.compiler.stash import plan
+from whippletree.compiler.ptx_staging import Staging, results
 from whippletree.errors import DeviceError
-from whippletree.expression import Straight
-from whippletree.expression.order import ordered
 
 SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -42,16 +41,6 @@ LOCAL_LIMIT = 8 * 1024
 
 ARCHITECTURES = (70, 75, 80, 86, 90, 100)
 """Compute capabilities, times ten, that code is written for; a newer card runs the code of the newest older one."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a kernel is written. Nothing here changes a bit of any result."""
-
-    threads: int = 128  # of a block
-    registers: int = 0  # at most so many per thread; 0: as many as there are
-    keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
-    room: int = 0  # slots of shared memory that each thread may put other values into
 
 
 def architecture(capability: tuple[int, int]) -> str:
@@ -76,25 +65,15 @@ def global_work(program: Program, real: Real) -> int:
 # ---- from a program to LLVM IR ---------------------------------------------------------------------------------------
 
 
-SMALL = 1800
-"""Operations up to which a block of code is left as it was traced: it fits the registers of a thread."""
-
-CANDIDATES: dict[Real, tuple[Form, ...]] = {
-    "float": (Form(128, registers=168, keep=135, room=148), Form(64, keep=220, room=216)),
-    "double": (Form(128, keep=110, room=108),),
-}
-"""Forms of large kernels, the one with most threads first. Each uses the registers and the shared memory of a
-multiprocessor to the full. Measured on an H200: docs/performance.md."""
-
-
-def kernel_ir(program: Program, real: Real, form: Form | None = None, copies: bool = True) -> str:
+def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool = True, copies: bool = True) -> str:
     """The module of LLVM IR with the kernel of a program, in a form that suits it if none is given.
 
-    Its first line tells what a launch must know, see :func:`block_size`. ``copies``: the device can copy to shared
-    memory without waiting, see :func:`copies_by_itself`.
+    Its first line tells what a launch must know, see :func:`block_size`. Any kernel serves any layout; ``rows`` says
+    for which one it shall be fast. ``copies``: the device can copy to shared memory without waiting, see
+    :func:`copies_by_itself`.
     """
     lanes = Lanes(1, real)
-    main, staging, form = _fitted(program, real) if form is None else _shaped(program, form)
+    main, staging, form = fitted(program, real, rows) if form is None else shaped(program, form)
     kernel = _Kernel(program, main, staging, lanes, form, copies)
     text = kernel.text()
     head = _HEAD.format(threads=form.threads, shared=kernel.aside.slots * kernel.aside.pitch * lanes.bytes)
@@ -117,47 +96,6 @@ def block_size(image: bytes) -> tuple[int, int]:
     if found is None:
         raise ValueError("the text of a kernel does not tell how to start it")
     return int(found[1]), int(found[2])
-
-
-def _fitted(program: Program, real: Real) -> tuple[Program, Staging, Form]:
-    """The main part of the program arranged, what is around it, and the first form in which its values find room."""
-    if max((block.code.operations for block in every_block(program.body)), default=0) <= SMALL:
-        return program, Staging(), Form()
-    forms = CANDIDATES[real]
-    main, staging, _ = _shaped(program, forms[0])
-    return main, staging, next((f for f in forms if _slots(main.body, staging, f.keep) <= f.room), forms[-1])
-
-
-def _shaped(program: Program, form: Form) -> tuple[Program, Staging, Form]:
-    main, staging = staged(program, form.room)
-    return (replace(main, body=_arranged(main.body, form.keep)) if form.keep else main), staging, form
-
-
-def _slots(body: tuple[Statement, ...], staging: Staging, keep: int) -> int:
-    """How many slots the values beyond so many registers need."""
-
-    def needed(code: Straight) -> int:
-        size = len(code.nodes)
-        return plan(
-            code.nodes, range(size), keep, size + staging.waiting, staging.waiting, results(code, staging)
-        ).slots
-
-    return max(needed(block.code) for block in every_block(body))
-
-
-def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
-    """The statements with every block in an order that needs few registers."""
-    found: list[Statement] = []
-    for statement in body:
-        match statement:
-            case Block():
-                statement = replace(statement, code=ordered(statement.code, registers))
-            case Loop():
-                statement = replace(statement, body=_arranged(statement.body, registers))
-            case Switch():
-                statement = replace(statement, cases=tuple(_arranged(case, registers) for case in statement.cases))
-        found.append(statement)
-    return tuple(found)
 
 
 class _CompactWriter(Writer):

@@ -25,16 +25,27 @@ import numpy as np
 
 from whippletree.compiler.named import NamedFunction
 from whippletree.compiler.program import Buffer, Loop, Program, Statement
-from whippletree.compiler.rollout_blocks import NOT_CLOSED, NOT_CONVERGED, NOT_FINITE, ROW, STEP, Blocks
+from whippletree.compiler.rollout_blocks import (
+    NOT_CLOSED,
+    NOT_CONVERGED,
+    NOT_FINITE,
+    ROW,
+    STEP,
+    Blocks,
+    has_passive_forces,
+)
 from whippletree.compiler.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
 from whippletree.constrained import failure
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
-from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.skeleton import Skeleton, skeleton
 
 METHODS = tuple(STEPS)
+
+LOOPS_BEYOND = 48
+"""Moving bodies up to which roll-outs are unrolled even where they could loop."""
 
 Controller = Callable[[Any, Any, Any], Any]
 """tau = f(t, q, v) (nv,), on any scalar."""
@@ -79,7 +90,19 @@ def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] 
     if plan.method not in STEPS:
         raise NameLookupError("integrator", plan.method, METHODS)
     _refuse(model, plan)
-    return _program(model, plan, Blocks(model, plan.passive, plan.controller, _arguments(model, plan, parameters)))
+    arguments = _arguments(model, plan, parameters)
+    if loops(model, plan, parameters):
+        from whippletree.compiler.rollout_loops import looped_rollout
+
+        passive = plan.passive and has_passive_forces(model)
+        return looped_rollout(skeleton(model), plan.method, arguments, passive, plan.spaced)
+    return _program(model, plan, Blocks(model, plan.passive, plan.controller, arguments))
+
+
+def loops(model: Model, plan: Plan, parameters: Sequence[str] = ()) -> bool:
+    """Whether a roll-out runs as loops over bodies: a large tree without constraints, by an explicit method."""
+    plain = not (model.constraints or parameters) and plan.controller is None and plan.method != "implicit_midpoint"
+    return plain and len(skeleton(model).nodes) > LOOPS_BEYOND
 
 
 def _refuse(model: Model, plan: Plan) -> None:

@@ -81,8 +81,7 @@ class Blocks:
         self.buffers = {b.name: b for b in arguments}
         self.parameters = [b.name for b in arguments if b.name not in SURROUNDINGS]
         opened = any(path.startswith("joints.") for path in self.parameters)
-        acting = any(joint.stiffness != 0 or joint.damping != 0 for joint in model.joints)
-        self.passive = passive and (acting or opened)
+        self.passive = passive and (has_passive_forces(model) or opened)
 
     def work(self, name: str, size: int) -> None:
         """Add a piece of work memory."""
@@ -169,6 +168,11 @@ class Blocks:
                 return [Address(name, (counter,))]
             return [Address(name, (counter, Index(None, i))) for i in range(self._shape(name)[0])]
         return every_address(buffer)
+
+
+def has_passive_forces(model: Model) -> bool:
+    """Whether any joint has a spring or a damper."""
+    return any(joint.stiffness != 0 or joint.damping != 0 for joint in model.joints)
 
 
 def any_of(conditions: Sequence[Any]) -> Any:

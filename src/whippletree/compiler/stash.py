@@ -4,8 +4,8 @@ A GPU thread has 255 registers; a humanoid's forward dynamics has twice as many 
 aside by itself goes to local memory, and each number comes back from the second-level cache: four hundred cycles, one
 after the other, which was measured to cost three quarters of the time. Shared memory answers in thirty. So it is
 decided here: whenever more numbers are alive than there are registers, the one whose next use is farthest away goes
-(Belady). Slots beyond those of shared memory are *far*: in local memory, from where a number is called back early enough
-that nobody waits for it. Inputs may wait in slots from the start, and results may be left there in the end.
+(Belady). Slots beyond those of shared memory are *far*: in local memory, from where a number is called back early
+enough that nobody waits for it. Inputs may wait in slots from the start, results may be left there in the end.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def plan(
 ) -> Plan:
     """Compute the nodes in that order with at most so many values in registers and ``room`` near slots beside them.
 
-    Slots from number ``room`` on are far. Inputs with numbers below ``waiting`` are in the slots of their numbers; the values of ``results`` end up in the
-    first slots, in order.
+    Slots from number ``room`` on are far. Inputs with numbers below ``waiting`` are in the slots of their numbers; the
+    values of ``results`` end up in the first slots, in order.
     """
     return _Planner(nodes, order, registers, room, waiting, results).run()
 
@@ -147,7 +147,7 @@ class _Planner:
 
 
 def _called_early(steps: Sequence[Step], room: int) -> list[Step]:
-    """The steps with values called back from far slots some time before they are needed, but not before they are there."""
+    """The steps with values called back from far slots before they are needed, but not before they are there."""
     written: dict[int, int] = {}
     times: list[float] = []
     for time, step in enumerate(steps):

@@ -42,12 +42,13 @@ Every kind also takes ``compliance`` (the constraint yields with the acceleratio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from whippletree import scalars
+from whippletree.constraints.demand import Demand, Demands, function_of
+from whippletree.constraints.joint_kinds import coupling, gear, hold, prescribed, relax, rest
 from whippletree.constraints.written import called
 from whippletree.errors import ModelError
 from whippletree.joints import plane_directions
@@ -56,26 +57,6 @@ from whippletree.spatial import Array, Pose, cross, vector
 
 X, Y, Z = (vector(1, 0, 0), vector(0, 1, 0), vector(0, 0, 1))
 _METRE, _RAD, _USER = ("m",), ("rad",), ("user's",)
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a constraint asks for.
-
-    ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at
-    velocity level; each returns an array with one entry per row. Massless motions have equations of their own.
-    """
-
-    level: Literal["position", "velocity"]
-    on: Literal["frames", "joints", "massless"]
-    rows: tuple[str, ...]
-    units: tuple[str, ...]
-    residual: Callable[..., Array]
-    timed: bool = False
-    """Whether the residual depends on time."""
-
-
-Demands: TypeAlias = tuple[Demand, ...]
 
 
 def relative(poses: Sequence[Pose]) -> Pose:
@@ -185,7 +166,7 @@ def point_on_curve(c: Constraint) -> Demands:
 
     One row per number that ``curve`` returns: one for a surface, two for a curve in space.
     """
-    curve = _callable(c, "curve")
+    curve = function_of(c, "curve")
     names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
     return _frames(names, _USER * len(names), lambda poses, t: _one_per_row(c, names, called(curve, relative(poses).p)))
 
@@ -206,82 +187,9 @@ def distance(c: Constraint) -> Demands:
     return _frames(("length",), _METRE, residual)
 
 
-def coupling(c: Constraint) -> Demands:
-    """One joint coordinate is a polynomial of another: 1 row, y − Σ cₖ xᵏ for joints (y, x); y − c₀ for one joint."""
-    coefficients = [*np.atleast_1d(np.asarray(c.parameters.get("coefficients", (0, 1)), dtype=object))]
-    if len(c.on) not in (1, 2):
-        raise ModelError(
-            f"constraint {c.name!r}", [f"a coupling ties one or two joints (y, x), got {len(c.on)}: {c.on}"]
-        )
-
-    def residual(coordinates: Sequence[Any], t: Any) -> Array:
-        value: Any = 0
-        for k in reversed(coefficients):
-            value = value * (coordinates[1] if len(coordinates) > 1 else 0) + k
-        return vector(coordinates[0] - value)
-
-    return (Demand("position", "joints", ("coupling",), ("rad or m",), residual),)
-
-
-def gear(c: Constraint) -> Demands:
-    """A weighted sum of joint coordinates is fixed, as by gears or a differential: 1 row, Σ ratioₖ qₖ − offset."""
-    ratios = tuple(c.parameters.get("ratios", ()))
-    offset = c.parameters.get("offset", 0)
-    if len(ratios) != len(c.on) or not any(r != 0 for r in ratios):
-        raise ModelError(
-            f"constraint {c.name!r}",
-            [f"a gear needs one ratio per joint, not all zero: got ratios {ratios} for joints {c.on}"],
-        )
-
-    def residual(coordinates: Sequence[Any], t: Any) -> Array:
-        total: Any = -offset
-        for ratio, x in zip(ratios, coordinates, strict=True):
-            total = total + ratio * x
-        return vector(total)
-
-    return (Demand("position", "joints", ("mesh",), ("rad or m",), residual),)
-
-
-def prescribed(c: Constraint) -> Demands:
-    """A joint coordinate follows ``motion(t)``: 1 row."""
-    motion = _callable(c, "motion")
-
-    def residual(coordinates: Sequence[Any], t: Any) -> Array:
-        return vector(coordinates[0] - called(motion, t)[0])
-
-    return (Demand("position", "joints", ("motion",), ("rad or m",), residual, timed=True),)
-
-
-def hold(c: Constraint) -> Demands:
-    """A joint, or one freedom (``component``) of a joint that has several, does not move: 1 velocity row."""
-    on: Literal["joints", "massless"] = "massless" if "component" in c.parameters else "joints"
-    return (Demand("velocity", on, ("rate",), ("rad/s or m/s",), lambda rates, t: vector(rates[0])),)
-
-
-def relax(c: Constraint) -> Demands:
-    """Dampers and springs decide the velocity of massless motions: 1 velocity row for each (relaxation.py)."""
-    return _massless(c, "velocity", ("rad/s or m/s",))
-
-
-def rest(c: Constraint) -> Demands:
-    """Springs alone decide where massless motions stand: 1 position row for each (relaxation.py)."""
-    return _massless(c, "position", ("rad or m",))
-
-
-def _massless(c: Constraint, level: Literal["position", "velocity"], units: tuple[str, ...]) -> Demands:
-    if "support" not in c.parameters:
-        raise ModelError(f"constraint {c.name!r}", [f'kind {c.kind!r} is made by massless="relax", not by hand'])
-
-    def residual(*state: Any) -> Array:
-        raise NotImplementedError("rows of massless motions come from whippletree.constraints.relaxation")
-
-    rows = tuple(c.parameters["rows"])
-    return (Demand(level, "massless", rows, units * len(rows), residual),)
-
-
 def prescribed_frame(c: Constraint) -> Demands:
     """The second frame follows ``motion(t)`` in the first: a point (3 rows) or a pose (4, 4) (6 rows)."""
-    motion = _callable(c, "motion")
+    motion = function_of(c, "motion")
     whole = np.size(motion(0.0)) == 16
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
@@ -300,7 +208,7 @@ def custom(c: Constraint) -> Demands:
 
     With ``time=True`` the function takes the time as its last argument.
     """
-    function = _callable(c, "residual")
+    function = function_of(c, "residual")
     timed = bool(c.parameters.get("time", False))
     clock = (0.0,) if timed else ()
     names = _row_names(c, "row", lambda: called(function, *[np.eye(4) for _ in c.on], *clock))
@@ -406,10 +314,3 @@ def _axis(c: Constraint, word: str, default: Array = Z) -> tuple[Array, tuple[Ar
         raise ModelError(f"constraint {c.name!r}", [f"{word} {tuple(given)} has no direction: it must not be zero"])
     unit = given if square == 1 else given / scalars.sqrt(square)
     return unit, plane_directions(unit)
-
-
-def _callable(c: Constraint, word: str) -> Callable[..., Any]:
-    function = c.parameters.get(word)
-    if not callable(function):
-        raise ModelError(f"constraint {c.name!r}", [f"kind {c.kind!r} needs {word}=, a plain NumPy function"])
-    return function  # type: ignore[no-any-return]

@@ -21,7 +21,8 @@ import numpy as np
 
 from whippletree import constraint_words
 from whippletree.constraints.checks import spelling_faults
-from whippletree.constraints.kinds import KINDS, Demand
+from whippletree.constraints.demand import Demand
+from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.relaxation import HeldRows, RelaxedRows
 from whippletree.constraints.selection import selected
 from whippletree.errors import ModelError, NameLookupError, did_you_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from whippletree.constraints.kinds import Demand, Demands
+from whippletree.constraints.demand import Demand, Demands
 from whippletree.errors import ModelError, did_you_mean
 from whippletree.model import Constraint
 from whippletree.spatial import Array

@@ -43,14 +43,14 @@ class Problem(NamedTuple):
     """Largest impulse of dry friction, N s or N m s, (k,); 0 for contacts and limits."""
 
     @property
-    def count(self) -> int:
+    def blocks(self) -> int:
         """Number of blocks."""
         return len(self.g)
 
     def velocity(self, impulse: Array) -> Array:
         """u = G λ + g, (k, 3)."""
-        size = 3 * self.count
-        return (self.G.reshape(size, size) @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.count, 3)
+        size = 3 * self.blocks
+        return (self.G.reshape(size, size) @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
 
 
 class Measure(NamedTuple):
@@ -207,7 +207,7 @@ def swept(problem: Problem, locals_: Sequence[Local], impulse: Array, kappa: Arr
     impulse, kappa = np.array(impulse, dtype=object), np.array(kappa, dtype=object)
     for i, at in enumerate(locals_):
         free = np.array(problem.g[i], dtype=object)
-        for j in range(problem.count):
+        for j in range(problem.blocks):
             if j != i:
                 free = free + problem.G[i, :, j] @ impulse[j]
         impulse[i], kappa[i] = respond(at, free, problem.friction[i], problem.cap[i], kappa[i])
@@ -226,7 +226,7 @@ def measured(problem: Problem, impulse: Array) -> Measure:
     u = problem.velocity(impulse)
     parts = [
         block_measure(problem.G[i, :, i], impulse[i], u[i], problem.friction[i], problem.cap[i])
-        for i in range(problem.count)
+        for i in range(problem.blocks)
     ]
     return Measure(*[largest([0, *column]) for column in zip(*parts)]) if parts else Measure(0, 0, 0)
 
@@ -241,9 +241,9 @@ def block_measure(G: Array, impulse: Array, velocity: Array, mu: Any, cap: Any) 
 
 def solve_by_sweeps(problem: Problem, sweeps: int, start: Array | None = None) -> tuple[Array, Measure]:
     """Impulses (k, 3) after a number of sweeps from a start, and their residual: the reference, on any scalar."""
-    impulse = zeros(problem.count, 3) if start is None else start
-    kappa = zeros(problem.count)
-    locals_ = [local(problem.G[i, :, i]) for i in range(problem.count)]
+    impulse = zeros(problem.blocks, 3) if start is None else start
+    kappa = zeros(problem.blocks)
+    locals_ = [local(problem.G[i, :, i]) for i in range(problem.blocks)]
     for _ in range(sweeps):
         impulse, kappa = swept(problem, locals_, impulse, kappa)
     return impulse, measured(problem, impulse)

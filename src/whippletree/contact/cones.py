@@ -1,8 +1,8 @@
 """Coulomb's cone: where a contact impulse may lie, and the correction that makes friction a complementarity problem.
 
 An impulse λ = (λₙ, λ₁, λ₂) lies in K = {|λ_t| ≤ μ λₙ}. Coulomb's law (no pull, no friction beyond μ λₙ, sliding against
-the friction) is K ∋ λ ⟂ u + s(u) ∈ K*, with the velocity u = (uₙ, u_t) and De Saxcé's correction s(u) = (μ |u_t|, 0, 0).
-Without s it would be the associated law, under which a sliding body takes off.
+the friction) is K ∋ λ ⟂ u + s(u) ∈ K*, with the velocity u = (uₙ, u_t) and De Saxcé's correction s(u) = (μ |u_t|, 0,
+0). Without s it would be the associated law, under which a sliding body takes off.
 
 Dry friction of a joint is the same thing with a disc of fixed radius in place of the cone: |λ_t| ≤ ``cap``.
 """

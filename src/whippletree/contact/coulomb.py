@@ -29,6 +29,9 @@ OPEN, STICK, SLIDE = 0, 1, 2
 CHECKED = 1e-10
 """How far a condition may be missed, relative to the largest entries of b and of the impulses that b asks for."""
 
+ROUNDING = 2.0**-46
+"""Share of |G| |x| by which G x may be off: 64 units in the last place."""
+
 SWEEPS = (3, 10, 40, 160)
 """Gauss–Seidel sweeps after which the guess is checked."""
 
@@ -284,7 +287,8 @@ def _linear(p: Problem, status: tuple[int, ...], directions: Array) -> Array:
 
 def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
     u = p.G @ x + p.b
-    small_u = CHECKED * float(np.abs(p.b).max(initial=0.0))
+    # G of a light foot is large, and so is the rounding of G x
+    small_u = max(CHECKED * float(np.abs(p.b).max()), ROUNDING * float((np.abs(p.G) @ np.abs(x)).max()))
     small_x = CHECKED * max(float(np.abs(x).max()), _unit(p))
     for i, s in enumerate(status):
         n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)

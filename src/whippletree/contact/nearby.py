@@ -76,7 +76,7 @@ class Neighbourhood:
             # distance of the ball from a plane that is the z = 0 of the other geometry
             above = np.einsum("ki,ki->k", p[own] - p[other], R[other, :, 2]) - self._radii[own]
             apart = np.where(self._flat[other] & np.isfinite(self._radii[own]), above, apart)
-        return apart
+        return np.asarray(apart)
 
     def _places(self, q: Array) -> tuple[Array, Array]:
         """Positions (shapes, 3) and rotations (shapes, 3, 3) of all geometries in the world."""

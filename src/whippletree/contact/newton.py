@@ -109,8 +109,8 @@ class _Search:
     def __init__(self, problem: Problem, sweeps: Sweeps, tolerance: float) -> None:
         self.problem, self.sweeps, self.tolerance = problem, sweeps, tolerance
         self.sweeps_made, self.newton_steps = 0, 0
-        self.kappa = np.zeros(problem.count)
-        self.best = _Point(np.zeros((problem.count, 3)), self.kappa, Measure(np.inf, np.inf, np.inf))
+        self.kappa = np.zeros(problem.blocks)
+        self.best = _Point(np.zeros((problem.blocks, 3)), self.kappa, Measure(np.inf, np.inf, np.inf))
 
     def swept(self, impulse: Array, count: int) -> _Point:
         """The point after some sweeps over the problem as stated."""
@@ -140,7 +140,7 @@ def proximal_problem(problem: Problem, impulse: Array, rho: float) -> Problem:
     pull = rho / block_masses(problem)
     G = problem.G.copy()
     for i in range(3):
-        G[np.arange(problem.count), i, np.arange(problem.count), i] += pull
+        G[np.arange(problem.blocks), i, np.arange(problem.blocks), i] += pull
     return problem._replace(G=G, g=problem.g - pull[:, None] * impulse)
 
 
@@ -176,7 +176,7 @@ class _Curve:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.k = problem.count
+        self.k = problem.blocks
         self.G = np.asarray(problem.G, dtype=float).reshape(3 * self.k, 3 * self.k)
         self.mass = block_masses(problem)
 

@@ -46,7 +46,8 @@ def no_closed_form(pair: Pair) -> str:
     kinds = " against ".join(type(shape).__name__.lower() for shape in pair.shapes)
     return (
         f"contact {pair.contact.name!r}: {kinds} has no closed form, so it cannot be compiled or evaluated on symbols; "
-        f"give one of the bodies spheres, capsules or points, or ask whippletree.contact.snapshot"
+        f"give one of the bodies spheres, capsules or points, or use what takes plain numbers: "
+        f"method='time_stepping' of simulate, and whippletree.contact.snapshot"
     )
 
 

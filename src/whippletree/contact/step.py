@@ -7,8 +7,8 @@ while a contact is apart, so that it closes no further than to touch, and nothin
 overlap is never turned into velocity. Where a contact with restitution e would overlap at the end of the step, the
 shift is e times its approach velocity (Newton's law in Moreau's form): a contact at rest stays at rest.
 
-Positions take h v⁺ and, apart from it, a correction M† Jₙᵀ π with 0 ≤ π ⟂ gap + h J v⁺ + G π ≥ 0, which moves what would
-overlap apart and loops back together, and leaves velocities alone: it adds no kinetic energy.
+Positions take h v⁺ and, apart from it, a correction M† Jₙᵀ π with 0 ≤ π ⟂ gap + h J v⁺ + G π ≥ 0, which moves apart
+what would overlap and brings loops back together. It leaves velocities alone: it adds no kinetic energy.
 
 Joint limits are contacts without friction, the dry friction of joints contacts without a normal; all are one problem
 (:mod:`whippletree.contact.complementarity`).
@@ -163,9 +163,7 @@ def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
     return np.array(found, dtype=object)
 
 
-def _responses(
-    m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any
-) -> tuple[Array, Array, Array]:
+def _responses(m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any) -> tuple[Array, Array, Array]:
     """v + h a without contacts (nv,), M† Jᵀ (nv, rows) and −A†ᵀ g (nv,)."""
     links = m.moving(q, v)
     push = h * (tau - constrained.bias_forces(m, links))
@@ -208,7 +206,7 @@ class Stepped(NamedTuple):
 
 def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Stepped:
     """Velocities and coordinates after impulses (blocks, 3)."""
-    n = 3 * at.problem.count
+    n = 3 * at.problem.blocks
     v = at.free + at.response.reshape(-1, n) @ impulse.reshape(n)
     u = at.problem.velocity(impulse)
     u[:, 0] = u[:, 0] - at.shift

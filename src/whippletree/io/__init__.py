@@ -27,9 +27,7 @@ _NATIVE = (".toml", ".json")
 BASES = ("fixed", "free")
 
 
-def load(
-    path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.PathLike[str] | None = None
-) -> Model:
+def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.PathLike[str] | None = None) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
     XML is told apart by its root element, not by its suffix.

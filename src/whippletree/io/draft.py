@@ -16,7 +16,9 @@ from whippletree.io import rotations
 from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector, frozen_array, inertia_matrix
 
 # how the builder's messages begin: kind and name of the part that is wrong
-_SUBJECT = re.compile(r"""(body or frame|body|joint|frame|constraint|geometry|contact) ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_SUBJECT = re.compile(
+    r"""(body or frame|body|joint|frame|constraint|geometry|contact) ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+)
 
 
 class Draft:

@@ -47,6 +47,7 @@ def convert(draft: Draft, parts: Parts, base: str) -> None:
         _carry(draft, compiled, number, qpos, floats=number == floating)
     _frames(draft, parts)
     _shapes(draft, parts)
+    _contacts(draft, parts)
     _constraints(draft, parts)
     for word, curved in (
         ("non-linear stiffness", "jnt_stiffnesspoly"),
@@ -234,6 +235,7 @@ def _shapes(draft: Draft, parts: Parts) -> None:
             color=parts.colors[name],
             friction=tuple(float(x) for x in compiled.geom_friction[k]),
             **_filter(int(compiled.geom_contype[k]), int(compiled.geom_conaffinity[k])),
+            **_excluded(parts, compiled.body(int(compiled.geom_bodyid[k])).name),
             **shape,
         )
 
@@ -241,6 +243,22 @@ def _shapes(draft: Draft, parts: Parts) -> None:
 def _filter(contype: int, conaffinity: int) -> dict[str, int]:
     """MuJoCo's collision bits, where they are not the usual ones; ``with_contacts`` heeds them."""
     return {} if (contype, conaffinity) == (1, 1) else {"contype": contype, "conaffinity": conaffinity}
+
+
+def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
+    """The bodies that the file excludes from contact with one body."""
+    pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
+    others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
+    return {"excludes": others} if others else {}
+
+
+def _contacts(draft: Draft, parts: Parts) -> None:
+    """The pairs that the file declares; what else may touch is for ``with_contacts`` to say."""
+    for pair in parts.spec.pairs:
+        first, second = pair.geomname1, pair.geomname2
+        name = pair.name or f"{first} on {second}"
+        draft.declare("contact", name, line_of(pair))
+        draft.builder.contact(name, first, second, friction=float(pair.friction[0]))
 
 
 def _primitive(kind: int, size: Array) -> dict[str, Any]:

@@ -17,8 +17,11 @@ from whippletree.io.files import LARGEST_FILE, inside
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
+_CONTACTS = ("pairs", "excludes")
+"""What compiling does not need: read from the specification itself."""
+
 _UNUSED = (
-    *("tendons", "actuators", "sensors", "pairs", "excludes", "cameras", "lights", "skins", "textures", "materials"),
+    *("tendons", "actuators", "sensors", "cameras", "lights", "skins", "textures", "materials"),
     *("hfields", "numerics", "texts", "tuples", "plugins"),
 )
 """What the model does not use: told, and taken out before compiling."""
@@ -67,7 +70,7 @@ def prepare(draft: Draft, spec: Any) -> Parts:
         color = materials[geom.material].rgba if geom.material in materials else geom.rgba
         parts.colors[geom.name] = tuple(float(c) for c in color)
         if geom.meshname or geom.hfieldname or geom.plugin.active:
-            parts.shapes[geom.name] = _shape(spec, geom)
+            parts.shapes[geom.name] = _shape(draft, spec, geom)
     if spec.compiler.settotalmass > 0:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
@@ -140,7 +143,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
         draft.unused["fluid forces (density, viscosity, wind)"] += 1
 
 
-def _shape(spec: Any, geom: Any) -> dict[str, Any]:
+def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     """Kind and parameters of a geom that is not described by its size alone."""
     from mujoco import mjtGeom
 
@@ -155,7 +158,25 @@ def _shape(spec: Any, geom: Any) -> dict[str, Any]:
     shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale}
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
+    if len(mesh.uservert):
+        shape["vertices"] = tuple(map(tuple, (np.reshape(mesh.uservert, (-1, 3)) * mesh.scale).tolist()))
+    elif mesh.file and _plainly_placed(mesh):
+        near, found = _located(draft, spec, mesh)
+        if inside(near, found) and found.is_file():
+            shape["path"] = str(found)
     return shape
+
+
+def _plainly_placed(mesh: Any) -> bool:
+    """Whether the mesh's numbers are in the geom's frame: the asset does not move them."""
+    return not np.any(mesh.refpos) and bool(np.all(mesh.refquat == (1, 0, 0, 0)))
+
+
+def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
+    """The folder that mesh files must be in, and where the mesh's file is."""
+    folder = draft.path.resolve().parent
+    near = folder.parent if folder.parent.name else folder  # never the root of the file system
+    return near, (folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)).resolve()
 
 
 def _strip(spec: Any) -> None:
@@ -164,7 +185,7 @@ def _strip(spec: Any) -> None:
 
     for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
-    for word in _UNUSED:
+    for word in (*_UNUSED, *_CONTACTS):
         for part in list(getattr(spec, word)):
             spec.delete(part)
     for part in [*spec.geoms, *spec.sites]:
@@ -232,9 +253,7 @@ def _vet_mesh(draft: Draft, spec: Any, mesh: Any) -> None:
     """Let MuJoCo open a mesh only by the full path of a mesh file near the model."""
     if not mesh.file:
         return  # made by MuJoCo itself, or given as vertices
-    folder = draft.path.resolve().parent
-    near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    found = (folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)).resolve()
+    near, found = _located(draft, spec, mesh)
     where = f"mesh {mesh.name!r} gives a body its inertia, and its file {mesh.file!r}"
     if not inside(near, found):
         draft.fault(

@@ -34,7 +34,7 @@ class InTurn(Method):
         events: list[tuple[str, float]] = []
         for k in range(done, runs):
             record = Record()
-            record.follow(self._runs[k].chunks())
+            record.follow(self._runs[k])
             if record.failure:
                 self.failures[k] = record.failure
             self._place(record, k, found)

@@ -28,6 +28,9 @@ class EventLog:
     """At the instant, J; told with its first event, zero for the others."""
     mode_times: list[float] = field(default_factory=list)
     modes: list[tuple[int, ...]] = field(default_factory=list)
+    instants: list[float] = field(default_factory=list)
+    states: list[Array] = field(default_factory=list)
+    """Before and after each instant, (2, nq + nv)."""
     matrix_times: list[float] = field(default_factory=list)
     matrices: list[Array] = field(default_factory=list)
 
@@ -39,6 +42,11 @@ class EventLog:
             self.contacts.append(contact)
             self.energy_lost.append(energy_lost if number == 0 else 0.0)
         return [(f"{kind} {self.names[contact]}", time) for kind, contact in entries]
+
+    def instant(self, time: float, before: Array, after: Array) -> None:
+        """Note the state on both sides of an instant."""
+        self.instants.append(time)
+        self.states.append(np.stack([before, after]))
 
     def mode(self, time: float, mode: Mode) -> None:
         """Note the mode from a time on, if it is another one."""
@@ -60,6 +68,8 @@ class EventLog:
             "event_energy": np.array(self.energy_lost),
             "mode_times": np.array(self.mode_times),
             "modes": np.array(self.modes, dtype=int).reshape(len(self.modes), len(self.names)),
+            "instants": np.array(self.instants),
+            "instant_states": np.array(self.states),
             "matrix_times": np.array(self.matrix_times),
             "matrices": np.array(self.matrices),
         }
@@ -69,6 +79,7 @@ class EventLog:
         self.times, self.energy_lost = memo["event_times"].tolist(), memo["event_energy"].tolist()
         self.kinds, self.contacts = memo["event_kinds"].tolist(), memo["event_contacts"].tolist()
         self.mode_times, self.modes = memo["mode_times"].tolist(), [tuple(m) for m in memo["modes"].tolist()]
+        self.instants, self.states = memo["instants"].tolist(), list(memo["instant_states"])
         self.matrix_times, self.matrices = memo["matrix_times"].tolist(), list(memo["matrices"])
 
     def account(self) -> dict[str, Any]:
@@ -84,10 +95,20 @@ class EventLog:
             "energy_lost_in_impacts": float(sum(self.energy_lost)),
             "mode_times": list(self.mode_times),
             "mode_names": [Mode(status, free).words(self.names) for status in self.modes],
+            "instant_times": list(self.instants),
+            "instant_states": [float(x) for pair in self.states for x in pair.flat],
             "saltation_times": list(self.matrix_times),
             "saltation_size": size,
             "saltation_entries": [float(x) for matrix in self.matrices for x in matrix.flat],
         }
+
+
+def event_states(run: Any) -> tuple[Array, Array, Array]:
+    """Times (e,) of a run's contact events and the states (e, nq + nv) just before and just after each."""
+    times = np.array(run.attrs["instant_times"], dtype=float).reshape(-1)
+    size = run["q"].shape[-1] + run["v"].shape[-1]
+    pairs = np.array(run.attrs["instant_states"], dtype=float).reshape(len(times), 2, size)
+    return times, pairs[:, 0], pairs[:, 1]
 
 
 def saltation_matrices(run: Any) -> tuple[Array, Array]:

@@ -106,7 +106,9 @@ class Guards:
         if not hits:
             return None
         earliest = min(hits)
-        fired = [g for g, time in zip(self.guards, found, strict=True) if time is not None and time <= earliest + TOGETHER]
+        fired = [
+            g for g, time in zip(self.guards, found, strict=True) if time is not None and time <= earliest + TOGETHER
+        ]
         return earliest, fired
 
     def _root(self, g: int, times: Array, values: Array, interpolant: Polynomial) -> float | None:
@@ -141,9 +143,7 @@ class Guards:
                 return early, value(early)
         return None
 
-    def _dip(
-        self, g: int, n: int, times: Array, values: Array, value: Callable[[float], float]
-    ) -> float | None:
+    def _dip(self, g: int, n: int, times: Array, values: Array, value: Callable[[float], float]) -> float | None:
         """A time at which a gap that grazes between samples n − 1 and n + 1 is below zero."""
         if self.guards[g].kind != TOUCHDOWN or not 0 < n < len(times) - 1 or self.zero[g]:
             return None
@@ -168,7 +168,9 @@ class Guards:
         since = times - self.phase.time
         for g in np.flatnonzero(self.zero):
             change = values[:, g] - self.first[g]
-            values[:, g] = np.where(np.abs(change) <= self.noise[g], np.nan, change / np.where(since > 0, since, np.inf))
+            values[:, g] = np.where(
+                np.abs(change) <= self.noise[g], np.nan, change / np.where(since > 0, since, np.inf)
+            )
         return values
 
     def _parts(self, guard: Guard) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.contact.laws import Law, Plastic, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.contact.saltation import derivative, saltation_matrix
-from whippletree.errors import AssemblyError
+from whippletree.errors import AssemblyError, SingularSystemError
 from whippletree.simulation.adaptive import memo_of, progress_of
 from whippletree.simulation.event_log import EventLog
 from whippletree.simulation.guards import SLIP, STICK, TOUCHDOWN, Admits, Guard, Guards
@@ -31,10 +31,13 @@ Array = np.ndarray[Any, Any]
 AT_ONCE = 50
 """Events that may follow each other at one instant."""
 
+AT_ONCE_WITHIN = 1e-12
+"""s"""
+
 SETTLED = 0.2
 """How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
 
-HALVINGS = 50
+HALVINGS = 40
 """Of the interval in which a hyperstatic mode ends."""
 
 
@@ -205,8 +208,11 @@ class Events(Method):
                 {name: float(depth) for name, depth in deep.items()},
             )
         touching = [i for i in counted if gaps[i] <= self.rules.gap_tolerance]
-        change = self.rules.change(t, y, open_mode(self.scene.count), [], touching)
-        return self._entered(t, y, change, None, [])
+        try:
+            change = self.rules.change(t, y, open_mode(self.scene.count), [], touching)
+            return self._entered(t, y, change, None, [])
+        except IntegrationError as error:  # nothing has been simulated yet: the start itself is at fault
+            raise SingularSystemError(f"model {self.scene.model.name!r}: {error}") from None
 
     def _admitted(self, i: int, t: float, q: Array, v: Array) -> bool:
         return self.admits is None or bool(self.admits(self.scene.contacts.names[i], t, q, v))
@@ -249,6 +255,8 @@ class Events(Method):
     ) -> tuple[Phase, list[tuple[str, float]]]:
         phase = self._phase(change.mode, t, change.state)
         named = self.log.events(t, change.entries, change.energy_lost)
+        if change.entries:
+            self.log.instant(t, y, phase.state)
         if before is not None and self.with_saltation and change.entries:
             self._note_saltation(before, phase, t, y, change, fired)
         if change.struck:
@@ -295,7 +303,7 @@ class Events(Method):
     def _count(self, t: float) -> None:
         """Refuse to go on where events do not end."""
         last, repeats = self._repeats
-        self._repeats = (t, repeats + 1 if t == last else 0)
+        self._repeats = (t, repeats + 1 if t - last <= AT_ONCE_WITHIN else 0)
         if self._repeats[1] > AT_ONCE:
             raise IntegrationError(f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant", t)
         if len(self.log.times) > self.most_events:

@@ -40,17 +40,19 @@ class Advance(NamedTuple):
             before = y
             steps.append(stepper.step(t + i * h, y, impulses, h))
             y, impulses = steps[-1].state, steps[-1].impulses
-        measures = np.array([step.solution.measure for step in steps], dtype=float)
+        impulse, velocity, cone = np.array([step.solution.measure for step in steps], dtype=float).max(axis=0)
         return Advance(
-            y,
-            impulses,
-            (y - before)[stepper.model.nq :] / h,
-            *measures.max(axis=0),
-            sum(step.solution.sweeps for step in steps),
-            sum(step.solution.newton_steps for step in steps),
-            sum(not step.solution.converged for step in steps),
-            sum(step.contact_work for step in steps),
-            sum(step.joint_work for step in steps),
+            state=y,
+            impulses=impulses,
+            a=(y - before)[stepper.model.nq :] / h,
+            residual_impulse=impulse,
+            residual_velocity=velocity,
+            cone_violation=cone,
+            sweeps=sum(step.solution.sweeps for step in steps),
+            newton_steps=sum(step.solution.newton_steps for step in steps),
+            unconverged=sum(not step.solution.converged for step in steps),
+            contact_work=sum(step.contact_work for step in steps),
+            joint_work=sum(step.joint_work for step in steps),
         )
 
     def at_rest(self, y: Array) -> Advance:
@@ -103,14 +105,19 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
     made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
     before = v if count == 1 else made.v[:, -2]
     springs = np.asarray(stepper.dyn.passive_forces(q, np.zeros_like(v)))
+    impulse, velocity, cone = np.moveaxis(made.measure.max(axis=1), 1, 0)
+    # with several steps in one call there are no joint forces
+    work = h * np.einsum("ki,ki->k", tau - springs, v + made.v[:, -1]) / 2 if count == 1 else np.zeros(len(y))
     return Advance(
-        np.concatenate([made.q[:, -1], made.v[:, -1]], axis=1),
-        made.impulses[:, -1],
-        (made.v[:, -1] - before) / h,
-        *np.moveaxis(made.measure.max(axis=1), 1, 0),
-        np.full(len(y), sweeps * count),
-        np.zeros(len(y)),
-        (made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
-        made.work.sum(axis=1),
-        h * np.einsum("ki,ki->k", tau - springs, v + made.v[:, -1]) / 2 * (count == 1),
+        state=np.concatenate([made.q[:, -1], made.v[:, -1]], axis=1),
+        impulses=made.impulses[:, -1],
+        a=(made.v[:, -1] - before) / h,
+        residual_impulse=impulse,
+        residual_velocity=velocity,
+        cone_violation=cone,
+        sweeps=np.full(len(y), sweeps * count),
+        newton_steps=np.zeros(len(y)),
+        unconverged=(made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
+        contact_work=made.work.sum(axis=1),
+        joint_work=work,
     )

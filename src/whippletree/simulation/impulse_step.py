@@ -159,7 +159,7 @@ class ImpulseStep:
 
 def sweeps(problem: Problem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
     """Compiled sweeps over the blocks of a problem."""
-    if not problem.count:
+    if not problem.blocks:
         return impulse, kappa, Measure(0.0, 0.0, 0.0)
     impulse, kappa, measure, _ = contact_sweeps()(*problem, impulse, kappa, np.zeros(count))
     return impulse, kappa, Measure(*measure.tolist())

@@ -101,7 +101,9 @@ class Phase:
         K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(E, 1, 2), R
         soft = self.scene.compliance[self.kept]
         K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
-        bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.contact_rows]], 1)
+        bias = np.concatenate(
+            [at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.contact_rows]], 1
+        )
         x = self._solved(K, np.concatenate([at.b, -bias], axis=1))
         return Loads(x[:, :n], *self._named(x[:, n:], q, v))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
 from typing import Any
 
 import numpy as np
 
+from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.method import Chunk
+from whippletree.simulation.method import Chunk, Method
+from whippletree.simulation.progress import Shows
 
 Array = np.ndarray[Any, Any]
 
@@ -20,13 +22,30 @@ class Record:
         self.chunks: list[Chunk] = []
         self.failure = ""
 
-    def follow(self, chunks: Iterable[Chunk]) -> None:
-        """Take chunks until they end; a run that fails keeps what it had."""
+    def follow(self, method: Method, keep: Checkpoint | None = None, show: Shows | None = None) -> None:
+        """Take a method's chunks until they end; a run that fails, or that the user interrupts, keeps what it had.
+
+        ``keep`` is given every chunk, and is asked first for what an earlier process has left there; ``show`` is told
+        how far the run has come.
+        """
+        self.chunks += keep.chunks() if keep is not None else []
         try:
-            for chunk in chunks:
+            for chunk in method.chunks(self.chunks[-1].memo if self.chunks else None):
                 self.chunks.append(chunk)
+                if keep is not None:
+                    keep.add(chunk)
+                if show is not None and len(chunk.times):
+                    show(float(chunk.times[-1]), float(method.task.times[-1]))
         except IntegrationError as error:
             self.failure = str(error)
+        except KeyboardInterrupt:
+            if not self.chunks:
+                raise
+            self.failure = "interrupted by the user"
+            warnings.warn("simulate: interrupted; returning what was computed so far", RuntimeWarning, stacklevel=3)
+        finally:
+            if keep is not None:
+                keep.write()
 
     @property
     def times(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ from whippletree.controllers import limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.simulation.batches import InTurn
+from whippletree.simulation.checkpoint import Checkpoint, identity
 from whippletree.simulation.integrator import Event
 from whippletree.simulation.method import Method, Task, find_method
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
 from whippletree.simulation.trajectory import dataset
 from whippletree.simulation.watch import Watch
@@ -52,6 +55,9 @@ def simulate(
     project: bool = False,
     massless: str = "refuse",
     compiled: Compiled | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 10.0,
     **options: Any,
 ) -> xarray.Dataset:
     """Simulate a model from a start state.
@@ -74,6 +80,10 @@ def simulate(
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
         compiled: functions compiled before for this model, to share them among runs.
+        progress: whether a long run shows how far it has come; default: on a terminal.
+        checkpoint: a folder that keeps the run while it is computed. The same call with the same folder goes on where
+            an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there.
+        checkpoint_every: seconds of computing between two parts of it.
         options: what the method takes beside that.
 
     Returns:
@@ -104,8 +114,13 @@ def simulate(
     task = Task(motion, start, times, watch.rtol, atol, found_by)
     one_by_one = start.ndim == 2 and not way.batches
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
+    keep = None
+    if checkpoint is not None:
+        choices = (method, rtol, atol, project, massless, sorted(options.items()))
+        keep = Checkpoint(checkpoint, checkpoint_every, identity(dyn, task, controller, choices))
     record = Record()
-    record.follow(stepper.chunks())
+    with bar(progress, model.name) as show:
+        record.follow(stepper, keep, show)
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
     return watch.reported(dataset(motion, stepper, record, settings, points), dyn)
 

@@ -23,6 +23,9 @@ Array = np.ndarray[Any, Any]
 REACH = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
 
+STAYS = 1e-9
+"""Share of the largest contact acceleration below which a contact does not part, or does not begin to slip."""
+
 JAMS = 5
 """Impacts without collision that may follow each other at one instant."""
 
@@ -139,7 +142,7 @@ class Transitions:
         if answer is None and any(choice is not None for choice in forced):
             answer = coulomb.solve(coulomb.problem(*posed, friction, directions))
         if answer is not None:
-            return rest.changed(heavy, answer), []
+            return rest.changed(heavy, _staying(answer, *posed, directions, forced)), []
         problem = coulomb.problem(*posed, friction, directions)
         return None, [i for n, i in enumerate(heavy) if friction[n] and problem.sliding_inertia(n) <= 0]
 
@@ -174,6 +177,23 @@ class Transitions:
         answer = response(at.M[0], held, J, soft)
         free = answer.inverse @ np.concatenate([at.b[0], -bias, np.zeros(len(holds))])
         return answer.G, J @ free[: answer.n] + at.beta[0, rows]
+
+
+def _staying(answer: coulomb.Answer, G: Array, b: Array, given: Array, forced: Sequence[int | None]) -> coulomb.Answer:
+    """The answer with contacts that carry nothing but do not part either as closed: where forces are not unique, one
+    contact may do without any, and the motion is the same."""
+    rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
+    small = STAYS * float(np.abs(b).max(initial=0.0))
+    status, directions = list(answer.status), answer.directions.copy()
+    for i, rate in enumerate(rates):
+        free = forced[i] is None and not np.any(given[i])
+        if forced[i] is None and status[i] == OPEN and rate[0] <= small:
+            status[i], directions[i] = SLIDE, given[i]
+        if free and status[i] == SLIDE and np.hypot(*rate[1:]) <= small:
+            status[i], directions[i] = STICK, 0.0
+        elif free and status[i] == SLIDE:
+            directions[i] = rate[1:] / np.hypot(*rate[1:])
+    return coulomb.Answer(answer.p, tuple(status), directions)
 
 
 def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:

@@ -35,7 +35,8 @@ def read_mesh(path: Path) -> tuple[Piece, ...] | None:
         if reader is None or path.stat().st_size > LARGEST_FILE:
             return None
         pieces = reader(path.read_bytes())
-    except (OSError, ValueError, LookupError, SyntaxError, TypeError):  # lxml's errors are SyntaxErrors
+    # lxml's errors are SyntaxErrors; nodes that hold each other never end
+    except (OSError, ValueError, LookupError, SyntaxError, TypeError, AttributeError, RecursionError):
         return None
     sound = [p for p in pieces if len(p.mesh.faces) and np.isfinite(p.mesh.vertices).all()]
     return tuple(sound) or None
@@ -81,9 +82,9 @@ def read_collada(data: bytes) -> list[Piece]:
     # one list of numbers may be long: LARGEST_FILE is the limit here, not the parser's own
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True)
     root = etree.fromstring(data, parser)
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else element.tag
-    named: dict[str, Any] = {str(element.get("id")): element for element in root.iter() if element.get("id")}
+    for element in root.iter("*"):
+        element.tag = str(element.tag).rpartition("}")[2]
+    named: dict[str, Any] = {str(element.get("id")): element for element in root.iter("*") if element.get("id")}
     unit = root.find("asset/unit")
     whole = np.diag([float(unit.get("meter", 1)) if unit is not None else 1.0] * 3 + [1.0])
     pieces: list[Piece] = []

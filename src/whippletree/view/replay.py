@@ -17,7 +17,7 @@ import numpy as np
 from whippletree.io.files import replace_text
 from whippletree.model import Model
 from whippletree.view import series
-from whippletree.view.parts import LAYERS
+from whippletree.view.parts import LAYERS, SOLID
 from whippletree.view.scene import FRAMES, Scene, scene
 from whippletree.view.solids import Mesh
 
@@ -73,6 +73,7 @@ def packed(shown: Scene, curves: list[series.Curves]) -> dict[str, Any]:
         "bounds": shown.bounds.tolist(),
         "camera": {word: getattr(camera, word).tolist() for word in ("right", "up", "back", "target", "vertical")}
         | {"planar": camera.planar},
+        "solid": list(SOLID),
         "layers": [[layer, LAYERS[layer]] for layer in shown.layers],
         "meshes": [{"vertices": _floats(mesh.vertices), "faces": _indices(mesh.faces)} for mesh in meshes],
         "tracks": [_floats(track.poses[:, :3, :]) for track in shown.tracks],

@@ -1,0 +1,39 @@
+"""What a constraint asks for, as data: a residual with named rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from whippletree.errors import ModelError
+from whippletree.model import Constraint
+from whippletree.spatial import Array
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a constraint asks for.
+
+    ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at
+    velocity level; each returns an array with one entry per row. Massless motions have equations of their own.
+    """
+
+    level: Literal["position", "velocity"]
+    on: Literal["frames", "joints", "massless"]
+    rows: tuple[str, ...]
+    units: tuple[str, ...]
+    residual: Callable[..., Array]
+    timed: bool = False
+    """Whether the residual depends on time."""
+
+
+Demands: TypeAlias = tuple[Demand, ...]
+
+
+def function_of(c: Constraint, word: str) -> Callable[..., Any]:
+    """A parameter that must be a Python function."""
+    function = c.parameters.get(word)
+    if not callable(function):
+        raise ModelError(f"constraint {c.name!r}", [f"kind {c.kind!r} needs {word}=, a plain NumPy function"])
+    return function  # type: ignore[no-any-return]

@@ -1,0 +1,210 @@
+"""A run kept on disk while it is computed, so that a killed process loses little and the same call takes it up again.
+
+A checkpoint is a folder: ``run.json`` says which run it is, and each numbered part holds the output since the part
+before, with all that the method needs to go on (:class:`~whippletree.simulation.method.Chunk`). A part is written
+under another name and renamed when it is complete, so that a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.compiler.compiled import Compiled
+from whippletree.compiler.fingerprint import fingerprint
+from whippletree.errors import FileError
+from whippletree.simulation.method import Chunk, Memo, Task
+
+if TYPE_CHECKING:
+    import xarray
+
+Array = np.ndarray[Any, Any]
+
+FORMAT = 1
+_HEADER = "run.json"
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint that could not be written; the run goes on without it."""
+
+
+class Checkpoint:
+    """The folder of one run."""
+
+    def __init__(self, folder: str | os.PathLike[str], every: float, identity: Mapping[str, str]) -> None:
+        """``every``: seconds of computing between parts; ``identity``: what makes this run the one that it is."""
+        self.folder = Path(folder)
+        self.every = every
+        self._waiting: list[Chunk] = []
+        self._parts = 0
+        self._last = time.monotonic()
+        self._broken = False
+        if (self.folder / _HEADER).exists():
+            self._compare(identity)
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            header = {"whippletree_checkpoint": FORMAT, **identity}
+            _replace(self.folder / _HEADER, json.dumps(header, indent=1).encode())
+
+    def _compare(self, identity: Mapping[str, str]) -> None:
+        found = header(self.folder)
+        other = [word for word, value in identity.items() if found.get(word) != value]
+        if other:
+            reason = f"the checkpoint is that of another run: {', '.join(other)} differ"
+            raise FileError(str(self.folder), [f"{reason}; remove it or choose another folder"])
+
+    def chunks(self) -> list[Chunk]:
+        """What was kept, in order; what comes behind a damaged part is removed, since it follows nothing."""
+        found = list(read_parts(self.folder))
+        self._parts = len(found)
+        for stray in part_files(self.folder)[len(found) :]:
+            stray.unlink()
+        return found
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk; written when it is time."""
+        self._waiting.append(chunk)
+        if time.monotonic() - self._last >= self.every:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is waiting as one part; a disk that refuses costs a warning, not the run."""
+        if not self._waiting or self._broken:
+            return
+        try:
+            _write_part(self.folder / f"{self._parts:06d}.npz", self._waiting)
+        except OSError as error:
+            self._broken = True
+            warnings.warn(
+                f"checkpoint {self.folder}: {error.strerror or error}; the run goes on without further checkpoints, "
+                f"and can be taken up from the {self._parts} parts before",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        else:
+            self._parts += 1
+        self._waiting = []
+        self._last = time.monotonic()
+
+
+def identity(dyn: Compiled, task: Task, controller: object, settings: object) -> dict[str, str]:
+    """What makes a run the one that it is, in words that a message can use; all but the controller's own code."""
+    model = dyn.model
+    content = fingerprint(model).hex()
+    return {
+        "model": model.name,
+        "nq": str(model.nq),
+        # a model with a user's function in it has no content to go by
+        "content of the model": content if content == fingerprint(model).hex() else "",
+        "start": hashlib.sha256(task.start.tobytes()).hexdigest(),
+        "output times": hashlib.sha256(task.times.tobytes()).hexdigest(),
+        "controller": "none" if controller is None else getattr(controller, "__qualname__", type(controller).__name__),
+        "events": ", ".join(event.name for event in task.events),
+        "settings": repr(settings),
+    }
+
+
+def header(folder: Path) -> dict[str, Any]:
+    """Which run a folder keeps.
+
+    Raises:
+        FileError: if it keeps none.
+    """
+    try:
+        found = json.loads((folder / _HEADER).read_text())
+    except FileNotFoundError:
+        raise FileError(str(folder), [f"there is no {_HEADER}: not a checkpoint"]) from None
+    except ValueError as error:
+        raise FileError(str(folder), [f"{_HEADER} is damaged ({error}): remove the folder"]) from None
+    if not isinstance(found, dict) or found.get("whippletree_checkpoint") != FORMAT:
+        raise FileError(str(folder), [f"{_HEADER} is not that of a checkpoint of format {FORMAT}"])
+    return found
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The parts, in order, up to the first gap."""
+    found: list[Path] = []
+    while (part := folder / f"{len(found):06d}.npz").exists():
+        found.append(part)
+    return found
+
+
+def read_parts(folder: Path) -> Iterator[Chunk]:
+    """The chunks of all parts; a damaged part ends them."""
+    for path in part_files(folder):
+        try:
+            with path.open("rb") as file, np.load(file) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            return
+        yield _chunk(arrays)
+
+
+def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
+    """What a run has left in its checkpoint so far: time and states, and what its method has worked out beside them.
+
+    Raises:
+        FileError: if there is no checkpoint, or nothing in it yet.
+    """
+    import xarray
+
+    place = Path(folder)
+    about = header(place)
+    chunks = list(read_parts(place))
+    if not chunks:
+        raise FileError(str(place), ["nothing has been kept yet"])
+    states = np.concatenate([chunk.states for chunk in chunks])
+    across = ("time",) if states.ndim == 2 else ("time", "run")
+    nq = int(about["nq"])
+    variables: dict[str, Any] = {
+        "q": ((*across, "coordinate"), states[..., :nq]),
+        "v": ((*across, "velocity"), states[..., nq:]),
+    }
+    for name in chunks[0].variables:
+        values = np.concatenate([chunk.variables[name] for chunk in chunks])
+        variables[name] = ((*across, *(f"{name}_{i}" for i in range(values.ndim - len(across)))), values)
+    times = np.concatenate([chunk.times for chunk in chunks])
+    events = [event for chunk in chunks for event in chunk.events]
+    attributes = {"model": about["model"], "event_names": [n for n, _ in events], "event_times": [t for _, t in events]}
+    return xarray.Dataset(variables, coords={"time": ("time", times, {"units": "s"})}, attrs=attributes)
+
+
+def _write_part(path: Path, chunks: Sequence[Chunk]) -> None:
+    """Several chunks as one: all their rows, and the memo of the last."""
+    arrays: dict[str, Any] = {
+        "times": np.concatenate([chunk.times for chunk in chunks]),
+        "states": np.concatenate([chunk.states for chunk in chunks]),
+        "events": np.array(json.dumps([event for chunk in chunks for event in chunk.events])),
+    }
+    for name in chunks[-1].variables:
+        arrays[f"variable {name}"] = np.concatenate([chunk.variables[name] for chunk in chunks])
+    for name, value in chunks[-1].memo.items():
+        arrays[f"memo {name}"] = value
+    temporary = path.with_suffix(".writing")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _chunk(arrays: Mapping[str, Array]) -> Chunk:
+    memo: Memo = {name[5:]: value for name, value in arrays.items() if name.startswith("memo ")}
+    variables = {name[9:]: value for name, value in arrays.items() if name.startswith("variable ")}
+    events = tuple((str(name), float(when)) for name, when in json.loads(str(arrays["events"])))
+    return Chunk(arrays["times"], arrays["states"], memo, events, variables)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_suffix(".writing")
+    temporary.write_bytes(data)
+    temporary.replace(path)

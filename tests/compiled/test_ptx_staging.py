@@ -1,0 +1,192 @@
+"""Large GPU kernels: inputs and results through shared memory, values put aside. Without a GPU, on an emulated driver."""
+
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from emulated_cuda import install
+from whippletree.catalogue import find
+from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.cuda_function import compile_for_cuda
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.program import Buffer, straight_program
+from whippletree.compiler.ptx import copies_by_itself, kernel_ir, ptx_text
+from whippletree.compiler.ptx_forms import Form
+from whippletree.compiler.ptx_staging import staged
+from whippletree.compiler.stash import plan
+from whippletree.compiler.tracing import unrolled_program
+from whippletree.expression import Trace, finish
+
+PTXAS = shutil.which("ptxas") or next((p for p in ["/usr/local/cuda/bin/ptxas"] if os.path.exists(p)), None)
+STAGED = Form(64, keep=20, room=60)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    return install(monkeypatch)
+
+
+def on_device(values, layout):
+    """By rows, by columns, or with room between the states."""
+    if layout == "columns":
+        strides = column_strides(values.shape, 1, values.itemsize)
+    else:
+        gap = 0 if layout == "rows" else 3
+        strides = ((values.shape[1] + gap) * values.itemsize, values.itemsize)
+    made = DeviceArray(0, (len(values), strides[0] // values.itemsize), values.dtype) if layout == "gaps" else None
+    if made is None:
+        made = DeviceArray(0, values.shape, values.dtype, strides)
+        made.fill(values)
+        return made
+    padded = np.zeros(made.shape, values.dtype)
+    padded[:, : values.shape[1]] = values
+    made.fill(padded)
+    made.shape = values.shape
+    return made
+
+
+def dynamics(bodies=8):
+    model = wt.mechanisms.chain(bodies)
+    return model, unrolled_program(model, find("forward_dynamics", model))
+
+
+def random_states(model, count, dtype):
+    rng = np.random.default_rng(3)
+    return [rng.uniform(-2, 2, (count, n)).astype(dtype) for n in (model.nq, model.nv, model.nv)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layouts", ["rows", "columns", "gaps", ("rows", "columns", "rows")])
+@pytest.mark.parametrize("count", [1, 31, 32, 70])
+def test_every_layout_has_the_bits_of_the_cpu(driver, layouts, count, dtype):
+    model, program = dynamics()
+    inputs = random_states(model, count, dtype)
+    inputs[0][::7] *= 1e6  # far arguments of sine and cosine
+    function = compile_for_cuda(program, dtype=dtype, form=STAGED)
+    given = [layouts] * 3 if isinstance(layouts, str) else layouts
+    found = function(*[on_device(x, layout) for x, layout in zip(inputs, given, strict=True)])
+    np.testing.assert_array_equal(found.numpy(), compile_function(program, dtype=dtype)(*inputs))
+
+
+@pytest.mark.parametrize(("keep", "room"), [(20, 45), (12, 60), (40, 200), (10, 40)])
+def test_few_registers_and_far_slots_change_no_bit(driver, keep, room):
+    model, program = dynamics()
+    inputs = random_states(model, 40, "float64")
+    text = kernel_ir(program, "double", Form(32, keep=keep, room=room))
+    assert "cp.async" in text
+    assert ("store volatile" in text) == (room < 100)
+    found = compile_for_cuda(program, form=Form(32, keep=keep, room=room))(*inputs)
+    np.testing.assert_array_equal(found, compile_function(program)(*inputs))
+
+
+def awkward_program():
+    """Angles that are needed themselves, an input passed through, a constant result, one number in two results."""
+    trace = Trace()
+    x = trace.inputs(12)
+    q, v = x[:6], x[6:]
+    turned = [a.sin() * b + a for a, b in zip(q, v, strict=True)]
+    first = [*turned, turned[0]]
+    code = finish(trace, [*first, q[2], v[1] * 2, 3.0, v[4].cos(), turned[1]])
+    outputs = [Buffer("a", "output", (7,)), Buffer("b", "output", (5,))]
+    return straight_program("awkward", code, [Buffer("q", "input", (6,)), Buffer("v", "input", (6,))], outputs)
+
+
+def test_results_that_are_inputs_constants_or_the_same(driver):
+    program = awkward_program()
+    main, staging = staged(program, 100)
+    assert [b.name for b in staging.results] == ["a"]
+    assert [b.name for _, b in staging.inputs] == ["v"]  # a number of q is a result itself
+    assert not staging.angles
+    assert main is not program
+    rng = np.random.default_rng(0)
+    q, v = rng.uniform(-1, 1, (2, 67, 6))
+    found = compile_for_cuda(program, form=Form(64, keep=6, room=30))(q, v)
+    for a, b in zip(found, compile_function(program)(q, v), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_angles_that_are_needed_themselves_are_kept(driver):
+    trace = Trace()
+    x = trace.inputs(9)
+    code = finish(trace, [a.sin() + a.cos() * a for a in x[2:8]])
+    program = straight_program("angles", code, [Buffer("x", "input", (9,))], [Buffer("y", "output", (6,))])
+    _, staging = staged(program, 100)
+    (run,) = staging.angles
+    assert (run.angle, run.sine, run.cosine, run.count) == (2, 9, 15, 6)
+    values = np.random.default_rng(0).uniform(-9, 9, (40, 9))
+    np.testing.assert_array_equal(
+        compile_for_cuda(program, form=Form(64, keep=6, room=40))(values), compile_function(program)(values)
+    )
+
+
+def test_too_little_room_means_no_staging():
+    _, program = dynamics()
+    same, staging = staged(program, 20)
+    assert same is program
+    assert not staging.waiting
+
+
+def test_older_devices_copy_through_registers(driver):
+    assert copies_by_itself("sm_80")
+    assert not copies_by_itself("sm_75")
+    _, program = dynamics()
+    assert "call void @llvm.nvvm.cp.async" not in kernel_ir(program, "float", STAGED, copies=False)
+
+
+@pytest.mark.skipif(PTXAS is None, reason="NVIDIA's assembler ptxas is not installed")
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
+    ir = kernel_ir(dynamics(6)[1], real, STAGED, copies=copies_by_itself(arch))
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx_text(ir, arch))
+    subprocess.run([PTXAS, f"-arch={arch}", "-o", tmp_path / "kernel.cubin", source], check=True)
+
+
+# ---- the plan --------------------------------------------------------------------------------------------------------
+
+
+def random_code(rng, inputs, size):
+    """Binary operations on earlier nodes, most of them recent."""
+    nodes = [("input", i) for i in range(inputs)]
+    while len(nodes) < size:
+        recent = rng.integers(max(0, len(nodes) - 30), len(nodes))
+        nodes.append(("add", int(recent), int(rng.integers(0, len(nodes)))))
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("registers", "room", "waiting", "results"), [(8, 12, 0, 0), (8, 30, 10, 6), (16, 20, 20, 3), (6, 12, 5, 12)]
+)
+def test_a_plan_can_be_followed(seed, registers, room, waiting, results):
+    """A machine with that many registers, which notices every value that is not where it is looked for."""
+    rng = np.random.default_rng(seed)
+    nodes = random_code(rng, 20, 300)
+    wanted = [int(i) for i in rng.integers(20, 300, results)]
+    found = plan(nodes, range(300), registers, room, waiting, wanted)
+    slots = {i: i for i in range(waiting)}
+    here: set[int] = set()
+    last = {operand: i for i, node in enumerate(nodes) if node[0] == "add" for operand in node[1:]}
+    done = set()
+    for step in found.steps:
+        assert step.slot < found.slots
+        match step.action:
+            case "compute":
+                node = nodes[step.node]
+                assert node[0] == "input" or here.issuperset(node[1:])
+                here.add(step.node)
+                done.add(step.node)
+            case "put":
+                assert step.node in here
+                slots[step.slot] = step.node
+            case "take":
+                assert slots[step.slot] == step.node
+                here.add(step.node)
+    computed = {i for i, node in enumerate(nodes) if node[0] == "add" or node[1] >= waiting}
+    assert done >= {i for i in computed if i in last or i in wanted}
+    assert [slots[i] for i in range(results)] == wanted

@@ -1,0 +1,261 @@
+"""Time stepping: closed forms, hyperstatic scenes with their judgement, limits and friction of joints, batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.complementarity import solve_by_sweeps
+from whippletree.contact.step import Blocks, posed, stepped
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.simulation.method import Task, find_method
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.stepping import TimeStepping
+from whippletree.tree.mechanism import Mechanism
+
+G = 9.81
+
+
+def run(model, duration, step=1e-3, **more):
+    more.setdefault("output_dt", duration / 10)
+    return wt.simulate(model, duration=duration, method="time_stepping", step=step, **more)
+
+
+def clean(result, residual=1e-7, overlap=1e-9, cone=1e-12):
+    """What every result must hold: no failure, and its own judgement within tolerances."""
+    assert result.attrs["failure"] == ""
+    assert result.attrs["unconverged_steps"] == 0
+    assert float(result.residual_velocity.max()) <= residual
+    assert float(result.cone_violation.max()) <= cone
+    assert float(result.penetration.max()) <= overlap
+
+
+# --- closed forms -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("angle", [0.1, math.atan(0.3) - 1e-9])
+def test_a_block_below_the_friction_angle_sticks_exactly(angle):
+    result = run(wt.mechanisms.sliding_block(angle=angle, friction=0.3), 0.2)
+    clean(result)
+    assert np.abs(result.v.values).max() == pytest.approx(0, abs=1e-15)
+    assert np.abs(result.q.values).max() == pytest.approx(0, abs=1e-15)
+    assert abs(float(result.energy_balance[-1])) < 1e-14
+
+
+def test_a_block_above_the_friction_angle_slides_as_coulomb_says():
+    angle, mu = 0.5, 0.3
+    result = run(wt.mechanisms.sliding_block(angle=angle, friction=mu), 0.3)
+    clean(result)
+    a = G * (math.sin(angle) - mu * math.cos(angle))
+    assert result.v.values[-1, 0] == pytest.approx(0.3 * a, rel=1e-12)
+    normal, *tangents = result.contact_force.values[-1, 0]
+    assert normal == pytest.approx(G * math.cos(angle), rel=1e-12)
+    assert np.hypot(*tangents) == pytest.approx(mu * normal, rel=1e-12)
+
+
+def test_a_ball_bounces_by_newtons_law_and_comes_to_rest():
+    e, height = 0.5, 0.2
+    result = run(wt.mechanisms.bouncing_ball(height=height, restitution=e), 1.2, output_dt=1e-3)
+    assert result.attrs["unconverged_steps"] == 0
+    v, energy = result.v.values[:, 0], (result.kinetic_energy + result.potential_energy).values
+    impact = int(np.argmax(v > 0))
+    assert v[impact] == pytest.approx(-e * v[impact - 1], rel=1e-12)
+    # a bounce moves the ball up by h v⁺ within its own step: of the smallest ones, that may be m g² h² too much
+    assert np.diff(energy).max() <= float(wt.mechanisms.bouncing_ball().bodies[0].mass) * (G * 1e-3) ** 2
+    assert energy[-1] < energy[0]
+    zeno = math.sqrt(2 * height / G) * (1 + e) / (1 - e)
+    resting = np.flatnonzero(np.abs(v) > 0)[-1] * 1e-3
+    assert resting == pytest.approx(zeno, abs=0.02)
+    assert result.q.values[-1, 0] == pytest.approx(0, abs=1e-2)
+
+
+def test_landing_converges_to_the_event_driven_method_at_first_order():
+    model = wt.mechanisms.sliding_block(angle=0.4, friction=0.3)
+    q0, v0 = np.array([0.0, 0.0371]), np.array([0.5, 0.0])
+    exact = wt.simulate(model, q0, v0, duration=0.3, method="events", output_dt=0.3)
+    errors = []
+    for step in (4e-3, 2e-3, 1e-3, 5e-4):
+        found = run(model, 0.3, step, q0=q0, v0=v0, output_dt=0.3)
+        errors.append(np.abs(found.q.values[-1] - exact.q.values[-1]).max())
+    assert errors[-1] < 1e-3
+    assert errors[0] / errors[-1] > 5.0  # eight times smaller steps
+    assert max(error / step for error, step in zip(errors, (4e-3, 2e-3, 1e-3, 5e-4))) < 2.0
+
+
+# --- hyperstatic scenes -----------------------------------------------------------------------------------------------
+
+
+def test_ten_boxes_stand():
+    result = run(wt.mechanisms.box_stack(10), 0.05)
+    clean(result, residual=1e-9, overlap=1e-12)
+    assert np.abs(result.v.values).max() < 1e-9
+    assert abs(float(result.energy_balance[-1])) < 1e-9
+    ground = [k for k, name in enumerate(result.contact_force.attrs["names"]) if "ground" in name]
+    weight = G * sum(float(body.mass) for body in wt.mechanisms.box_stack(10).bodies)
+    assert result.contact_force.values[-1, ground, 0].sum() == pytest.approx(weight, rel=1e-9)
+
+
+def test_a_quadruped_stands():
+    model = wt.mechanisms.quadruped()
+    result = run(model, 0.1)
+    clean(result, residual=1e-12, overlap=1e-8)
+    scale = float(result.potential_energy[0])
+    assert abs(float(result.energy_balance[-1])) < 1e-3 * scale
+    finer = run(model, 0.1, step=2.5e-4)
+    assert abs(float(finer.energy_balance[-1])) < abs(float(result.energy_balance[-1])) / 2
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(100, marks=pytest.mark.slow)])
+def test_spheres_fall_into_a_box(count):
+    model = wt.mechanisms.spheres_in_box(count)
+    steps = 40
+    result = run(model, steps * 5e-3, 5e-3, tolerance=1e-6)
+    clean(result, residual=1e-6, overlap=1e-3)
+    assert result.attrs["steps"] == steps
+    energy = (result.kinetic_energy + result.potential_energy).values
+    assert energy[-1] < energy[0]
+    fallen = G * G * 5e-3 * steps * 5e-3 / 2 * sum(float(body.mass) for body in model.bodies)
+    assert np.abs(result.energy_balance.values).max() < 2 * fallen  # what semi-implicit steps lose in free fall
+
+
+def test_an_overlap_at_the_start_is_undone_without_kinetic_energy():
+    model = wt.mechanisms.bouncing_ball(restitution=0)
+    result = run(model, 0.02, q0=np.array([-0.01]), v0=np.zeros(1), output_dt=1e-3)
+    assert result.penetration.values[0] == pytest.approx(0.01)
+    assert result.penetration.values[-1] <= 1e-12
+    assert result.kinetic_energy.values.max() <= 1e-20
+
+
+# --- limits, joint friction, constraints ------------------------------------------------------------------------------
+
+
+def hinged(friction=0.0, lower=-np.inf, upper=np.inf):
+    model = wt.mechanisms.pendulum()
+    joints = tuple(replace(joint, friction=friction, lower=lower, upper=upper) for joint in model.joints)
+    return replace(model, joints=joints, start=None)
+
+
+def test_a_pendulum_rests_against_its_limit():
+    free = run(hinged(), 0.3, q0=[0.5], v0=[0.0])
+    assert free.q.values[-1, 0] != pytest.approx(0.5)
+    side = 0.4 if free.q.values[-1, 0] < 0.5 else 0.6
+    stopped = run(hinged(**{"lower" if side < 0.5 else "upper": side}), 0.6, q0=[0.5], v0=[0.0])
+    clean(stopped)
+    assert stopped.q.values[-1, 0] == pytest.approx(side, abs=1e-12)
+    held = float(wt.reference(hinged()).gravity(stopped.q.values[-1])[0])
+    assert stopped.limit_force.values[-1, 0] == pytest.approx(held, rel=1e-9)
+
+
+def test_dry_friction_holds_a_pendulum_up_to_its_largest_moment():
+    weight = abs(float(wt.reference(hinged()).gravity(np.array([0.5]))[0]))
+    held = run(hinged(friction=1.01 * weight), 0.1, q0=[0.5], v0=[0.0])
+    assert held.q.values[-1, 0] == pytest.approx(0.5, abs=1e-14)
+    assert abs(held.friction_force.values[-1, 0]) == pytest.approx(weight, rel=1e-12)
+    slips = run(hinged(friction=0.5 * weight), 0.1, q0=[0.5], v0=[0.0])
+    assert abs(slips.friction_force.values[-1, 0]) == pytest.approx(0.5 * weight, rel=1e-12)
+    assert slips.contact_work.values[-1] < 0
+
+
+@pytest.mark.parametrize("rod_mass", [0.0, 0.5])
+def test_a_closed_loop_meets_its_limit_with_a_massless_rod_too(rod_mass):
+    linkage = wt.mechanisms.crank_slider(rod_mass=rod_mass)
+    crank = linkage.joints[0]
+    start = float(linkage.home.q[0])
+    bounded = replace(linkage, joints=(replace(crank, upper=start + 0.1), *linkage.joints[1:]))
+    v = wt.compile(bounded).project_velocity(linkage.home.q, np.array([2.0, *np.zeros(linkage.nv - 1)]))
+    result = run(bounded, 0.2, q0=linkage.home.q, v0=v)
+    clean(result)
+    assert result.q.values[:, 0].max() <= start + 0.1 + 1e-9
+    assert np.abs(result.constraint_residual.values).max() < 1e-12
+    assert np.abs(result.constraint_velocity.values).max() < 1e-10
+    rolled = wt.compile(bounded).contact_rollout(linkage.home.q, v, np.zeros((200, linkage.nv)), 1e-3)
+    assert np.abs(rolled.q[-1] - result.q.values[-1]).max() < 5e-3  # the same to first order
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_kernel_does_what_the_reference_does():
+    model = wt.mechanisms.rocking_block(tilt=0.03)
+    q, v = model.home.q, np.array([0.1, -0.2, 0.3])
+    tau = np.array([0.5, 0.1, -0.2])
+    m, blocks, h = Mechanism.of(model), Blocks(model), 2e-3
+    rolled = wt.compile(model).contact_rollout(q, v, np.tile(tau, (3, 1)), h, sweeps=12)
+    impulse = np.zeros((blocks.count, 3))
+    for step in range(3):
+        at = posed(m, blocks, q.astype(object), v.astype(object), tau.astype(object), h)
+        impulse, measure = solve_by_sweeps(at.problem, 60, impulse)
+        end = stepped(m, at, q.astype(object), impulse, h)
+        q, v = end.q.astype(float), end.v.astype(float)
+        assert float(measure.velocity) < 1e-14
+        assert np.abs(rolled.q[step] - q).max() < 1e-12
+        assert np.abs(rolled.v[step] - v).max() < 1e-10
+        assert np.abs(rolled.impulses[step] - impulse.astype(float)).max() < 1e-10
+    assert rolled.measure[:, 1].max() < 1e-9
+
+
+def test_a_batch_and_single_scenes_agree():
+    model = wt.mechanisms.rocking_block()
+    starts = np.stack([wt.mechanisms.rocking_block(tilt=tilt).home.q for tilt in (0.05, -0.02, 0.08)])
+    batch = run(model, 0.1, q0=starts)
+    assert batch.q.dims[:2] == ("time", "run")
+    assert float(batch.residual_velocity.max()) < 1e-9
+    for k, q0 in enumerate(starts):
+        single = run(model, 0.1, q0=q0)
+        clean(single)
+        assert np.abs(batch.q.values[:, k] - single.q.values).max() < 1e-9
+        assert np.abs(batch.energy_balance.values[:, k] - single.energy_balance.values).max() < 1e-9
+    pushed = run(model, 0.1, q0=starts, controller=lambda t, q, v: np.zeros(3))
+    assert np.abs(pushed.q.values - batch.q.values).max() < 1e-9
+
+
+def test_thousands_of_scenes_in_one_call():
+    model = wt.mechanisms.quadruped()
+    rng = np.random.default_rng(0)
+    v = 0.2 * rng.normal(size=(1000, model.nv))
+    rolled = wt.compile(model, threads=1).contact_rollout(model.home.q, v, np.zeros((5, model.nv)), 1e-3, sweeps=20)
+    assert rolled.q.shape == (1000, 5, model.nq)
+    assert rolled.impulses.shape == (1000, 5, 4, 3)
+    assert np.quantile(rolled.measure[..., 1], 0.999) < 1e-8
+    assert np.all(np.isfinite(rolled.q))
+
+
+def test_a_run_that_is_taken_up_again_gives_the_same_bits():
+    model = wt.mechanisms.rocking_block()
+    motion = Motion(wt.compile(model))
+    start = np.concatenate([model.home.q, model.home.v])
+    task = Task(motion, start, np.linspace(0, 0.05, 6), 1e-8, 1e-10)
+    whole = list(TimeStepping(task).chunks())
+    rest = list(TimeStepping(task).chunks(whole[2].memo))
+    assert np.array_equal(np.concatenate([c.states for c in whole[3:]]), np.concatenate([c.states for c in rest]))
+    for before, after in zip(whole[3:], rest, strict=True):
+        assert all(np.array_equal(before.variables[name], after.variables[name]) for name in before.variables)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_options_are_refused():
+    model = wt.mechanisms.bouncing_ball()
+    for word, value in (("step", 0.0), ("step", math.nan), ("tolerance", -1.0), ("sweeps", 0)):
+        with pytest.raises(ValueError, match=word):
+            wt.simulate(model, duration=0.1, method="time_stepping", **{word: value})
+    with pytest.raises(NameLookupError, match="stepp"):
+        wt.simulate(model, duration=0.1, method="time_stepping", stepp=1e-3)
+
+
+def test_a_rollout_that_cannot_be_says_what_to_do():
+    with pytest.raises(UnsupportedError, match="use rollout"):
+        wt.compile(wt.mechanisms.pendulum()).contact_rollout([0.0], [0.0], np.zeros((1, 1)), 1e-3)
+    many = wt.mechanisms.spheres_in_box(20)
+    with pytest.raises(UnsupportedError, match="time_stepping"):
+        wt.compile(many).contact_rollout(many.home.q, many.home.v, np.zeros((1, many.nv)), 1e-3)
+
+
+def test_many_contacts_are_stepped_and_few_are_located():
+    assert find_method("auto", wt.mechanisms.spheres_in_box(20)) is TimeStepping
+    assert find_method("auto", wt.mechanisms.bouncing_ball()) is not TimeStepping
