@@ -1,8 +1,8 @@
 """Time stepping with contact: batches of quadrupeds against ``mujoco.rollout``, the solver against Pinocchio's.
 
 What is compared with MuJoCo: the same robot, the same four feet (balls on a plane, friction 0.8), the same joint
-torques and step, one thread each. Ours solves Coulomb's law with rigid contact, exact to the residual that is printed; MuJoCo
-solves its own soft contact model, whose feet sink in and creep, so that forces agree only roughly.
+torques and step, one thread each. Ours solves Coulomb's law with rigid contact, exact to the residual that is printed;
+MuJoCo solves its own soft contact model, whose feet sink in and creep, so that forces agree only roughly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from whippletree.contact.newton import solve
 from whippletree.simulation.impulse_step import sweeps
 
 FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
-RADIUS, FRICTION, STEP, STEPS, SWEEPS = 0.017, 0.8, 1e-3, 50, 5
+RADIUS, FRICTION, STEP, STEPS, SWEEPS = 0.017, 0.8, 1e-3, 50, 4
 PEERS_BATCH = 64
 """Scenes that MuJoCo is timed on: its time is proportional to their number."""
 
@@ -147,7 +147,7 @@ RESIDUAL = 1e-6
 
 
 def peers_time(problem: Problem, kind: str) -> tuple[float, float]:
-    """Seconds that Pinocchio's solver needs for the residual, with its loosest tolerance that does, and the residual."""
+    """Seconds that Pinocchio's solver needs, with its loosest tolerance that does, and the residual reached."""
     import pinocchio as pin
 
     k = problem.blocks

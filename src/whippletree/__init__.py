@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from whippletree.pairing import on_ground as on_ground
     from whippletree.pairing import with_contacts as with_contacts
     from whippletree.plain import reference as reference
+    from whippletree.scenario.reading import load_scenario as load_scenario
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
     from whippletree.simulation.integrator import Event as Event
     from whippletree.simulation.run import simulate as simulate
@@ -73,6 +74,7 @@ _LAZY = {
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
     "load_run": "whippletree.simulation.run_files",
+    "load_scenario": "whippletree.scenario.reading",
     "on_ground": "whippletree.pairing",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
@@ -116,6 +118,7 @@ __all__ = [
     "export_html",
     "load",
     "load_run",
+    "load_scenario",
     "mechanisms",
     "on_ground",
     "plot",

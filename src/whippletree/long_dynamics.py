@@ -169,7 +169,9 @@ def _frame_rows(
             G = frame_coefficients(c.demand, poses, i, t)
             wrench = pulls[slot[place.node]].wrench
             wrench[rows] = wrench[rows] + np.stack([place.pose.force(g) for g in G])
-    twists, rates = ([p.pose.motion(x) for p, x in zip(places, xs, strict=True)] for xs in zip(*[own[1:] for own in at]))
+    twists, rates = (
+        [p.pose.motion(x) for p, x in zip(places, xs, strict=True)] for xs in zip(*[own[1:] for own in at])
+    )
     return frame_acceleration(c.demand, poses, twists, rates, t)
 
 

@@ -29,7 +29,7 @@ from whippletree.plain import reference
 from whippletree.sweeps import Unrolled
 from whippletree.tree.skeleton import skeleton
 
-LOOPING = sorted(name for name, entry in catalogue.CATALOGUE.items() if entry.loops)
+LOOPING = sorted(n for n, entry in catalogue.CATALOGUE.items() if entry.loops and entry.constraints != "needs")
 MOVING = [kind for kind in KINDS if kind != "weld"]
 
 

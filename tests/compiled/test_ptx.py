@@ -1,5 +1,6 @@
 """The GPU target without a GPU: its text, NVIDIA's assembler where there is one, and calls on an emulated driver."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install
 from whippletree.catalogue import find
-from whippletree.compiler import cuda
+from whippletree.compiler import cuda, cuda_dlpack
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda, merged
@@ -298,6 +299,56 @@ def test_arrays_of_unknown_libraries(driver):
     with pytest.raises(wt.DeviceError, match="is in no device's memory; was the array freed"):
         function(*map(Foreign, good))
     driver.memory = kept
+
+
+class Exporter:
+    """An array that offers DLPack and nothing else."""
+
+    def __init__(self, array, kind=2, code=2):
+        self.array, self.kind, self.code, self.handed_over = array, kind, code, []
+        self.shape = array.shape
+
+    def __dlpack_device__(self):
+        return self.kind, self.array.device
+
+    def __dlpack__(self, stream=None):
+        self.handed_over.append(stream)
+        a, n = self.array, len(self.array.shape)
+        size = a.dtype.itemsize
+        self.shape_, self.strides_ = ((ctypes.c_int64 * n)(*x) for x in (a.shape, [s // size for s in a.strides]))
+        self.tensor = cuda_dlpack._Tensor(
+            a.memory.pointer, (self.kind, a.device), n, self.code, 8 * size, 1, self.shape_, self.strides_, 0
+        )
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_arrays_with_nothing_but_dlpack(driver, columns):
+    model = wt.mechanisms.chain(3)
+    inputs = states(model, (5,))
+    given = [Exporter(on_device(x, columns=columns)) for x in inputs]
+    function = wt.compile(model, target="cuda").forward_dynamics
+    expected = wt.compile(model).forward_dynamics(*inputs)
+    np.testing.assert_array_equal(function(*given).numpy(), expected)
+    assert given[1].handed_over == [1]  # how DLPack calls the default stream
+    out = on_device(np.zeros((5, 3)))
+    assert function(*given, out=Exporter(out), stream=77).array is out
+    np.testing.assert_array_equal(out.numpy(), expected)
+    assert given[1].handed_over == [1, 77]
+
+
+def test_dlpack_arrays_that_are_refused(driver):
+    model = wt.mechanisms.chain(3)
+    good = [on_device(x) for x in states(model, (5,))]
+    function = wt.compile(model, target="cuda").forward_dynamics
+    with pytest.raises(wt.DeviceError, match=r"q \(Exporter\) is in memory of DLPack's kind 1, which no CUDA device"):
+        function(Exporter(good[0], kind=1), *good[1:])
+    with pytest.raises(wt.ScalarError, match="tau holds numbers of DLPack's kind 5"):
+        function(*good[:2], Exporter(good[2], code=5))
+    with pytest.raises(wt.ScalarError, match="v holds float32 values, this function takes float64"):
+        function(good[0], Exporter(on_device(np.zeros((5, 3), "f4"))), good[2])
 
 
 def test_a_full_device_is_an_error(driver):

@@ -40,7 +40,7 @@ PAIRS = [
     ("box", "sphere"),  # the other order, which is turned round
     ("half_space", "capsule"),
 ]
-ON_TERRAIN = [(solid, "terrain") for solid in SOLIDS]
+ON_TERRAIN = [(solid, "terrain") for solid in SOLIDS if solid != "cylinder"]
 
 
 def two_bodies(first: str, second: str) -> wt.Model:
@@ -202,7 +202,10 @@ def every_pair() -> wt.Model:
         builder.body(name, 1.0, inertia=(0.1, 0.2, 0.25)).joint(f"{name}_free", "free", "world", name)
         for shape, (kind, parameters) in SHAPES.items():
             builder.geometry(f"{name} {shape}", name, kind, position=(0.1, -0.05, 0.2), **parameters)
+    # a stone, with its many corners, and boxes over planes would only take the compiler's time
     for first, second in [*PAIRS, ("sphere", "terrain")]:
+        if first in ("stone", "box"):
+            continue
         builder.contact(f"{first} on {second}", f"a {first}", f"b {second}")
     return builder.build()
 
@@ -223,9 +226,17 @@ def test_machine_code_agrees_with_the_reference(dtype):
         assert dyn.contact_gaps(q[0]) == pytest.approx(ref.contact_gaps(q[0]), abs=1e-13)
 
 
-@pytest.mark.parametrize("name", ["contact_points", "contact_axes", "contact_velocity"])
-def test_the_other_functions_compile_too(name):
-    model = two_bodies("sphere", "cylinder")
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("contact_points", "sphere", "cylinder"),
+        ("contact_axes", "box", "sphere"),
+        ("contact_velocity", "sphere", "cylinder"),
+        ("contact_gaps", "stone", "half_space"),
+    ],
+)
+def test_the_other_functions_compile_too(name, first, second):
+    model = two_bodies(first, second)
     q, v = random_state(model, 4)
     inputs = (q, v) if name == "contact_velocity" else (q,)
     assert getattr(wt.compile(model), name)(*inputs) == pytest.approx(getattr(wt.reference(model), name)(*inputs))

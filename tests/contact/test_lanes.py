@@ -28,7 +28,7 @@ def heap(seed: int) -> wt.Model:
         builder.body(f"b{k}", 1.0, inertia=(0.1, 0.1, 0.1)).joint(f"j{k}", "free", "world", f"b{k}")
         builder.geometry(f"g{k}", f"b{k}", kind, position=rng.normal(scale=0.1, size=3), **parameters)
         builder.contact(f"{k} on ground", f"g{k}", "ground")
-        if kind != "ellipsoid":
+        if kind not in ("ellipsoid", "cylinder"):
             builder.contact(f"{k} on hills", f"g{k}", "hills")
     for a, b in ((0, 1), (0, 2), (3, 1), (2, 3), (4, 0), (5, 4), (6, 1), (7, 0), (4, 6), (7, 8)):
         builder.contact(f"{a} on {b}", f"g{a}", f"g{b}")

@@ -96,6 +96,11 @@ def test_all_faults_at_once():
             "terrain, mesh",
         ),
         ("half_space", {}, "half_space against half_space is not supported: use spheres, capsules or boxes"),
+        (
+            "terrain",
+            {"height": lambda x, y: 0 * x},
+            "terrain against half_space is not supported: use spheres, capsules or boxes",
+        ),
     ],
 )
 def test_a_shape_that_cannot_touch_is_named_when_it_is_asked(kind, parameters, fault):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import xarray
 
 import whippletree as wt
 from whippletree.view import solids, sticks
-from whippletree.view.forces import constraint_forces
+from whippletree.view.forces import constraint_forces, contact_forces
 from whippletree.view.motion import Moves
 from whippletree.view.scene import scene
 
@@ -188,3 +189,40 @@ def test_numbers_of_other_kinds_are_drawn_too():
 
     model = wt.mechanisms.double_pendulum(lengths=(Fraction(1, 3), Fraction(2, 3)), masses=(Fraction(1), Fraction(0)))
     assert "massless links" in scene(model).layers
+
+
+def test_contact_forces_do_the_work_of_the_contact_rows():
+    """λ · J v = Σ F · u, u the velocity of the first body's point, for a body that touches the world."""
+    model = wt.mechanisms.quadruped()
+    ref, contacts = wt.reference(model), wt.contact_set(model)
+    rng = np.random.default_rng(2)
+    q, v = states(model, count=2)[1], rng.standard_normal(model.nv)
+    strength = rng.standard_normal((1, len(contacts.names), 3))
+    moves = Moves(model, np.zeros(1), q[None])
+    found = contact_forces(model, moves, Recorded(contact_force=strength))
+    power = 0.0
+    for contact, (point, force) in zip(model.contacts, found.values(), strict=True):
+        body = model.geometry(contact.first).body
+        X, V = ref.pose(body)(q), ref.twist(body)(q, v)
+        velocity = X[:3, :3] @ V[3:] + np.cross(X[:3, :3] @ V[:3], point[0] - X[:3, 3])
+        power += velocity @ force[0]
+    assert power == pytest.approx(float(strength.reshape(-1) @ ref.contact_velocity(q, v)), rel=1e-12)
+
+
+def test_arrows_of_contact_forces_have_their_own_layer():
+    model = wt.mechanisms.bouncing_ball(height=1.0)
+    lying = model.home.q.copy()
+    lying[-1] -= wt.reference(model).contact_gaps(model.home.q)[0]
+    run = xarray.Dataset(
+        {
+            "q": (("time", "coordinate"), np.array([model.home.q, lying])),
+            "contact_force": (("time", "contact", "axis"), np.array([[[0.0, 0, 0]], [[5.0, 0, 0]]])),
+        },
+        coords={"time": [0.0, 1.0]},
+    )
+    shown = scene(model, run)
+    (arrow,) = [item for item in shown.items if item.layer == "contact forces"]
+    lengths = np.linalg.norm(shown.tracks[arrow.track].poses[:, :3, 2], axis=1)
+    assert lengths[0] == 0
+    up = shown.tracks[arrow.track].poses[1, :3, 2] / lengths[1]
+    np.testing.assert_allclose(up, shown.camera.vertical, atol=1e-12)

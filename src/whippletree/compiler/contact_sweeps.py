@@ -9,6 +9,7 @@ from whippletree.compiler.functions import CompiledFunction, compile_function
 from whippletree.compiler.program import Buffer, Loop, Program
 from whippletree.contact.complementarity import Local, block_measure, local, respond
 from whippletree.contact.cones import largest
+from whippletree.scalars import sqrt
 from whippletree.spatial import Array
 
 BLOCK, OTHER, SWEEP = "block", "other", "sweep"
@@ -76,6 +77,7 @@ def sweeps_program() -> Program:
             "K",
             (*velocity, traced_block(judge, [piece(free), itself, *state, piece(measure)], [piece(measure)])),
         ),
+        traced_block(lambda squares: [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]], *[[piece(measure)]] * 2),
     )
     buffers = (G, g, mu, cap, start, start_kappa, rounds, impulse, kappa, measure, own, free)
     return Program("contact_sweeps", buffers, body)

@@ -2,7 +2,7 @@
 
     PyTorch, CuPy   on the library's current stream
     JAX             which has no stream that a caller could join: waits for the inputs, and for the result
-    others          anything with ``__cuda_array_interface__``, on the stream that it names
+    others          anything with ``__cuda_array_interface__``, on the stream that it names, or with DLPack
 
 The libraries are never imported here: an array of one proves that it is loaded.
 """
@@ -18,9 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.compiler import cuda
+from whippletree.compiler.cuda_dlpack import Described
 from whippletree.errors import DeviceError, ScalarError
 
 Shape = tuple[int, ...]
+
+_DEFAULT_STREAM = 1
+"""How DLPack calls the stream that the driver calls 0."""
 
 
 class View(NamedTuple):
@@ -55,7 +59,7 @@ def plain_strides(shape: Sequence[int], itemsize: int) -> Shape:
 
 
 def library_of(array: Any) -> str:
-    """Which library an array belongs to: torch, cupy, jax, own, other (``__cuda_array_interface__``) or host."""
+    """An array's library: torch, cupy, jax, own, other (``__cuda_array_interface__``), dlpack (only that) or host."""
     kind: Any = type(array)
     return _library(kind)
 
@@ -69,11 +73,15 @@ def _library(kind: Any) -> str:
         return "jax"
     if kind is DeviceArray:
         return "own"
-    return "other" if package != "numpy" and hasattr(kind, "__cuda_array_interface__") else "host"
+    if package == "numpy":
+        return "host"
+    if hasattr(kind, "__cuda_array_interface__"):
+        return "other"
+    return "dlpack" if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__") else "host"
 
 
-def view_of(label: str, array: Any, dtype: np.dtype[Any]) -> View:
-    """Where an array of a GPU library is; ``label`` names it in errors.
+def view_of(label: str, array: Any, dtype: np.dtype[Any], stream: int = 0) -> View:
+    """Where an array of a GPU library is; ``label`` names it in errors. The stream is where it will be used.
 
     Raises:
         DeviceError: it is not in a device's memory, or not there any more.
@@ -81,7 +89,7 @@ def view_of(label: str, array: Any, dtype: np.dtype[Any]) -> View:
     """
     library = library_of(array)
     try:
-        view = _READERS[library](label, array)
+        view = _read_dlpack(label, array, stream) if library == "dlpack" else _READERS[library](label, array)
     except (DeviceError, ScalarError):
         raise
     except Exception as error:  # deleted, sharded, ...: each library has its own words for it
@@ -131,6 +139,12 @@ def _read_interface(label: str, array: Any) -> View:
     strides = found.get("strides")
     strides = tuple(strides) if strides is not None else plain_strides(shape, dtype.itemsize)
     return _checked(label, View(found["data"][0], shape, strides, dtype, -1, array))
+
+
+def _read_dlpack(label: str, array: Any, stream: int) -> View:
+    found = Described(label, array, stream or _DEFAULT_STREAM)
+    strides = found.strides if found.strides is not None else plain_strides(found.shape, found.dtype.itemsize)
+    return _checked(label, View(found.pointer, found.shape, strides, found.dtype, found.device, found))
 
 
 def _checked(label: str, view: View) -> View:

@@ -157,13 +157,14 @@ class _Call:
         self.function = function
         self.leader = leader
         self.kept: list[Any] = []
+        self.stream = 0 if stream is None else arrays.stream_number(stream)
         if leader is None:
             self.device = cuda.device(0)
-            self.stream = 0
             return
         first = self._view(name, leader, None)
         self.device = cuda.device(first.device)
-        self.stream = arrays.current_stream(leader, first.device) if stream is None else arrays.stream_number(stream)
+        if stream is None:
+            self.stream = arrays.current_stream(leader, first.device)
 
     def dtype(self, buffer: Buffer) -> np.dtype[Any]:
         """Of an output."""
@@ -175,7 +176,7 @@ class _Call:
 
     def _view(self, name: str, array: Any, buffer: Buffer | None) -> View:
         dtype = self.function.dtype if buffer is None else self.dtype(buffer)
-        view = arrays.view_of(f"{self.function.name}: {name}", array, dtype)
+        view = arrays.view_of(f"{self.function.name}: {name}", array, dtype, self.stream)
         self.kept.append(array)
         return view
 
@@ -233,8 +234,8 @@ class _Call:
                 views[i] = self._view(name, copy, None)
 
     def finish(self) -> None:
-        """JAX cannot wait for our work, nor can copies of host arrays be freed before it is done."""
-        if arrays.library_of(self.leader) == "jax" or any(isinstance(x, cuda.Memory) for x in self.kept):
+        """Wait where an array's owner cannot: JAX, and memory that may be freed as soon as this call is over."""
+        if any(isinstance(x, cuda.Memory) or arrays.library_of(x) in ("jax", "dlpack") for x in self.kept):
             self.device.synchronize(self.stream)
 
 

@@ -42,9 +42,10 @@ SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
 SPREAD_OVER = 12
 """Joints up to which each moves by the whole spread."""
 
-LIGHT = 1e-7
-"""Share of its diagonal below which a pivot of A M⁻¹ Aᵀ says that some loop is all but massless: M⁻¹ is then
-avoided."""
+LIGHT = 1e-5
+"""How much smaller than that of A Aᵀ the least eigenvalue of A M⁻¹ Aᵀ must be, both at unit diagonal, to say that some
+loop is all but massless: M⁻¹ is then avoided. (Rows that are nearly dependent make both small, and cost every route the
+same digits.)"""
 
 MASSLESS = 1e-9
 """The same for M itself: below, some motion of the tree has no inertia."""
@@ -311,7 +312,7 @@ def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
     M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
     if not _smallest(M) > MASSLESS:
         return True
-    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT
+    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)
 
 
 def _smallest(S: Array) -> float:

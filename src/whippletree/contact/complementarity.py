@@ -100,8 +100,8 @@ def local(G: Array) -> Local:
     y = select(less(half, 0), root - half, b)
     size = length(x, y)
     turned = less(0, size)
-    cosine = select(turned, x / select(turned, size, 1), 1)
-    sine = select(turned, y / select(turned, size, 1), 0)
+    unit = 1 / select(turned, size, 1)
+    cosine, sine = select(turned, x * unit, 1), select(turned, y * unit, 0)
     first, second = mean + root, mean - root
     inverse1, inverse2 = _reciprocal(first, scale), _reciprocal(second, scale)
     return Local(
@@ -199,6 +199,8 @@ def _inverse(x: Any) -> Any:
 
 def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
     """Whether sticking is possible along a principal axis: it is mobile, or there is no velocity but for rounding."""
+    if isinstance(b, (int, float)) and b == 0:
+        return True  # a tangent that does not exist, as that of a joint limit
     return negated(both(not_less(0, inverse), less(speed, b * b)))
 
 
@@ -214,11 +216,14 @@ def swept(problem: Problem, locals_: Sequence[Local], impulse: Array, kappa: Arr
     return impulse, kappa
 
 
-def block_mass(G: Array) -> Any:
-    """The mass (kg) that makes a block's velocities comparable with its impulses: 3 / trace; 1 if nothing moves it."""
+def block_mass(G: Array) -> tuple[Any, Any]:
+    """The mass (kg) that makes a block's velocities comparable with its impulses, 3 / trace, and its reciprocal.
+
+    Both are 1 where nothing moves the block.
+    """
     trace = G[0, 0] + G[1, 1] + G[2, 2]
-    some = less(0, trace)
-    return select(some, 3 / select(some, trace, 1), 1)
+    mobility = select(less(0, trace), trace / 3, 1)
+    return 1 / mobility, mobility
 
 
 def measured(problem: Problem, impulse: Array) -> Measure:
@@ -228,15 +233,18 @@ def measured(problem: Problem, impulse: Array) -> Measure:
         block_measure(problem.G[i, :, i], impulse[i], u[i], problem.friction[i], problem.cap[i])
         for i in range(problem.blocks)
     ]
-    return Measure(*[largest([0, *column]) for column in zip(*parts)]) if parts else Measure(0, 0, 0)
+    if not parts:
+        return Measure(0, 0, 0)
+    impulses, velocities, cones = ([0, *column] for column in zip(*parts))
+    return Measure(scalars.sqrt(largest(impulses)), scalars.sqrt(largest(velocities)), largest(cones))
 
 
 def block_measure(G: Array, impulse: Array, velocity: Array, mu: Any, cap: Any) -> Measure:
-    """The residual of one block."""
-    mass = block_mass(G)
+    """The *squares* of the residual of one block as impulse and as velocity, and its violation of the cone."""
+    mass, mobility = block_mass(G)
     r = natural_map(impulse, velocity, mu, cap, mass)
-    size = scalars.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
-    return Measure(size, size / mass, cone_violation(impulse, mu, cap))
+    square = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
+    return Measure(square, square * mobility * mobility, cone_violation(impulse, mu, cap))
 
 
 def solve_by_sweeps(problem: Problem, sweeps: int, start: Array | None = None) -> tuple[Array, Measure]:

@@ -212,8 +212,8 @@ def _settled(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None
     for i in free:
         directions[i] = _first_direction(p, i, start)
     if free:
-        directions = _turned(p, status, free, directions)
-    x = _linear(p, status, directions)
+        directions = _turned(p, status, free, directions, start)
+    x = _linear(p, status, directions, start)
     return Answer(x.reshape(-1, 3), status, directions) if _holds(p, status, directions, x) else None
 
 
@@ -227,19 +227,19 @@ def _first_direction(p: Problem, i: int, x: Array) -> Array:
     return np.array([1.0, 0.0])
 
 
-def _turned(p: Problem, status: tuple[int, ...], free: list[int], directions: Array) -> Array:
+def _turned(p: Problem, status: tuple[int, ...], free: list[int], directions: Array, near: Array) -> Array:
     """Slip directions along which the contacts then slide; a planar one only has its sign to find."""
     angles = np.arctan2(directions[free, 1], directions[free, 0])
-    twist = _misalignment(p, status, free, directions, angles)
+    twist = _misalignment(p, status, free, directions, angles, near)
     for _ in range(3):  # a slip that turns out to be backwards
         if np.all(twist[1] >= 0):
             break
         angles = np.where(twist[1] < 0, angles + np.pi, angles)
-        twist = _misalignment(p, status, free, directions, angles)
+        twist = _misalignment(p, status, free, directions, angles, near)
     if np.abs(twist[0]).max() > 0:
         from scipy.optimize import root
 
-        found = root(lambda x: _misalignment(p, status, free, directions, x)[0], angles, tol=1e-15)
+        found = root(lambda x: _misalignment(p, status, free, directions, x, near)[0], angles, tol=1e-15)
         angles = found.x
     return _with_angles(free, directions, angles)
 
@@ -253,17 +253,21 @@ def _with_angles(free: list[int], directions: Array, angles: Array) -> Array:
 
 
 def _misalignment(
-    p: Problem, status: tuple[int, ...], free: list[int], directions: Array, angles: Array
+    p: Problem, status: tuple[int, ...], free: list[int], directions: Array, angles: Array, near: Array
 ) -> tuple[Array, Array]:
     """Sine and cosine of the angle between assumed and resulting slip, times the slip's speed."""
     turned = _with_angles(free, directions, angles)
-    u = (p.G @ _linear(p, status, turned) + p.b).reshape(-1, 3)[free, 1:]
+    u = (p.G @ _linear(p, status, turned, near) + p.b).reshape(-1, 3)[free, 1:]
     d = turned[free]
     return d[:, 0] * u[:, 1] - d[:, 1] * u[:, 0], np.sum(d * u, axis=1)
 
 
-def _linear(p: Problem, status: tuple[int, ...], directions: Array) -> Array:
-    """Impulses (3k,) with which closed contacts neither approach nor part, and those that stick do not slip."""
+def _linear(p: Problem, status: tuple[int, ...], directions: Array, near: Array) -> Array:
+    """Impulses (3k,) with which closed contacts neither approach nor part, and those that stick do not slip.
+
+    Where they are not unique (more contacts than the bodies have freedoms) they are the nearest to those of the sweeps,
+    which are in their cones.
+    """
     rows, columns = [], []
     for i, s in enumerate(status):
         n = 3 * i
@@ -281,8 +285,10 @@ def _linear(p: Problem, status: tuple[int, ...], directions: Array) -> Array:
     scale = np.sqrt(np.maximum(np.diag(p.G)[rows], 0.0))
     scale[scale == 0] = 1.0
     matrix = (p.G[rows] @ E) / np.outer(scale, scale)
-    x = np.linalg.lstsq(matrix, -p.b[rows] / scale, rcond=RANK)[0]
-    return np.asarray(E @ (x / scale))
+    start = near[rows]
+    missing = -(p.b[rows] + p.G[rows] @ (E @ start)) / scale
+    x = np.linalg.lstsq(matrix, missing, rcond=RANK)[0]
+    return np.asarray(E @ (start + x / scale))
 
 
 def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:

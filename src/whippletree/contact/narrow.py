@@ -48,8 +48,11 @@ def corners_on_plane(first: Cornered, second: HalfSpace, X: Pose, P: Pose) -> li
     return [_ball_on_plane(X.point(centre), radius, P) for centre, radius in corners(first, down)]
 
 
-def corners_on_terrain(first: Cornered, second: Terrain, X: Pose, P: Pose) -> list[Touch]:
-    """The same balls over a terrain; what happens between them (a face over a peak) is not seen."""
+def corners_on_terrain(first: Ball | Capsule | Box | Hull, second: Terrain, X: Pose, P: Pose) -> list[Touch]:
+    """The same balls over a terrain; what happens between them (a face over a peak) is not seen.
+
+    Not of a cylinder: the point of its rim that is lowest over a plane is not the one that is nearest to a slope.
+    """
     down = -(X.R.T @ P.R[:, 2])
     return [_ball_on_terrain(X.point(centre), radius, second, P) for centre, radius in corners(first, down)]
 
@@ -230,7 +233,7 @@ def axes_of(normal: Array) -> Array:
 
 CLOSED_FORMS: dict[tuple[type[Shape], type[Shape]], Touching] = {
     **{(kind, HalfSpace): corners_on_plane for kind in (Ball, Capsule, Cylinder, Box, Hull)},
-    **{(kind, Terrain): corners_on_terrain for kind in (Ball, Capsule, Cylinder, Box, Hull)},
+    **{(kind, Terrain): corners_on_terrain for kind in (Ball, Capsule, Box, Hull)},
     (Ellipsoid, HalfSpace): ellipsoid_on_plane,
     (Ball, Ball): ball_on_ball,
     (Ball, Capsule): ball_on_capsule,

@@ -31,7 +31,7 @@ from whippletree.spatial import Array, zeros
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
-CORRECTION_SWEEPS = 4
+CORRECTION_SWEEPS = 2
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
 
@@ -155,9 +155,9 @@ def posed(m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, 
 
 def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
     """What is added to the normal velocities (blocks,): gap / h apart, e u⁻ where a bounce is due, 0 in overlap."""
-    found = []
+    found, rate = [], 1 / h
     for gap, speed, e in zip(gaps, speeds, restitution, strict=True):
-        apart = largest([gap, 0]) / h
+        apart = largest([gap, 0]) * rate
         bounces = both(less(gap + h * speed, 0), less(speed, 0))
         found.append(apart if isinstance(e, (int, float)) and e == 0 else select(bounces, e * speed, apart))
     return np.array(found, dtype=object)

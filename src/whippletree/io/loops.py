@@ -51,6 +51,19 @@ def with_loops(model: Model, path: Path) -> Model:
     draft = Draft(path, model.name)
     lines = native.Lines(text if path.suffix.lower() == ".toml" else "")
     whole = native.checked_table(draft, native.parse(path, text), schema.Loops, "the file", partial(lines.find, "", 0))
+    model, note = with_parts(draft, model, whole, lines)
+    start = _start(draft, model, whole.get("start", {}), lines)
+    draft.stop_if_faulty()
+    note = f"- {note} from {str(path)!r}"
+    return replace(model, start=start, source=f"{model.source}\n{note}" if model.source else note)
+
+
+def with_parts(draft: Draft, model: Model, whole: dict[str, Any], lines: native.Lines) -> tuple[Model, str]:
+    """The model with the frames and constraints of a file, and how many they are, in words.
+
+    Raises:
+        FileError: listing every fault.
+    """
     tables = {
         word: native.checked_tables(draft, whole.get(word, []), word, lines) for word in ("frames", "constraints")
     }
@@ -61,15 +74,9 @@ def with_loops(model: Model, path: Path) -> Model:
     model = replace(model, frames=(*model.frames, *frames))
     constraints = [_constraint(draft, model, table) for table in tables["constraints"]]
     _require_new(draft, "constraint", constraints, [c.name for c in model.constraints])
-    start = _start(draft, model, whole.get("start", {}), lines)
     draft.stop_if_faulty()
-    note = f"- {len(constraints)} constraints and {len(frames)} frames from {str(path)!r}"
-    return replace(
-        model,
-        constraints=(*model.constraints, *constraints),
-        start=start,
-        source=f"{model.source}\n{note}" if model.source else note,
-    )
+    extended = replace(model, constraints=(*model.constraints, *constraints))
+    return extended, f"{len(constraints)} constraints and {len(frames)} frames"
 
 
 def _frame(draft: Draft, model: Model, table: dict[str, Any]) -> Frame:

@@ -142,7 +142,7 @@ class Transitions:
         if answer is None and any(choice is not None for choice in forced):
             answer = coulomb.solve(coulomb.problem(*posed, friction, directions))
         if answer is not None:
-            return rest.changed(heavy, _staying(answer, *posed, directions, forced)), []
+            return rest.changed(heavy, _staying(answer, *posed, friction, directions, forced)), []
         problem = coulomb.problem(*posed, friction, directions)
         return None, [i for n, i in enumerate(heavy) if friction[n] and problem.sliding_inertia(n) <= 0]
 
@@ -179,14 +179,16 @@ class Transitions:
         return answer.G, J @ free[: answer.n] + at.beta[0, rows]
 
 
-def _staying(answer: coulomb.Answer, G: Array, b: Array, given: Array, forced: Sequence[int | None]) -> coulomb.Answer:
+def _staying(
+    answer: coulomb.Answer, G: Array, b: Array, friction: Array, given: Array, forced: Sequence[int | None]
+) -> coulomb.Answer:
     """The answer with contacts that carry nothing but do not part either as closed: where forces are not unique, one
     contact may do without any, and the motion is the same."""
     rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
     small = STAYS * float(np.abs(b).max(initial=0.0))
     status, directions = list(answer.status), answer.directions.copy()
     for i, rate in enumerate(rates):
-        free = forced[i] is None and not np.any(given[i])
+        free = forced[i] is None and friction[i] > 0 and not np.any(given[i])
         if forced[i] is None and status[i] == OPEN and rate[0] <= small:
             status[i], directions[i] = SLIDE, given[i]
         if free and status[i] == SLIDE and np.hypot(*rate[1:]) <= small:

@@ -56,6 +56,20 @@ class Moves:
         return np.asarray(self.body(joint.parent) @ joint.pose.astype(float))
 
 
+def require_single(run: xarray.Dataset) -> None:
+    """Refuse a batch of runs.
+
+    Raises:
+        ShapeError: q is not over time and coordinates alone.
+    """
+    dims = run["q"].dims
+    if len(dims) != 2 or dims[0] != "time":
+        others = [name for name in dims if name not in ("time", "coordinate")] or ["batch"]
+        raise ShapeError(
+            f"a picture shows one run, this one has q over {dims}: choose one, as by run.isel({others[0]}=0)"
+        )
+
+
 def chosen(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dataset:
     """At most ``frames`` moments of a run, evenly spread over its time, the first and the last among them.
 
@@ -63,10 +77,7 @@ def chosen(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dataset:
         ShapeError: the run is not one of this model, or not a single one, or it is empty.
         ValueError: it holds coordinates that are not finite.
     """
-    if run["q"].dims[0] != "time" or run["q"].ndim != 2:
-        raise ShapeError(
-            f"a picture shows one run, this one has q over {run['q'].dims}: choose one, as by run.isel(batch=0)"
-        )
+    require_single(run)
     if run["q"].shape[1] != model.nq or run.sizes["time"] == 0:
         raise ShapeError(
             f"the run has q of shape {run['q'].shape}, model {model.name!r} has nq = {model.nq}: "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from whippletree.errors import MissingExtraError, NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.view import curves, pictures, style
+from whippletree.view.motion import require_single
 
 if TYPE_CHECKING:
     import xarray
@@ -81,6 +82,7 @@ def plot(
     except ImportError as missing:
         raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
 
+    require_single(run)
     settings: Any = style.FIGURE
     with matplotlib.rc_context(settings):
         if what == "overview":

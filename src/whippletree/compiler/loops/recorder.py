@@ -255,7 +255,11 @@ class Looped:
         name = self._post(len(moving), slots)
         width = len(moving)
         stage = self._interlude(
-            [(Address(name, (Index(None, k * width + i),)), own[j]) for k, own in enumerate(leaves) for i, j in enumerate(moving)]
+            [
+                (Address(name, (Index(None, k * width + i),)), own[j])
+                for k, own in enumerate(leaves)
+                for i, j in enumerate(moving)
+            ]
         )
         return [
             rebuild(structure, self._posted(graph, shared, moving, name, name, stage)) if mark else None

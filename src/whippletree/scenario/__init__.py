@@ -1,0 +1,1 @@
+"""Scenario files: a whole simulation as text, from the model to what is kept of the run."""

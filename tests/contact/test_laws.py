@@ -1,0 +1,177 @@
+"""Impact laws on plain matrices: closed forms, what each law bounds, and complementarity."""
+
+import numpy as np
+import pytest
+
+from whippletree.contact import coulomb
+from whippletree.contact.impact import Impact
+from whippletree.contact.laws import LAWS, Energetic, Newton, Plastic, Sequential, default_law, law_named
+from whippletree.errors import NameLookupError
+
+RANDOM_IMPACTS = 10_000
+
+
+def random_impacts(count, seed, planar=True):
+    """Mechanisms with one to three contacts; planar ones have a tangent along which nothing moves."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        n, k = int(random.integers(2, 7)), int(random.integers(1, 4))
+        B = random.standard_normal((n, n))
+        M, J = B @ B.T + 0.1 * np.eye(n), random.standard_normal((3 * k, n))
+        if planar:
+            J[2::3] = 0
+        yield Impact(
+            M, np.zeros((0, n)), J, random.standard_normal(n), random.uniform(0, 2, k), random.choice([0.0, 0.4, 0.9, 1.0], k)
+        )
+
+
+def check(impact, law):
+    outcome = impact.resolved(law)
+    energy = impact.v @ impact.M @ impact.v / 2
+    speed = np.abs(impact.J @ impact.v).max()
+    assert outcome.energy_lost >= -1e-11 * energy
+    assert np.all(outcome.impulses[:, 0] >= -1e-9 * np.abs(outcome.impulses).max())
+    assert np.all((impact.J @ outcome.v)[::3] >= -1e-8 * speed)
+    assert np.allclose(impact.M @ (outcome.v - impact.v), impact.J.T @ outcome.impulses.reshape(-1), atol=1e-8 * energy + 1e-9)
+    return outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic(), Sequential()], ids=lambda law: law.name)
+def test_energy_never_grows_in_ten_thousand_impacts(law):
+    for impact in random_impacts(RANDOM_IMPACTS, 1):
+        check(impact, law)
+
+
+@pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic(), Sequential()], ids=lambda law: law.name)
+def test_energy_never_grows(law):
+    for impact in random_impacts(150, 2):
+        check(impact, law)
+
+
+@pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic()], ids=lambda law: law.name)
+def test_energy_never_grows_with_friction_in_space(law):
+    for impact in random_impacts(15, 3, planar=False):
+        check(impact, law)
+
+
+def test_plastic_stays_in_the_cone_and_opposes_the_slip():
+    for impact in random_impacts(60, 4):
+        outcome = check(impact, Plastic())
+        u = (impact.J @ outcome.v).reshape(-1, 3)
+        for p, after, mu in zip(outcome.impulses, u, impact.friction, strict=True):
+            assert np.hypot(*p[1:]) <= mu * p[0] + 1e-9
+            assert p[1:] @ after[1:] <= 1e-9
+            assert abs(p[0] * after[0]) <= 1e-9
+
+
+def test_plastic_loses_the_energy_of_what_it_stops():
+    """½ (A v⁻)ᵀ (A M⁻¹ Aᵀ)⁻¹ (A v⁻), and v⁺ = v⁻ − A†ᵀ A v⁻, p = Λ† A v⁻ of 000."""
+    random = np.random.default_rng(5)
+    B = random.standard_normal((6, 6))
+    M, A = B @ B.T + np.eye(6), random.standard_normal((3, 6))
+    v = -np.linalg.solve(M, A.T) @ np.array([3.0, 0.2, -0.1]) + 0 * random.standard_normal(6)
+    outcome = Impact(M, np.zeros((0, 6)), A, v, np.array([5.0]), np.zeros(1)).resolved(Plastic())
+    S = A @ np.linalg.solve(M, A.T)
+    assert outcome.energy_lost == pytest.approx((A @ v) @ np.linalg.solve(S, A @ v) / 2, rel=1e-12)
+    K = np.linalg.inv(np.block([[M, A.T], [A, np.zeros((3, 3))]]))
+    assert np.allclose(outcome.v, v - K[:6, 6:] @ (A @ v), atol=1e-12)
+    assert np.allclose(outcome.impulses.reshape(-1), K[6:, 6:] @ (A @ v), atol=1e-12)
+
+
+def cradle(law):
+    J = np.zeros((6, 3))
+    J[0], J[3] = [-1, 1, 0], [0, -1, 1]
+    return Impact(np.eye(3), np.zeros((0, 3)), J, np.array([1.0, 0, 0]), np.zeros(2), np.ones(2)).resolved(law).v
+
+
+def test_three_ball_cradle_by_each_law():
+    assert np.allclose(cradle(Newton()), [-1 / 3, 2 / 3, 2 / 3], atol=1e-12)
+    assert np.allclose(cradle(Sequential()), [0, 0, 1], atol=1e-12)
+    assert np.allclose(cradle(Plastic()), [1 / 3, 1 / 3, 1 / 3], atol=1e-12)
+
+
+def kane(law):
+    """A rod that hits the ground at its end (Kane and Levinson): Newton's restitution with friction would gain energy."""
+    angle = 1.0
+    J = np.array([[0, 1, np.cos(angle) / 2], [1, 0, -np.sin(angle) / 2], [0, 0, 0]])
+    M, v = np.diag([1, 1, 1 / 12]), np.array([-0.4, -0.3, 1.2])
+    return Impact(M, np.zeros((0, 3)), J, v, np.array([0.5]), np.array([1.0])), law
+
+
+@pytest.mark.parametrize("law", [Plastic(), Energetic(), Newton()], ids=lambda law: law.name)
+def test_a_rod_with_friction_gains_no_energy(law):
+    impact, law = kane(law)
+    if (impact.J @ impact.v)[0] < 0:
+        check(impact, law)
+
+
+def test_energetic_law_without_friction_is_newtons():
+    for impact in random_impacts(30, 6):
+        single = Impact(impact.M, impact.A, impact.J[:3], impact.v, np.zeros(1), np.array([0.7]))
+        assert np.allclose(single.resolved(Energetic()).v, single.resolved(Newton()).v, atol=1e-10)
+
+
+def test_energetic_law_by_small_steps():
+    """The path of a stroke against an independent integration in small increments of the impulse (two-dimensional)."""
+    G = np.array([[2.0, 1.3, 0], [1.3, 3.0, 0], [0, 0, 0]])
+    u, mu, e = np.array([-1.0, 0.4, 0]), 0.6, 0.5
+    p = Energetic().impulses(G, u, np.array([mu]), np.array([e]))[0]
+    state, work, done, h = u.copy(), 0.0, np.zeros(3), 2e-6
+    compression = None
+    while compression is None or work < (1 - e**2) * compression:
+        slip = state[1]
+        hold = -G[1, 0] / G[1, 1]
+        ft = -mu * np.sign(slip) if abs(slip) > 2 * h else np.clip(hold, -mu, mu)
+        step = np.array([h, h * ft, 0])
+        work += state[0] * h + (G @ step)[0] * h / 2
+        state, done = state + G @ step, done + step
+        if compression is None and state[0] >= 0:
+            compression = work
+    assert np.allclose(p, done, atol=1e-5)
+
+
+def test_a_bilateral_row_takes_part():
+    """A pendulum of two links: constraint impulses keep the rows, and the contact stops."""
+    random = np.random.default_rng(7)
+    B = random.standard_normal((5, 5))
+    M, A, J = B @ B.T + np.eye(5), random.standard_normal((2, 5)), random.standard_normal((3, 5))
+    v = random.standard_normal(5)
+    v = v - np.linalg.pinv(A) @ (A @ v)
+    v = v if (J @ v)[0] < 0 else -v
+    outcome = Impact(M, A, J, v, np.array([10.0]), np.zeros(1)).resolved(Plastic())
+    assert np.allclose(A @ outcome.v, 0, atol=1e-12)
+    residual = M @ (outcome.v - v) - J.T @ outcome.impulses.reshape(-1) - A.T @ outcome.constraint_impulses
+    assert np.allclose(residual, 0, atol=1e-12)
+
+
+def test_a_massless_foot_stops_at_no_cost():
+    """Point mass with a massless leg: the foot's velocity jumps, the mass does not notice."""
+    M = np.diag([1.0, 1.0, 0.0, 0.0])  # x, y of the mass; x, y of the foot relative to it
+    J = np.array([[0, 1.0, 0, 1.0], [1.0, 0, 1.0, 0], [0, 0, 0, 0]])
+    v = np.array([0.5, -2.0, 0, 0])
+    outcome = Impact(M, np.zeros((0, 4)), J, v, np.array([1.0]), np.zeros(1)).resolved(Plastic())
+    assert np.allclose(outcome.v, [0.5, -2.0, -0.5, 2.0])
+    assert outcome.energy_lost == 0
+    assert np.allclose(outcome.impulses, 0)
+
+
+def test_default_laws():
+    none, some = np.zeros(1), np.full(1, 0.5)
+    assert default_law(some, none) == Plastic()
+    assert default_law(none, some) == Newton()
+    assert default_law(some, some) == Energetic()
+    assert law_named(Plastic()) == Plastic()
+    assert sorted(LAWS) == ["energetic", "newton", "plastic", "sequential"]
+    with pytest.raises(NameLookupError, match="there is no impact law 'elastic'"):
+        law_named("elastic")
+
+
+def test_friction_that_drives_a_contact_together_has_no_sliding_answer():
+    """Painlevé: sliding, ∂uₙ/∂pₙ < 0 and approaching: no force balances it."""
+    G = np.array([[1.0, -2.0, 0], [-2.0, 5.0, 0], [0, 0, 1.0]])
+    posed = coulomb.problem(G, np.array([-1.0, 0, 0]), np.array([1.0]), np.array([[-1.0, 0]]))
+    assert posed.sliding_inertia(0) < 0
+    assert coulomb.solve(posed) is None
+    jammed = Energetic().impulses(G, np.array([0, -1.0, 0]), np.array([1.0]), np.zeros(1))
+    assert jammed[0, 0] > 0
