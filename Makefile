@@ -17,7 +17,7 @@ PY   := $(VENV)/bin/python
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core  ## install the core and show what the library does
+demo: $(VENV)/.plot  ## install the core, simulate a few mechanisms, leave pictures, replays and data in out/demo
 	@$(PY) -m whippletree.cli demo
 
 test: lint  ## lint, types, layers, then all tests (with Pinocchio and MuJoCo as peers)
@@ -80,9 +80,13 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@$(call install,the core,)
 	@touch $@
 
+$(VENV)/.plot: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	@$(call install,the core with plots,[plot])
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.test: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@$(call install,the core with test tools and peers,[test])
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.core $(VENV)/.plot
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@$(call install,the core with documentation tools,[docs])

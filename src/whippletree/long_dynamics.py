@@ -5,8 +5,8 @@ over joints: with ε the joint forces that one inward pass of the articulated re
 
     b₁ᵀ M⁻¹ b₂ = Σ ε₁ᵀ D⁻¹ ε₂          so          A M⁻¹ Aᵀ = Σ E D⁻¹ Eᵀ    and    A M⁻¹ (τ − c) = Σ E D⁻¹ ε
 
-where E (m, n) is what the same pass leaves of the m rows of A, carried along as m more right-hand sides: wrenches on the
-frames that constraints hold, and forces on the joints that they tie. So no column of M⁻¹ Aᵀ is ever formed:
+where E (m, n) is what the same pass leaves of the m rows of A, carried along as m more right-hand sides: wrenches on
+the frames that constraints hold, and forces on the joints that they tie. So no column of M⁻¹ Aᵀ is ever formed:
 
     outwards   links, poses and accelerations at θ̈ = 0; the few that rows need are picked out
     inwards    P, z and the m columns; the sums above
@@ -42,7 +42,7 @@ from whippletree.tree.skeleton import Skeleton
 
 
 class Sighted(NamedTuple):
-    """A node that constraints hold on to: its pose in the world, its twist, and its acceleration at θ̈ = 0, (6,) each."""
+    """A node that constraints hold on to: its pose in the world, twist (6,), and acceleration at θ̈ = 0 (6,)."""
 
     X: Pose
     V: Array
@@ -169,9 +169,8 @@ def _frame_rows(
             G = frame_coefficients(c.demand, poses, i, t)
             wrench = pulls[slot[place.node]].wrench
             wrench[rows] = wrench[rows] + np.stack([place.pose.force(g) for g in G])
-    twists, rates = (
-        [p.pose.motion(x) for p, x in zip(places, xs, strict=True)] for xs in zip(*[own[1:] for own in at])
-    )
+    twists = [place.pose.motion(own.V) for own, place in zip(at, places, strict=True)]
+    rates = [place.pose.motion(own.alpha) for own, place in zip(at, places, strict=True)]
     return frame_acceleration(c.demand, poses, twists, rates, t)
 
 
@@ -194,7 +193,7 @@ def _joint_rows(
 
 
 class Inward(NamedTuple):
-    """What travels inwards: articulated inertia, bias wrench, and of every row the pull (m, 6), eliminated and plain."""
+    """What travels inwards: articulated inertia, bias wrench, and the rows' pulls (m, 6), eliminated and plain."""
 
     P: Any
     z: Any

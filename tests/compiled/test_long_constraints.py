@@ -8,9 +8,9 @@ import pytest
 import whippletree as wt
 from strategies import make_model, make_motion, make_parents
 from whippletree import constrained
+from whippletree.catalogue import find
 from whippletree.compiler.loops import loop_program, work_size
 from whippletree.compiler.program import every_block
-from whippletree.catalogue import find
 from whippletree.constraints.system import LONG
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism

@@ -18,7 +18,7 @@ from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda, merged
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import architecture, block_size, kernel_ir, ptx_text
+from whippletree.compiler.ptx import architecture, how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
@@ -231,10 +231,10 @@ def crowded_program(count):
 @pytest.mark.parametrize(("count", "real", "threads"), [(900, "float", 64), (900, "double", 128), (100, "float", 128)])
 def test_large_kernels_choose_their_form(count, real, threads):
     text = text_of(crowded_program(count), real, form=False)
-    found, shared = block_size(text.encode())
-    assert found == threads
-    assert (shared > 48 * 1024) == (count == 900)
-    assert 227 * 1024 // (shared + 1024) >= 2
+    found = how_to_start(text.encode())
+    assert found.threads == threads
+    assert (found.shared > 48 * 1024) == (count == 900)
+    assert 227 * 1024 // (found.shared + 1024) >= 2
 
 
 def test_large_kernels_keep_their_bits(driver):

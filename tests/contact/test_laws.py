@@ -45,13 +45,13 @@ def test_energy_never_grows_in_ten_thousand_impacts(law):
 
 @pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic(), Sequential()], ids=lambda law: law.name)
 def test_energy_never_grows(law):
-    for impact in random_impacts(150, 2):
+    for impact in random_impacts(100, 2):
         check(impact, law)
 
 
 @pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic()], ids=lambda law: law.name)
 def test_energy_never_grows_with_friction_in_space(law):
-    for impact in random_impacts(15, 3, planar=False):
+    for impact in random_impacts(12, 3, planar=False):
         check(impact, law)
 
 
@@ -117,7 +117,7 @@ def test_energetic_law_by_small_steps():
     G = np.array([[2.0, 1.3, 0], [1.3, 3.0, 0], [0, 0, 0]])
     u, mu, e = np.array([-1.0, 0.4, 0]), 0.6, 0.5
     p = Energetic().impulses(G, u, np.array([mu]), np.array([e]))[0]
-    state, work, done, h = u.copy(), 0.0, np.zeros(3), 2e-6
+    state, work, done, h = u.copy(), 0.0, np.zeros(3), 2e-5
     compression = None
     while compression is None or work < (1 - e**2) * compression:
         slip = state[1]
@@ -128,7 +128,7 @@ def test_energetic_law_by_small_steps():
         state, done = state + G @ step, done + step
         if compression is None and state[0] >= 0:
             compression = work
-    assert np.allclose(p, done, atol=1e-5)
+    assert np.allclose(p, done, atol=1e-4)
 
 
 def test_a_bilateral_row_takes_part():

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -70,6 +71,21 @@ def test_a_long_chain_gets_fewer_moments_and_stays_small(tmp_path):
     assert path.stat().st_size < 5_000_000
     assert 50 < len(data["times"]) <= 100
     assert (data["times"][0], data["times"][-1]) == (0.0, 1.0)
+
+
+def test_the_core_alone_writes_a_page_and_says_what_the_rest_needs(crank, tmp_path, monkeypatch):
+    for name in ("matplotlib", "viser"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (exhibit,) = gallery([crank], tmp_path)
+    assert exhibit.page.is_file()
+    assert exhibit.data.is_file()
+    assert exhibit.picture is None
+    with pytest.raises(
+        wt.MissingExtraError, match=r"needs the package 'matplotlib': pip install 'whippletree\[view\]'"
+    ):
+        wt.plot(crank[1])
+    with pytest.raises(wt.MissingExtraError, match=r"needs the package 'viser': pip install 'whippletree\[view\]'"):
+        wt.show(crank[0])
 
 
 def test_mistakes_are_named_and_leave_no_file(crank, tmp_path):

@@ -178,6 +178,12 @@ def test_every_ready_made_mechanism_can_be_drawn():
             assert item.mesh.faces.max() < len(item.mesh.vertices), (name, item.name)
 
 
+def test_constraints_that_are_off_or_unknown_are_no_obstacle():
+    builder = wt.Builder("two").body("a", 1.0, (1, 0, 0)).joint("j", "revolute", "world", "a")
+    builder.constraint("off", "point", "world", "a", active=False).constraint("odd", "mjcf_tendon", "some tendon")
+    assert "closures" not in scene(builder.build(), q=[0.0]).layers
+
+
 def test_a_model_with_nothing_in_it_is_an_empty_scene():
     shown = scene(wt.Builder("nothing").build())
     assert shown.layers in ([], ["frames"])

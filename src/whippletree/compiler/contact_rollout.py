@@ -146,7 +146,7 @@ class _Builder:
         """The arrays of a posed step, and what each block knows of itself."""
         at = posed(self._mechanism(opened), self.blocks, q, v, tau, h)
         own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
-        return [own, *at.problem, *at[1:]]
+        return [own, *at.problem, *at[1:-1], *at.response]
 
     def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
         own, *arrays = kept.restored(memory)
@@ -154,6 +154,7 @@ class _Builder:
 
     def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
         _, *arrays = kept.restored(memory)
-        at = Posed(Problem(*arrays[:4]), *arrays[4:])
+        count = len(Posed._fields) - 2  # fields of one array each, after the problem
+        at = Posed(Problem(*arrays[:4]), *arrays[4 : 4 + count], tuple(arrays[4 + count :]))
         end = stepped(self._mechanism(()), at, q, impulse, h)
         return [end.q, end.v, end.q, end.v, impulse, list(measured(at.problem, impulse)), [end.work]]

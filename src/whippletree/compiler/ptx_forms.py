@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from whippletree.compiler.ir import Real
 from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
+from whippletree.compiler.ptx_parts import parts
 from whippletree.compiler.ptx_staging import Staging, results, staged
 from whippletree.compiler.stash import plan
 from whippletree.expression import Straight
@@ -37,24 +38,35 @@ CANDIDATES: dict[Real, tuple[Form, ...]] = {
 multiprocessor to the full. Measured on an H200: docs/performance.md."""
 
 
-def fitted(program: Program, real: Real, rows: bool) -> tuple[Program, Staging, Form]:
-    """The main part of the program arranged, what is around it, and the first form in which its values find room."""
+@dataclass(frozen=True)
+class Part:
+    """A part of a kernel: its code, and what goes through shared memory around it."""
+
+    program: Program
+    staging: Staging = field(default_factory=Staging)
+
+
+def fitted(program: Program, real: Real, rows: bool) -> tuple[list[Part], Form]:
+    """The parts of the program, arranged, and the first form in which their values find room."""
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL:
-        return program, Staging(), Form()
+        return [Part(program)], Form()
     forms = CANDIDATES[real]
-    main, staging, _ = shaped(program, forms[0], rows or operations > LONG)
-    return main, staging, next((f for f in forms if _slots(main.body, staging, f.keep) <= f.room), forms[-1])
+    found, _ = shaped(program, forms[0], rows or operations > LONG)
+    return found, next((f for f in forms if all(_slots(part, f.keep) <= f.room for part in found)), forms[-1])
 
 
-def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> tuple[Program, Staging, Form]:
-    """The main part of the program arranged for a form, and what is around it."""
-    main, staging = staged(program, form.room) if through_shared_memory else (program, Staging())
-    return (replace(main, body=_arranged(main.body, form.keep)) if form.keep else main), staging, form
+def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> tuple[list[Part], Form]:
+    """The parts of the program arranged for a form."""
+    if not form.keep:
+        return [Part(program)], form
+    arranged = parts(replace(program, body=_arranged(program.body, form.keep)))
+    return [Part(*staged(p, form.room)) if through_shared_memory else Part(p) for p in arranged], form
 
 
-def _slots(body: tuple[Statement, ...], staging: Staging, keep: int) -> int:
+def _slots(part: Part, keep: int) -> int:
     """How many slots the values beyond so many registers need."""
+    staging = part.staging
 
     def needed(code: Straight) -> int:
         size = len(code.nodes)
@@ -62,7 +74,7 @@ def _slots(body: tuple[Statement, ...], staging: Staging, keep: int) -> int:
             code.nodes, range(size), keep, size + staging.waiting, staging.waiting, results(code, staging)
         ).slots
 
-    return max(needed(block.code) for block in every_block(body))
+    return max(needed(block.code) for block in every_block(part.program.body))
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:

@@ -76,14 +76,15 @@ class _Division:
             and self.nodes[w][0] == "input"
         }
         kept = {block.loads[number].buffer for number in passed}
-        self.inputs = [b for b in program.of_role("input") if _is_vector(b) and b.name not in kept]
+        used = {address.buffer for address in block.loads} - kept
+        self.inputs = [b for b in program.of_role("input") if _is_vector(b) and b.name in used]
 
     def _is_computed(self, buffer: Buffer) -> bool:
-        """Whether no number of an output is a constant."""
+        """Whether this is where an output is computed, and no number of it is a constant."""
         outputs = [
             w for a, w in zip(self.block.stores, self.block.code.outputs, strict=True) if a.buffer == buffer.name
         ]
-        return all(isinstance(w, int) and self.nodes[w][0] != "const" for w in outputs)
+        return bool(outputs) and all(isinstance(w, int) and self.nodes[w][0] != "const" for w in outputs)
 
     def divided(self, room: int) -> tuple[Program, Staging]:
         starts = list(accumulate((b.size for b in self.inputs), initial=0))

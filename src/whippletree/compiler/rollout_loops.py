@@ -54,12 +54,12 @@ class _Builder:
         step = self._euler() if method == "semi_implicit_euler" else self._rk4()
         step += self._judged()
         row: list[Statement] = [Loop(STEP, "K", tuple(step))] if spaced else step
-        begin = [
+        begin: list[Statement] = [
             self._each(self.nq, ["q0"], lambda q: [q], [Q]),
             self._each(self.nv, ["v0"], lambda v: [v], [V]),
             self._once([], lambda: [0, 0], ["progress"]),
         ]
-        record = [
+        record: list[Statement] = [
             self._each(self.nq, [Q], lambda q: [q], ["q"]),
             self._each(self.nv, [V], lambda v: [v], ["v"]),
         ]

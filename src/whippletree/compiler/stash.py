@@ -10,7 +10,7 @@ enough that nobody waits for it. Inputs may wait in slots from the start, result
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,9 @@ _LEAVES = ("input", "const")
 _ELSEWHERE = CONDITIONS | {"const"}
 """Constants are part of instructions, and conditions have registers of their own."""
 
+
+SENT = 1 << 20
+"""Slots from this number on are carried to the next part of a kernel: they are never taken back."""
 
 LEAD = 120
 """So many steps before its use a value in a far slot is called back."""
@@ -50,13 +53,15 @@ def plan(
     room: int,
     waiting: int = 0,
     results: Sequence[int] = (),
+    sent: Mapping[int, int] | None = None,
 ) -> Plan:
     """Compute the nodes in that order with at most so many values in registers and ``room`` near slots beside them.
 
     Slots from number ``room`` on are far. Inputs with numbers below ``waiting`` are in the slots of their numbers; the
-    values of ``results`` end up in the first slots, in order.
+    values of ``results`` end up in the first slots, in order. The nodes in ``sent`` are put into the slots from
+    ``SENT`` on with these numbers as soon as they are known.
     """
-    return _Planner(nodes, order, registers, room, waiting, results).run()
+    return _Planner(nodes, order, registers, room, waiting, results, sent or {}).run()
 
 
 class _Planner:
@@ -68,12 +73,14 @@ class _Planner:
         room: int,
         waiting: int,
         results: Sequence[int],
+        sent: Mapping[int, int],
     ) -> None:
         self.nodes = nodes
         self.order = order
         self.registers = registers
         self.room = room
         self.results = results
+        self.sent = sent
         self.steps: list[Step] = []
         self.here: set[int] = set()  # values in registers
         # where few results wait for the end, they do so in registers
@@ -104,6 +111,8 @@ class _Planner:
                 self.here.add(operand)
             self.make_room(operands)
             self.steps.append(Step("compute", node))
+            if node in self.sent:
+                self.steps.append(Step("put", node, SENT + self.sent[node]))
             for operand in operands:
                 self.uses[operand].pop()
                 if not self.uses[operand]:
@@ -111,7 +120,7 @@ class _Planner:
             if self.uses.get(node):
                 self.here.add(node)
         self.finish()
-        return Plan(_called_early(self.steps, self.room), max(self.most, len(self.results)))
+        return Plan(self.called_early(), max(self.most, len(self.results)))
 
     def finish(self) -> None:
         """Leave the results in the first slots. Nothing else is alive any more."""
@@ -145,14 +154,20 @@ class _Planner:
             slot = self.slot.pop(node)
             (self.free if slot < self.room else self.far).append(slot)
 
+    def called_early(self) -> list[Step]:
+        """The steps with numbers called from far memory before they are needed, but not before they are there.
 
-def _called_early(steps: Sequence[Step], room: int) -> list[Step]:
-    """The steps with values called back from far slots before they are needed, but not before they are there."""
-    written: dict[int, int] = {}
-    times: list[float] = []
-    for time, step in enumerate(steps):
-        if step.action == "put":
-            written[step.slot] = time
-        called = step.action == "take" and step.slot >= room
-        times.append(max(time - LEAD, written[step.slot] + 0.5) if called else time)
-    return [steps[i] for i in sorted(range(len(steps)), key=times.__getitem__)]
+        Where inputs wait in slots, all other inputs are far.
+        """
+        written: dict[int, int] = {}
+        times: list[float] = []
+        for time, step in enumerate(self.steps):
+            if step.action == "put":
+                written[step.slot] = time
+            if step.action == "take" and step.slot >= self.room:
+                times.append(max(time - LEAD, written[step.slot] + 0.5))
+            elif step.action == "compute" and self.waiting and self.nodes[step.node][0] == "input":
+                times.append(time - LEAD)
+            else:
+                times.append(time)
+        return [self.steps[i] for i in sorted(range(len(self.steps)), key=times.__getitem__)]

@@ -32,7 +32,7 @@ CHECKED = 1e-10
 ROUNDING = 2.0**-46
 """Share of |G| |x| by which G x may be off: 64 units in the last place."""
 
-SWEEPS = (3, 10, 40, 160)
+SWEEPS = (5, 10, 40, 160)
 """Gauss–Seidel sweeps after which the guess is checked."""
 
 COMBINATIONS = 2187
@@ -40,6 +40,9 @@ COMBINATIONS = 2187
 
 KAPPAS, BISECTIONS = np.logspace(8, -10, 73), 40
 """Where the slip of a single contact is looked for (viscosities in units of G), and how often an interval is halved."""
+
+EDGES = 16
+"""Of the pyramid inside a cone that stands for it where contacts wedge."""
 
 RANK = 1e-12
 """Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
@@ -110,7 +113,8 @@ def solve(p: Problem) -> Answer | None:
     x, done = np.zeros(3 * p.count), 0
     tried: set[tuple[int, ...]] = set()
     for sweeps in SWEEPS:
-        x = _swept(p, x, sweeps - done)
+        # rough sweeps first: they cost little, and often are enough to tell what the contacts do
+        x = _swept(p, x, sweeps - done, exact=done > 0)
         done = sweeps
         guess = _guess(p, x)
         if guess not in tried:
@@ -123,6 +127,10 @@ def solve(p: Problem) -> Answer | None:
             answer = _settled(p, status, x)
             if answer is not None:
                 return answer
+    for status in _nearest(p, guess):
+        answer = _wedged(p, status, x)
+        if answer is not None:
+            return answer
     return None
 
 
@@ -133,16 +141,16 @@ def _nearest(p: Problem, guess: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     return iter(sorted(everything, key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True))))
 
 
-def _swept(p: Problem, x: Array, sweeps: int) -> Array:
+def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
     x = x.copy()
     for _ in range(sweeps):
         for i in range(p.count):
-            _relax(p, x, i)
+            _relax(p, x, i, exact)
     return x
 
 
-def _relax(p: Problem, x: Array, i: int) -> None:
-    """One contact brought to its own equilibrium, the others as they are."""
+def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
+    """One contact brought to its own equilibrium, or towards it, the others as they are."""
     n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
     if p.allowed[i] == (OPEN,):
         return
@@ -153,6 +161,12 @@ def _relax(p: Problem, x: Array, i: int) -> None:
             x[t] = -p.friction[i] * x[n] * p.directions[i]
         return
     own = p.G[n : n + 3, n : n + 3]
+    if not exact:
+        x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / own[0, 0]) if own[0, 0] > 0 else 0.0
+        weight = float(own[1, 1] + own[2, 2])
+        pull = x[t] - (p.G[t] @ x + p.b[t]) / weight if weight > 0 else np.zeros(2)
+        x[t] = pull * min(1.0, p.friction[i] * x[n] / max(float(np.hypot(*pull)), 1e-300))
+        return
     x[n : n + 3] = _alone(own, p.G[n : n + 3] @ x + p.b[n : n + 3] - own @ x[n : n + 3], float(p.friction[i]))
 
 
@@ -214,6 +228,33 @@ def _settled(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None
     if free:
         directions = _turned(p, status, free, directions, start)
     x = _linear(p, status, directions, start)
+    return Answer(x.reshape(-1, 3), status, directions) if _holds(p, status, directions, x) else None
+
+
+def _wedged(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
+    """The same for contacts that wedge a body, whose impulses are not unique and far from those of the sweeps.
+
+    Impulses in the cones are sums of pushes along their edges (in space, EDGES of them), so nonnegative least squares
+    finds some if there are any.
+    """
+    from scipy.optimize import nnls
+
+    directions = p.directions.copy()
+    rows, pushes = [], []
+    for i, s in enumerate(status):
+        if s == SLIDE and not p.slides_already(i):
+            directions[i] = _first_direction(p, i, start)
+        turns = 2 * np.pi * np.arange(EDGES) / EDGES
+        edges = np.stack([np.cos(turns), np.sin(turns)], axis=1) if s == STICK else -directions[i : i + 1]
+        for edge in edges if s != OPEN else []:
+            push = np.zeros(3 * p.count)
+            push[3 * i], push[3 * i + 1 : 3 * i + 3] = 1.0, p.friction[i] * edge
+            pushes.append(push)
+        rows += {OPEN: [], STICK: [3 * i, 3 * i + 1, 3 * i + 2], SLIDE: [3 * i]}[s]
+    if len(pushes) < 2:
+        return None
+    E = np.array(pushes).T
+    x = E @ nnls(p.G[rows] @ E, -p.b[rows])[0]
     return Answer(x.reshape(-1, 3), status, directions) if _holds(p, status, directions, x) else None
 
 

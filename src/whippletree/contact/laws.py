@@ -30,6 +30,12 @@ Array = np.ndarray[Any, Any]
 APPROACHING = 1e-12
 """Share of the largest contact velocity below which a contact no longer counts as approaching."""
 
+RESTING = 1e-8
+"""The same for a contact that its friction may drive together although it does not approach."""
+
+LAST_STROKES = 20_000
+"""Of the plastic law where contacts wedge."""
+
 
 class Law(ABC):
     """An impact law."""
@@ -55,16 +61,20 @@ class Plastic(Law):
     """0 ≤ pₙ ⟂ uₙ⁺ ≥ 0 with Coulomb's law for the impulses, all contacts at once; restitution is not asked.
 
     Bounds: pᵀ u⁺ ≤ 0, so the energy falls by at least pᵀ G p / 2. Without friction, or where all contacts stick, the
-    loss is that of the velocities that were stopped, ½ (A v⁻)ᵀ (A M⁻¹ Aᵀ)⁻¹ (A v⁻).
+    loss is that of the velocities that were stopped, ½ (A v⁻)ᵀ (A M⁻¹ Aᵀ)⁻¹ (A v⁻). Where contacts wedge a body so that
+    the exact solver finds no answer, they are struck one after another until none approaches, which bounds the same.
     """
 
     name: ClassVar[str] = "plastic"
 
     def impulses(self, G: Array, u: Array, friction: Array, restitution: Array) -> Array:
         answer = coulomb.solve(coulomb.problem(G, u, friction))
-        if answer is None:
+        if answer is not None:
+            return answer.p
+        p, finished = _struck(G, u, friction, np.zeros(len(friction)), LAST_STROKES)
+        if not finished:
             raise _unanswered(self, len(friction))
-        return answer.p
+        return p.reshape(-1, 3)
 
 
 @dataclass(frozen=True)
@@ -124,23 +134,19 @@ class Energetic(Law):
 
     def impulses(self, G: Array, u: Array, friction: Array, restitution: Array) -> Array:
         e = restitution if self.restitution is None else np.full(len(friction), self.restitution)
-        p, small = np.zeros(len(u)), _small(u)
-        if not np.any(u[::3] < -small):
+        if not np.any(u[::3] < -_small(u)):
             return self._driven(G, u, friction, e)
-        for _ in range(self.strokes):
-            now = u + G @ p
-            i = int(np.argmin(now[::3]))
-            if now[3 * i] >= -small:
-                return p.reshape(-1, 3)
-            rows = slice(3 * i, 3 * i + 3)
-            p[rows] += stroke(G[rows, rows], now[rows], float(friction[i]), float(e[i]))
-        return p.reshape(-1, 3) + Plastic().impulses(G, u + G @ p, friction, restitution)
+        p, finished = _struck(G, u, friction, e, self.strokes)
+        rest = np.zeros((len(friction), 3)) if finished else Plastic().impulses(G, u + G @ p, friction, restitution)
+        return p.reshape(-1, 3) + rest
 
     def _driven(self, G: Array, u: Array, friction: Array, e: Array) -> Array:
         """Nothing approaches: the first contact that its own friction drives together, if there is one."""
         p = np.zeros((len(friction), 3))
         for i in range(len(friction)):
             rows = slice(3 * i, 3 * i + 3)
+            if u[3 * i] > RESTING * np.abs(u).max(initial=0.0):
+                continue
             resting = np.array([0.0, *u[rows][1:]])
             p[i] = stroke(G[rows, rows], resting, float(friction[i]), float(e[i]))
             if np.any(p[i]):
@@ -179,6 +185,19 @@ def default_law(friction: Array, restitution: Array) -> Law:
     if not np.any(restitution):
         return Plastic()
     return Energetic() if np.any(friction) else Newton()
+
+
+def _struck(G: Array, u: Array, friction: Array, e: Array, strokes: int) -> tuple[Array, bool]:
+    """Impulses (3k,) of contacts struck one after another, the fastest first, and whether none approaches any more."""
+    p, small = np.zeros(len(u)), _small(u)
+    for _ in range(strokes):
+        now = u + G @ p
+        i = int(np.argmin(now[::3]))
+        if now[3 * i] >= -small:
+            return p, True
+        rows = slice(3 * i, 3 * i + 3)
+        p[rows] += stroke(G[rows, rows], now[rows], float(friction[i]), float(e[i]))
+    return p, False
 
 
 def _small(u: Array) -> float:

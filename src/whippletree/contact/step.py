@@ -17,7 +17,7 @@ Joint limits are contacts without friction, the dry friction of joints contacts 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -120,14 +120,16 @@ class Blocks:
         return gaps, J
 
 
+Response: TypeAlias = tuple[Array, ...]
+"""M† Jᵀ: the matrix (nv, rows) itself; or, for a tree, J (rows, nv), and L (nv, nv) and D⁻¹ (nv,) of M = Lᵀ D L."""
+
+
 class Posed(NamedTuple):
     """A step whose impulses are still to be found."""
 
     problem: Problem
     free: Array
     """Velocity at the end without impulses, (nv,)."""
-    response: Array
-    """M† Jᵀ (nv, blocks, 3)."""
     gaps: Array
     """m, (blocks,)."""
     shift: Array
@@ -136,21 +138,22 @@ class Posed(NamedTuple):
     """Displacement that closes loops, −A†ᵀ g (nv,); zeros without constraints."""
     approach: Array
     """J v, m/s, (blocks, 3)."""
+    response: Response
+    """What impulses do to the velocities."""
 
 
 def posed(m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0) -> Posed:
     """The contact problem of a step of length h from (q, v) under joint forces tau."""
     gaps, J = blocks.rows(m, q)
     rows = J.reshape(3 * blocks.count, blocks.model.nv)
-    free, response, closing = _responses(m, q, v, tau, rows, h, t)
-    G = _symmetric(rows, response)
+    free, G, response, closing = _responses(m, q, v, tau, rows, h, t)
     approach = (rows @ v).reshape(blocks.count, 3)
     shift = shifts(gaps, approach[:, 0], blocks.restitution, h)
     g = (rows @ free).reshape(blocks.count, 3)
     g[:, 0] = g[:, 0] + shift
     shape = (blocks.count, 3, blocks.count, 3)
     problem = Problem(G.reshape(shape), g, blocks.friction, blocks.cap(h))
-    return Posed(problem, free, response.reshape(-1, blocks.count, 3), gaps, shift, closing, approach)
+    return Posed(problem, free, gaps, shift, closing, approach, response)
 
 
 def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
@@ -163,15 +166,19 @@ def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
     return np.array(found, dtype=object)
 
 
-def _responses(m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any) -> tuple[Array, Array, Array]:
-    """v + h a without contacts (nv,), M† Jᵀ (nv, rows) and −A†ᵀ g (nv,)."""
+def _responses(
+    m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any
+) -> tuple[Array, Array, Response, Array]:
+    """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,)."""
     links = m.moving(q, v)
     push = h * (tau - constrained.bias_forces(m, links))
     nv = m.tree.model.nv
     if not m.tree.model.constraints:
         m.require_invertible(links)
         factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
-        return v + factor.solve(push), factor.solve(J.T), zeros(nv)
+        half = factor.backward(J.T)
+        G = _symmetric(half.T, (half.T * factor.reciprocals).T)
+        return v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
     at = constrained.closed(m, links, q, v, t, None)
     system = at.system
     soft = np.array([c != 0 for c in system.compliance], dtype=bool)
@@ -182,17 +189,25 @@ def _responses(m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t
     residual = zeros(len(system.row_names))
     residual[list(system.position_rows)] = at.rows.residual()
     residual = np.where(soft, 0, residual)
-    return v + change, response, at.factor.solve(zeros(nv), at.right(residual)).a
+    return v + change, _symmetric(J, response), (response,), at.factor.solve(zeros(nv), at.right(residual)).a
 
 
-def _symmetric(J: Array, response: Array) -> Array:
-    """J M† Jᵀ, known to be symmetric: one triangle is computed."""
-    n = len(J)
+def _symmetric(left: Array, right: Array) -> Array:
+    """A product that is known to be symmetric: one triangle is computed."""
+    n = len(left)
     G = zeros(n, n)
     for i in range(n):
         for j in range(i, n):
-            G[i, j] = G[j, i] = J[i] @ response[:, j]
+            G[i, j] = G[j, i] = left[i] @ right[:, j]
     return G
+
+
+def changed(m: Mechanism, response: Response, impulse: Array) -> Array:
+    """M† Jᵀ λ (nv,), for impulses λ (rows,)."""
+    if len(response) == 1:
+        return np.asarray(response[0] @ impulse)
+    J, L, reciprocals = response
+    return linalg.TreeLTDL(L, zeros(0), reciprocals, m.tree.velocity_parents).solve(J.T @ impulse)
 
 
 class Stepped(NamedTuple):
@@ -207,13 +222,14 @@ class Stepped(NamedTuple):
 def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Stepped:
     """Velocities and coordinates after impulses (blocks, 3)."""
     n = 3 * at.problem.blocks
-    v = at.free + at.response.reshape(-1, n) @ impulse.reshape(n)
+    v = at.free + changed(m, at.response, impulse.reshape(n))
     u = at.problem.velocity(impulse)
     u[:, 0] = u[:, 0] - at.shift
     work = ((u + at.approach) * impulse).sum() / 2
     normal = at.problem.G[:, 0, :, 0]
-    push = separation(normal, at.gaps + h * u[:, 0], CORRECTION_SWEEPS)
-    moved = h * v + at.closing + at.response[:, :, 0] @ push
+    push = zeros(at.problem.blocks, 3)
+    push[:, 0] = separation(normal, at.gaps + h * u[:, 0], CORRECTION_SWEEPS)
+    moved = h * v + at.closing + changed(m, at.response, push.reshape(n))
     return Stepped(m.manifold().integrate(q, moved), v, work)
 
 

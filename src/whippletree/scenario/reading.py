@@ -23,6 +23,7 @@ from whippletree.io.native_schema import fields
 from whippletree.model import Array, Model
 from whippletree.pairing import on_ground
 from whippletree.scenario import schema
+from whippletree.scenario.keeping import with_model
 from whippletree.scenario.parts import call_with, controller_of, with_contact_tables
 from whippletree.simulation.run import simulate
 
@@ -48,11 +49,12 @@ class Scenario:
         """Simulate it; the file for the run itself is not written here. The same file gives the same bits."""
         s = self.solver
         checkpoint = self.place(self.outputs.checkpoint) if self.outputs.checkpoint else None
-        return simulate(
+        run = simulate(
             self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, method=s.method,
             rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points, massless=s.massless,
             project=s.project, effort_limits=s.effort_limits, progress=progress, checkpoint=checkpoint, **s.options,
         )  # fmt: skip
+        return with_model(run, self.model)
 
     def place(self, name: str) -> Path:
         """Where a file of the scenario is: beside it, unless the name is absolute."""

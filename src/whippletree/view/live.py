@@ -102,6 +102,11 @@ class Viewer:
 
     def seek(self, time: float) -> None:
         """Show a moment, s; the nearest one of the run."""
+        self._show(time)
+        if len(self.scene.times) > 1:
+            self._slider.value = self.time
+
+    def _show(self, time: float) -> None:
         times = self.scene.times
         self.time = float(np.clip(time, times[0], times[-1]))
         moment = int(np.argmin(np.abs(times - self.time)))
@@ -142,7 +147,7 @@ class Viewer:
     def _scrubbed(self, event: Any) -> None:
         if event.client_id is not None:  # moved by a reader, not by the clock
             self.pause()
-            self.seek(self._slider.value)
+            self._show(self._slider.value)
 
     def _add_layers(self) -> None:
         with self.server.gui.add_folder("Show"):
@@ -178,7 +183,6 @@ class Viewer:
         first, last = float(self.scene.times[0]), float(self.scene.times[-1])
         wanted = self.time + elapsed * float(self._speed.value)
         self.seek(wanted if wanted <= last else first)
-        self._slider.value = self.time
 
 
 class _Stage:
@@ -190,15 +194,9 @@ class _Stage:
         self.server, self.scene = server, shown
         self._turns, self._stretches = [], []
         for track in shown.tracks:
-            lengths = np.linalg.norm(track.poses[:, :3, :3], axis=1)
-            solid = (lengths > 0).all(axis=1)
-            rotations = (
-                np.where(solid[:, None, None], track.poses[:, :3, :3], np.eye(3))
-                / np.where(solid[:, None], lengths, 1.0)[:, None, :]
-            )
+            rotations, lengths = _unscaled(track.poses[:, :3, :3])
             self._turns.append(viser.transforms.SO3.from_matrix(rotations).wxyz)
-            plain = np.allclose(lengths, 1.0)
-            self._stretches.append(None if plain else np.maximum(lengths, NOTHING))
+            self._stretches.append(None if np.allclose(lengths, 1.0) else np.maximum(lengths, NOTHING))
         self._nodes = [server.scene.add_frame(f"/track {k}", show_axes=False) for k in range(len(shown.tracks))]
         self._meshes = [self._mesh(k) for k in range(len(shown.items))]
         self._look()
@@ -283,6 +281,15 @@ class _Diagram:
     def mark(self, moment: int) -> None:
         """Move the marks."""
         self.handle.data = self._data(moment)
+
+
+def _unscaled(matrices: Array) -> tuple[Array, Array]:
+    """Rotations (T, 3, 3), and the lengths of their columns (T, 3); the identity where a column has none."""
+    lengths = np.linalg.norm(matrices, axis=1)
+    there = (lengths > 0).all(axis=1)
+    rotations = np.tile(np.eye(3), (len(matrices), 1, 1))
+    rotations[there] = matrices[there] / lengths[there][:, None, :]
+    return rotations, lengths
 
 
 def _range(values: Array) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from whippletree.constraints.kinds import KINDS
 from whippletree.model import WORLD, Constraint, Model
 from whippletree.view import solids, style
 from whippletree.view.camera import against_gravity
@@ -60,9 +61,8 @@ def overlays(model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset | Non
 
 def _joint_axes(found: Overlay, model: Model, sizes: Sizes) -> None:
     """A bar along each axis: about it (ring) or along it (arrow), fixed to the child."""
-    length = 9 * sizes.rod
-    ring = solids.ring(2.2 * sizes.rod, 0.35 * sizes.rod)
-    about = solids.joined([solids.cylinder(0.35 * sizes.rod, length), ring])
+    length, thin = 1.3 * sizes.mark, 0.05 * sizes.mark
+    about = solids.joined([solids.cylinder(thin, length), solids.ring(0.3 * sizes.mark, thin)])
     along = solids.arrow(0.05, 0.35).moved(np.diag([length, length, length, 1.0]))
     ball = solids.sphere(1.4 * sizes.rod)
     for k, joint in enumerate(model.joints):
@@ -76,7 +76,6 @@ def _joint_axes(found: Overlay, model: Model, sizes: Sizes) -> None:
 
 def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
     """Three arrows at every body and every named frame."""
-    length = 7 * sizes.rod
     places = [(body.name, k, np.eye(4)) for k, body in enumerate(model.bodies)]
     for frame in model.frames:
         k = model.body_index(frame.body)
@@ -85,7 +84,7 @@ def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
     arrow = solids.arrow(0.035, 0.3)
     for name, track, pose in places:
         for axis, color in zip(np.eye(3), style.AXES, strict=True):
-            turn = solids.placed(np.zeros(3), solids.rotation_along(axis) * length)
+            turn = solids.placed(np.zeros(3), solids.rotation_along(axis) * sizes.mark)
             found.items.append(Item(name, arrow, color, "frames", track, pose @ turn))
 
 
@@ -107,7 +106,8 @@ def _slides(found: Overlay, model: Model, moves: Moves, sizes: Sizes) -> None:
 
 def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: Sizes) -> None:
     """A mark where a constraint holds; a thin dashed rod where it keeps a distance."""
-    if constraint.kind in UNSEEN:
+    off = constraint.parameters.get("active") is False and not constraint.parameters.get("switchable")
+    if off or constraint.kind in UNSEEN or constraint.kind not in KINDS:
         return
     places = [moves.frame(name) for name in constraint.on]
     if constraint.kind == "distance":

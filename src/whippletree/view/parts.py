@@ -60,7 +60,11 @@ class Item:
 
 
 class Sizes(NamedTuple):
-    """m: how large the mechanism is with its motion, and how thick rods are."""
+    """m: how large things are drawn."""
 
     whole: float
+    """The mechanism with its motion."""
     rod: float
+    """Half the thickness of rods."""
+    mark: float
+    """Axes of joints and frames: they reach out of rods, or out of the meshes of a robot."""

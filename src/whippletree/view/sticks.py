@@ -75,7 +75,9 @@ def sizes_of(points: list[Array], moves: Moves) -> Sizes:
     lengths = np.array([np.linalg.norm(end) for own in points for end in own[1:]])
     proper = lengths[lengths > SAME * whole]
     typical = float(np.median(proper)) if len(proper) else whole / 4
-    return Sizes(whole, float(np.clip(ROD * typical, 0.003 * whole, 0.014 * whole)))
+    rod = float(np.clip(ROD * typical, 0.003 * whole, 0.014 * whole))
+    fleshy = any(geometry.kind == "mesh" for geometry in moves.model.geometries)
+    return Sizes(whole, rod, 0.1 * whole if fleshy else 7 * rod)
 
 
 def far_end(body: Body) -> Array | None:

@@ -6,6 +6,7 @@ The path from an algorithm to a program, one module each:
 * :mod:`~whippletree.compiler.loops.bodytypes`: bodies sorted into types that share code, and the table of constants;
 * :mod:`~whippletree.compiler.loops.crossing`: which numbers really cross the edges of the tree;
 * :mod:`~whippletree.compiler.loops.recorder`: :class:`Looped`, the sweeper that traces every step once per type;
+* :mod:`~whippletree.compiler.loops.posts`: single bodies, and what is computed once between the loops;
 * :mod:`~whippletree.compiler.loops.storage`: what later loops load and what they compute again;
 * :mod:`~whippletree.compiler.loops.slots`: where numbers live;
 * :mod:`~whippletree.compiler.loops.assembly`: the program;

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import scalars
+from whippletree.compiler.loops import posts
 from whippletree.compiler.loops.assembly import assemble
 from whippletree.compiler.loops.bodytypes import MOST_TYPES
 from whippletree.compiler.loops.recorder import Looped
@@ -98,14 +99,14 @@ class LoopedMechanism(Mechanism):
 
     def pick(self, field: Field, nodes: Sequence[int]) -> list[Any]:
         self._require_single(nodes)
-        return self.sweep.pick(field, self.marked, self.slots)
+        return posts.pick(self.sweep, field, self.marked, self.slots)
 
     def spread(self, values: Sequence[Any], nodes: Sequence[int]) -> Field:
         self._require_single(nodes)
-        return self.sweep.spread(values, self.marked, self.slots)
+        return posts.spread(self.sweep, values, self.marked, self.slots)
 
     def everywhere(self, value: Any) -> Field:
-        return self.sweep.everywhere(value)
+        return posts.everywhere(self.sweep, value)
 
     def _require_single(self, nodes: Sequence[int]) -> None:
         if tuple(nodes) != self.single:

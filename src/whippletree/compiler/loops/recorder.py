@@ -223,78 +223,7 @@ class Looped:
     def result(self, buffer: str, register: str, vectors: Field) -> None:
         """Write a field of vectors to ``buffer[register + i]``."""
         stores = [[(Address(buffer, (Index(register, i),)), x) for i, x in enumerate(vector)] for vector in vectors]
-        self.results.append(Result(stores, self._latest([[x for _, x in pairs] for pairs in stores])))
-
-    # --- single bodies, and the whole ---------------------------------------------------------------------------------
-
-    def pick(self, values: Field, marked: Sequence[bool], slots: Integers) -> list[Any]:
-        """Values at single bodies, for the whole: those of the marked types, body k in slot ``slots[k]``."""
-        chosen = [value if mark else None for value, mark in zip(values, marked, strict=True)]
-        structure, leaves = self._alike([value for value in chosen if value is not None])
-        shared, moving = _shared(leaves)
-        name = self._post(len(moving), slots)
-        stores: list[list[tuple[Address, Any]]] = []
-        for value in chosen:
-            own = [] if value is None else flatten(value)[1]
-            stores.append([(Address(name, (Index(name, i),)), own[j]) for i, j in enumerate(moving)] if own else [])
-        result = Result(stores, max(self._latest([[x for _, x in pairs] for pairs in stores]), 0))
-        self.results.append(result)
-        found = []
-        for slot in range(int(slots.max()) + 1):
-            numbers = list(shared)
-            for i, j in enumerate(moving):
-                address = Address(name, (Index(None, slot * len(moving) + i),))
-                numbers[j] = self.whole.input(Posted(address, result.stage + 1))
-            found.append(rebuild(structure, numbers))
-        return found
-
-    def spread(self, values: Sequence[Any], marked: Sequence[bool], slots: Integers) -> Field:
-        """Values of the whole at single bodies: a field with None for types that are not marked."""
-        structure, leaves = self._alike(values)
-        shared, moving = _shared(leaves)
-        name = self._post(len(moving), slots)
-        width = len(moving)
-        stage = self._interlude(
-            [
-                (Address(name, (Index(None, k * width + i),)), own[j])
-                for k, own in enumerate(leaves)
-                for i, j in enumerate(moving)
-            ]
-        )
-        return [
-            rebuild(structure, self._posted(graph, shared, moving, name, name, stage)) if mark else None
-            for graph, mark in zip(self.graphs, marked, strict=True)
-        ]
-
-    def everywhere(self, value: Any) -> Field:
-        """A value of the whole as a field."""
-        structure, leaves = flatten(value)
-        shared, moving = _shared([leaves])
-        name = self._post(len(moving), np.zeros(len(self.parent), dtype=np.int64))
-        stage = self._interlude([(Address(name, (Index(None, i),)), leaves[j]) for i, j in enumerate(moving)])
-        return [rebuild(structure, self._posted(g, shared, moving, name, None, stage)) for g in self.graphs]
-
-    def _post(self, width: int, slots: Integers) -> str:
-        """A new work buffer with so many numbers per slot, and the register of each body's slot."""
-        name = f"post{len(self.work)}"
-        self.work[name] = width * (int(slots.max(initial=0)) + 1)
-        self.offsets[name] = width * slots
-        return name
-
-    def _interlude(self, stores: list[tuple[Address, Any]]) -> int:
-        """Have numbers of the whole stored as soon as they are known; the first stage that may read them."""
-        known = self.whole.known_after(self.stage_of)
-        stage = max([0, *[known[x.index] for _, x in stores if isinstance(x, Traced)]])
-        self.interludes.append(Interlude(stage, stores))
-        return stage
-
-    def _posted(
-        self, graph: Graph, shared: list[Any], moving: list[int], name: str, register: str | None, stage: int
-    ) -> list[Any]:
-        numbers = list(shared)
-        for i, j in enumerate(moving):
-            numbers[j] = graph.input(Posted(Address(name, (Index(register, i),)), stage))
-        return numbers
+        self.results.append(Result(stores, self.latest([[x for _, x in pairs] for pairs in stores])))
 
     # --- the sweeper's protocol ---------------------------------------------------------------------------------------
 
@@ -309,7 +238,7 @@ class Looped:
 
     def total(self, function: Callable[..., Any], zero: Any, *fields: Field) -> Any:
         values = self.map(function, *fields)
-        structure, terms = self._alike(values)
+        structure, terms = self.alike(values)
         start = conformed(zero, values[0])
         return rebuild(structure, [self._sum(first, parts) for first, *parts in zip(start, *terms, strict=True)])
 
@@ -324,7 +253,7 @@ class Looped:
         updates = [update(graph.input(source), t) for t, graph in enumerate(self.graphs)]
         record = Sum(start, updates)
         self.sums.append(record)
-        record.stage = max(self._latest([[x] for x in updates]), 0)
+        record.stage = max(self.latest([[x] for x in updates]), 0)
         return self.whole.input(Final(source.sum))
 
     def final(self, number: Traced) -> Field:
@@ -347,7 +276,7 @@ class Looped:
             while True:
                 arriving = [self._arriving(t, number, pattern, start, outwards) for t in range(len(own))]
                 outcomes = [step(rebuild(structure, a), *values) for a, values in zip(arriving, own, strict=True)]
-                _, sent = self._alike([value for value, _ in outcomes])
+                _, sent = self.alike([value for value, _ in outcomes])
                 finer = refined(pattern, start, sent, summed=not outwards)
                 if finer == pattern:
                     break
@@ -369,7 +298,7 @@ class Looped:
     def _place(self, number: int, sweep: Sweep) -> None:
         """Find the stage: the first one of this direction in which all that the step needs is known."""
         crossing = entries(sweep.pattern)
-        needed = self._latest([[values[leaf] for leaf in crossing] for values in sweep.sent])
+        needed = self.latest([[values[leaf] for leaf in crossing] for values in sweep.sent])
         stage = max(needed, 0)
         sweep.stage = stage if (stage % 2 == 0) == sweep.outwards else stage + 1
 
@@ -380,7 +309,7 @@ class Looped:
                 before = graph.input(Gathered(number, leaf)) if self.has["earlier"][t] else sweep.start[leaf]
                 values[leaf] = before + values[leaf]
 
-    def _alike(self, values: Sequence[Any]) -> tuple[Structure, list[list[Any]]]:
+    def alike(self, values: Sequence[Any]) -> tuple[Structure, list[list[Any]]]:
         """The common structure of one value per type, and the scalars of each."""
         flat = [flatten(value) for value in values]
         for structure, _ in flat:
@@ -405,19 +334,10 @@ class Looped:
                 return stage
         return -1
 
-    def _latest(self, scalars_of_types: Sequence[Sequence[Any]]) -> int:
+    def latest(self, scalars_of_types: Sequence[Sequence[Any]]) -> int:
         """The stage after which all these scalars are known."""
         latest = -1
         for graph, values in zip(self.graphs, scalars_of_types, strict=True):
             known = graph.known_after(self.stage_of)
             latest = max([latest, *[known[x.index] for x in values if isinstance(x, Traced)]])
         return latest
-
-
-def _shared(leaves: Sequence[Sequence[Any]]) -> tuple[list[Any], list[int]]:
-    """What all these lists of scalars have in common as constants, and the places where they have not."""
-    shared, moving = list(leaves[0]), []
-    for j, first in enumerate(leaves[0]):
-        if any(isinstance(own[j], Traced) or own[j] != first for own in leaves):
-            moving.append(j)
-    return shared, moving

@@ -1,0 +1,68 @@
+"""The command line: ``whippletree COMMAND``.
+
+A command is a frozen dataclass: its fields are the arguments, its docstring is the help text, ``run`` does the work.
+tyro reads the dataclasses and rich draws the output; both are imported when a command runs, so nobody else waits.
+
+Exit codes: 0 done, 1 a run that failed on its way (what it had is kept), 2 a mistake in what was asked (a message on
+stderr, no traceback), 130 interrupted. Any other exception is a bug of this library and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from whippletree.errors import WhippletreeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; ``argv`` defaults to the arguments of this process."""
+    import tyro
+
+    from whippletree.cli.demonstration import Demo
+    from whippletree.cli.models import Condition, Convert, Info
+    from whippletree.cli.runs import Plot, Run, View
+    from whippletree.cli.tools import Bench, Cache
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        from whippletree import __version__
+
+        print(f"whippletree {__version__}")
+        return 0
+    try:
+        command = tyro.cli(
+            Demo | Run | Info | View | Plot | Condition | Convert | Bench | Cache,
+            prog="whippletree",
+            description="Dynamics of constrained multibody systems.",
+            args=arguments,
+            config=(tyro.conf.PositionalRequiredArgs,),
+        )
+        code: int = command.run(_console())
+    except (WhippletreeError, OSError, ValueError) as mistake:
+        print(f"whippletree: {_message(mistake)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("whippletree: interrupted", file=sys.stderr)
+        return 130
+    except SystemExit as leaving:  # tyro's way out after --help and after a wrong argument
+        return leaving.code if isinstance(leaving.code, int) else 2
+    return code
+
+
+def _console() -> Console:
+    """Standard output; when that is a file or a pipe, long lines are not broken at 80 columns."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def _message(mistake: Exception) -> str:
+    """What went wrong, without Python's error numbers."""
+    if isinstance(mistake, OSError) and mistake.strerror:
+        return f"{mistake.filename}: {mistake.strerror}" if mistake.filename else mistake.strerror
+    return str(mistake)

@@ -1,0 +1,121 @@
+"""``whippletree demo``: a few mechanisms that other tools refuse, what they conserve, and pictures of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from whippletree.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import xarray
+    from rich.console import Console
+
+    from whippletree.model import Model
+
+
+class Piece(NamedTuple):
+    """One mechanism of the demonstration."""
+
+    file: str
+    what: str
+    make: Callable[[], Model]
+    spin: dict[str, float]
+    """Velocities of joints at the start, rad/s or m/s; what loops forbid is projected away."""
+    duration: float
+    options: dict[str, Any]
+
+
+def pieces() -> list[Piece]:
+    """In the order in which they are shown."""
+    from whippletree import mechanisms
+
+    return [
+        Piece("crank-slider", "a crank-slider whose rod has no mass", mechanisms.crank_slider, {"crank": 6.0}, 3.0, {}),
+        Piece(
+            "four-bar",
+            "a four-bar with a massless rocker",
+            lambda: mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0)),
+            {"crank": 4.0},
+            3.0,
+            {},
+        ),
+        Piece("hopper", "a hopping robot on a massless leg", mechanisms.hopper, {}, 3.0, {"massless": "hold"}),
+    ]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Simulate mechanisms with massless links, loops and contact; tell what was conserved; leave pictures and data."""
+
+    output: Path = Path("out/demo")
+    """Folder for pictures (PNG), replays (HTML, no network needed) and data (NetCDF)."""
+
+    def run(self, console: Console) -> int:
+        """Print one screen and write the files."""
+        from rich.table import Table
+
+        table = Table(title="three seconds of motion", title_justify="left")
+        for title in ("mechanism", "energy drift", "loop or gap", "events", "steps", "time"):
+            table.add_column(title, justify="left" if title == "mechanism" else "right")
+        self.output.mkdir(parents=True, exist_ok=True)
+        remarks = []
+        for piece in pieces():
+            begun = time.perf_counter()
+            model = piece.make()
+            run = simulated(model, piece)
+            seconds = time.perf_counter() - begun
+            table.add_row(piece.what, *_numbers(run), f"{seconds:.1f} s")
+            remarks += self._write(piece, model, run)
+        console.print(table)
+        for remark in dict.fromkeys(remarks):
+            console.print(remark, markup=False)
+        console.print(f"pictures, replays and data: {self.output}", markup=False)
+        console.print("next: whippletree info FILE, with a robot of your own", markup=False)
+        return 0
+
+    def _write(self, piece: Piece, model: Model, run: xarray.Dataset) -> list[str]:
+        """The files of one mechanism; what could not be written, in words."""
+        import whippletree as wt
+        from whippletree.scenario.keeping import with_model
+
+        wt.save_run(with_model(run, model), self.output / f"{piece.file}.nc")
+        wt.export_html(model, run, self.output / f"{piece.file}.html")
+        try:
+            wt.plot(run, model=model).savefig(self.output / f"{piece.file}.png")
+        except MissingExtraError as missing:
+            return [f"no pictures: {missing}"]
+        return []
+
+
+def simulated(model: Model, piece: Piece) -> xarray.Dataset:
+    """The mechanism from its home, spun up."""
+    import whippletree as wt
+
+    v = model.home.v.copy()
+    for joint, speed in piece.spin.items():
+        v[model.slice(joint)] = speed
+    if model.constraints:
+        v = wt.compile(model).project_velocity(model.home.q, v)
+    return wt.simulate(
+        model, model.home.q, v, duration=piece.duration, output_dt=0.01, rtol=1e-10, atol=1e-12, **piece.options
+    )
+
+
+def _numbers(run: xarray.Dataset) -> list[str]:
+    """Energy drift, what loops or contacts leave open, events and steps."""
+    residual = ""
+    if "constraint_residual" in run and run["constraint_residual"].size:
+        residual = f"{float(abs(run['constraint_residual']).max()):.0e} m"
+    elif "contact_gap" in run:
+        residual = f"{-min(float(run['contact_gap'].min()), 0.0):.0e} m"
+    events = len(run.attrs["event_names"])
+    return [
+        f"{run.attrs['energy_drift']:.0e} J",
+        residual,
+        str(events) if events else "",
+        str(run.attrs.get("steps", "")),
+    ]
