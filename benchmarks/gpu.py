@@ -11,10 +11,8 @@ python -m benchmarks.gpu             the whole table
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,19 +26,19 @@ import numpy as np
 
 import whippletree as wt
 from benchmarks.contacts import standing
+from benchmarks.gpu_measure import arithmetic, arrays_of, batch_for, copy_bandwidth, device_array, rate, seconds
 from benchmarks.gpu_peers import peers
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from whippletree.catalogue import find
-from whippletree.compiler import cuda
-from whippletree.compiler.cache import default_cache
-from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
-from whippletree.compiler.cuda_function import CudaFunction, compile_for_cuda
+from whippletree.compiler import cuda, ptx_parts
+from whippletree.compiler.cache import Cache, default_cache
+from whippletree.compiler.cuda_arrays import DeviceArray
+from whippletree.compiler.cuda_function import compile_for_cuda
 from whippletree.compiler.functions import compile_function
-from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.compiler.program import Program
 from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
-from whippletree.expression import Trace, finish
 
 NAMES = ("UR5", "Panda", "G1", "Talos")
 FLOORS = {
@@ -55,89 +53,6 @@ GIGA = 1e9
 def robots() -> list[Robot]:
     """The robots of the table."""
     return [r for r in ROBOTS if r.name in NAMES]
-
-
-# ---- measuring -------------------------------------------------------------------------------------------------------
-
-
-def seconds(work: Callable[[], Any], rounds: int = 7, together: int = 10) -> float:
-    """Median seconds of one call by the device's own clock; several are queued, so that none waits for Python."""
-    first, last = ctypes.c_void_p(), ctypes.c_void_p()
-    work()
-    times = []
-    with cuda.device(0).current():
-        for event in (first, last):
-            cuda.call("cuEventCreate", ctypes.byref(event), 0)
-        for _ in range(rounds):
-            cuda.call("cuEventRecord", first, ctypes.c_void_p(1))
-            for _ in range(together):
-                work()
-            cuda.call("cuEventRecord", last, ctypes.c_void_p(1))
-            cuda.call("cuEventSynchronize", last)
-            elapsed = ctypes.c_float()
-            cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
-            times.append(elapsed.value * 1e-3 / together)
-    return statistics.median(times)
-
-
-def device_array(values: np.ndarray, columns: bool) -> DeviceArray:
-    """Numbers (batch, n) on the device, by rows or by columns."""
-    strides = column_strides(values.shape, values.ndim - 1, values.itemsize) if columns else None
-    made = DeviceArray(0, values.shape, values.dtype, strides)
-    made.fill(values)
-    return made
-
-
-def arrays_of(program: Program, model: wt.Model, batch: int, dtype: str, columns: bool) -> list[DeviceArray]:
-    """Inputs for a function of q, v and one more vector: 2¹⁶ random states, repeated."""
-    few = min(batch, 1 << 16)
-    s = states(model, few)
-    found = [s.q, s.v, s.tau][: len(program.of_role("input"))]
-    return [device_array(np.tile(x.astype(dtype), (-(-batch // few), 1))[:batch], columns) for x in found]
-
-
-def rate(function: CudaFunction, inputs: list[DeviceArray], batch: int) -> float:
-    """States per second."""
-    out = function(*inputs)
-    return batch / seconds(lambda: function(*inputs, out=out))
-
-
-def batch_for(model: wt.Model) -> int:
-    """So many that the arrays are several times the cache and a launch takes a millisecond."""
-    return 1 << (22 if model.nv < 12 else 20)
-
-
-# ---- ceilings --------------------------------------------------------------------------------------------------------
-
-
-def copy_bandwidth(size: int = 1 << 31) -> float:
-    """Bytes per second, read and written, of a copy on the device."""
-    a, b = (cuda.Memory(cuda.device(0), size, "a copy") for _ in range(2))
-
-    def work() -> None:
-        with cuda.device(0).current():
-            arguments = (
-                ctypes.c_uint64(b.pointer),
-                ctypes.c_uint64(a.pointer),
-                ctypes.c_size_t(size),
-                ctypes.c_void_p(1),
-            )
-            cuda.call("cuMemcpyDtoDAsync_v2", *arguments)
-
-    return 2 * size / seconds(work)
-
-
-def arithmetic(dtype: str, chains: int = 8, length: int = 256, batch: int = 1 << 23) -> float:
-    """Fused multiply-adds per second, all independent enough to be issued back to back."""
-    trace = Trace()
-    x = trace.inputs(chains)
-    values = list(x)
-    for _ in range(length):
-        values = [v * x[(i + 1) % chains] + x[i] for i, v in enumerate(values)]
-    code = finish(trace, values)
-    program = straight_program("peak", code, [Buffer("x", "input", (chains,))], [Buffer("y", "output", (chains,))])
-    data = device_array(np.random.default_rng(0).uniform(0.1, 0.2, (batch, chains)).astype(dtype), True)
-    return code.operations * rate(compile_for_cuda(program, dtype=dtype), [data], batch)
 
 
 # ---- what is measured ------------------------------------------------------------------------------------------------
@@ -203,18 +118,21 @@ CONTACT_FLOOR = 0.4
 
 
 def contacts() -> Iterator[str]:
-    """Constrained dynamics of the G1 with two 6-D contacts."""
+    """Constrained dynamics of the G1 with two 6-D contacts, in parts as it is compiled and in one piece."""
     model = standing(next(r for r in ROBOTS if r.name == "G1"))
     program = unrolled_program(model, find("forward_dynamics", model))
-    batch = batch_for(model)
-    for dtype in ("float32", "float64"):
-        function = compile_for_cuda(program, dtype=dtype)
-        for columns in (True, False):
-            found = rate(function, arrays_of(program, model, batch, dtype, columns), batch) / GIGA
-            asked = f" (asked: {CONTACT_FLOOR})" if dtype == "float32" else ""
-            layout = "columns" if columns else "rows"
-            yield f"G1 on two 6-D contacts, forward dynamics {dtype} {layout:8}{found:6.2f} G/s{asked}"
-        yield f"  {equality(program, model, dtype)}"
+    batch, longest = batch_for(model), ptx_parts.LONGEST
+    for dtype, columns, whole in (("float32", True, False), ("float32", False, False), ("float32", True, True),
+                                  ("float64", True, False)):  # fmt: skip
+        ptx_parts.LONGEST = program.body[0].code.operations if whole else longest  # type: ignore[union-attr]
+        cache = Cache(None) if whole else None  # which does not know about that
+        function = compile_for_cuda(program, dtype=dtype, cache=cache)
+        found = rate(function, arrays_of(program, model, batch, dtype, columns), batch) / GIGA
+        asked = f" (asked: {CONTACT_FLOOR})" if dtype == "float32" else ""
+        how = f"{'columns' if columns else 'rows'}, {'in one piece' if whole else 'in parts'}"
+        yield f"G1 on two 6-D contacts, forward dynamics {dtype} {how}: {found:.2f} G/s{asked}"
+    ptx_parts.LONGEST = longest
+    yield f"G1 on two 6-D contacts, float32: {equality(program, model, 'float32')}"
 
 
 def beside(ours: dict[str, float]) -> Iterator[str]:

@@ -20,7 +20,8 @@ from benchmarks.robots import ROBOTS
 BATCHES = (1 << 12, 1 << 14, 1 << 16, 1 << 18)
 """The best of these sizes counts."""
 
-MJX_ROBOTS = ("Panda", "G1", "Talos")
+MJX_ROBOTS = ("Panda", "G1")
+"""One arm and one humanoid: compiling takes minutes."""
 
 
 class Peer(NamedTuple):

@@ -38,8 +38,9 @@ class ModelError(WhippletreeError, ValueError):
     def __init__(self, subject: str, faults: Sequence[str]) -> None:
         self.subject = subject
         self.faults = tuple(faults)
-        count = f"{len(self.faults)} fault{'s' if len(self.faults) != 1 else ''}"
-        super().__init__(f"{subject}: {count}\n" + "\n".join(f"  - {fault}" for fault in self.faults))
+        listed = "\n".join(f"  - {fault}" for fault in self.faults)
+        one = len(self.faults) == 1
+        super().__init__(f"{subject}: {self.faults[0]}" if one else f"{subject}: {len(self.faults)} faults\n{listed}")
 
 
 class FileError(ModelError):

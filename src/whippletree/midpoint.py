@@ -11,7 +11,8 @@ where qₘ = q ⊕ h/2 vₘ and F = Ṁ v − c + τ at (qₘ, vₘ): the force 
 It is the variational integrator of the midpoint rule (the stationary point of Σ h L(qₘ, vₘ) over paths through the
 nodes, with the constraints at the nodes): symplectic, symmetric and of second order, if all joints have q̇ = v. With
 spherical and free joints it is symmetric and of second order only; a single body then keeps its energy exactly.
-Nothing is inverted but the block matrix, so massless links do not disturb it. Velocity rows act along A(qₘ).
+Nothing is inverted but the block matrix, so massless links do not disturb it. Velocity rows hold at qₘ and at q⁺: with
+them too the step is symmetric.
 
 The equations for vₘ and λ are solved by a fixed-point iteration that gains a factor O(h) per round.
 """
@@ -71,10 +72,8 @@ def improved(m: Mechanism, forces: Forces, start: Start, now: Middle, t: Any, h:
     gamma = at.rows.velocity()
     rows = at.system.rows(m, m.still(end), end, None, t + h)
     gamma[list(at.system.position_rows)] = rows.residual() / h
-    by_position = _by_position(m)
-    gamma = at.right(gamma) - by_position * (at.A @ now.v)
-    # and its rows push along A(q) where they are positions
-    found = at.factor.solve(b + (start.A - at.A).T @ (by_position * now.impulses), gamma)
+    gamma = at.right(gamma) - _by_position(m) * (at.A @ now.v)
+    found = at.factor.solve(b + (start.A - at.A).T @ now.impulses, gamma)
     return Middle(found.a, found.f)
 
 
@@ -85,10 +84,7 @@ def end(m: Mechanism, forces: Forces, start: Start, now: Middle, t: Any, h: Any,
     last = m.manifold().integrate(start.q, h * now.v)
     if not m.tree.model.constraints:
         return last, _velocity(m, last, p)
-    by_position, still = _by_position(m), now.v * 0
-    p = p + start.A.T @ (by_position * now.impulses)
-    if not all(by_position):
-        p = p + _rows(m, q, t + h / 2, active).T @ ((1 - by_position) * now.impulses)
+    p, still = p + start.A.T @ now.impulses, now.v * 0
     at = closed(m, m.moving(last, still), last, still, t + h, active)
     return last, at.factor.solve(p, at.right(at.rows.velocity())).a
 

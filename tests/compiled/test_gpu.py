@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import whippletree as wt
 from whippletree import catalogue
 from whippletree.compiler import cuda
+from whippletree.model import Constraint, Frame
 from whippletree.tree.skeleton import skeleton
 
 pytestmark = pytest.mark.gpu
@@ -30,6 +32,7 @@ ROBOTS = {
     "Panda": ("panda_description/urdf/panda.urdf", "fixed"),
     "solo12": ("solo_description/robots/solo12.urdf", "free"),
     "G1": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", "free"),
+    "Talos": ("talos_data/robots/talos_reduced.urdf", "free"),
 }
 FEW = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "mass_matrix_solve", "integrate", "momentum", "pose")
 """Functions that are checked on the large robots: assembling all of them takes minutes."""
@@ -116,18 +119,34 @@ def test_every_function_has_the_bits_of_the_cpu(name, dtype):
     assert checked >= len(FEW)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", [wt.mechanisms.crank_slider, wt.mechanisms.four_bar])
-def test_closed_loops_have_the_bits_of_the_cpu(make):
+def test_closed_loops_have_the_bits_of_the_cpu(make, dtype):
     model = make()
-    gpu, cpu = (wt.compile(model, target=target) for target in ("cuda", "cpu"))
+    gpu, cpu = (wt.compile(model, target=target, dtype=dtype) for target in ("cuda", "cpu"))
     for function, names, shapes in cases(model):
-        inputs = random_inputs(model, shapes, (65,), "float64")
+        inputs = random_inputs(model, shapes, (65,), dtype)
         if function == "operational_inertia":
             continue  # fewer than six freedoms move any frame of a planar mechanism: refused on every target
         with np.errstate(all="ignore"):
             expected = evaluate(cpu, function, names, inputs)
         for a, b in zip(evaluate(gpu, function, names, inputs), expected, strict=True):
             same_bits(a, b)
+
+
+def test_a_humanoid_on_two_feet_has_the_bits_of_the_cpu():
+    """Two welds to the ground: a kernel in parts."""
+    tree = robot("G1")
+    q, v, tau = random_inputs(tree, {"q": (36,), "v": (35,), "tau": (35,)}, (300,), "float32")
+    feet = ("left_ankle_roll_link", "right_ankle_roll_link")
+    pose = wt.reference(tree).pose
+    frames = [Frame(f"ground {foot}", "world", pose(foot)(q[0].astype(float))) for foot in feet]
+    ties = [Constraint(f"contact {foot}", "weld", (f"ground {foot}", foot)) for foot in feet]
+    model = replace(tree, frames=(*tree.frames, *frames), constraints=tuple(ties))
+    gpu, cpu = (wt.compile(model, target=target, dtype="float32") for target in ("cuda", "cpu"))
+    (expected,) = evaluate(cpu, "forward_dynamics", [], (q, v, tau))
+    same_bits(*evaluate(gpu, "forward_dynamics", [], (q, v, tau)), expected)
+    np.testing.assert_array_equal(gpu.forward_dynamics.status, cpu.forward_dynamics.status)
 
 
 @pytest.mark.parametrize("method", ["semi_implicit_euler", "rk4"])
@@ -230,6 +249,32 @@ def test_jax_arrays():
     assert isinstance(result, jax.Array)
     same_bits(np.asarray(result), expected)
     same_bits(np.asarray(result * 1), expected)
+
+
+class OnlyDlpack:
+    """A tensor behind nothing but DLPack."""
+
+    def __init__(self, tensor):
+        self.tensor, self.shape = tensor, tuple(tensor.shape)
+
+    def __dlpack__(self, stream=None):
+        return self.tensor.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+def test_dlpack():
+    torch = pytest.importorskip("torch")
+    function, inputs, expected = setup()
+    tensors = [torch.from_numpy(x).cuda() for x in inputs]
+    same_bits(function(*map(OnlyDlpack, tensors)).numpy(), expected)
+    out = torch.zeros_like(tensors[0])
+    stream = torch.cuda.Stream()
+    function(*map(OnlyDlpack, tensors), out=OnlyDlpack(out), stream=stream)
+    same_bits(out.cpu().numpy(), expected)
+    with pytest.raises(wt.DeviceError, match="memory of DLPack's kind 1"):
+        function(OnlyDlpack(tensors[0].cpu()), *tensors[1:])
 
 
 def test_broadcasting_on_the_device():

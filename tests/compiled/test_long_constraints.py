@@ -132,3 +132,14 @@ def test_dependent_rows_and_nan():
         with pytest.raises(wt.SingularSystemError, match="depend on each other"):
             function(q, zero, zero, [1.0, 1.0])
     assert np.isnan(dyn.forward_dynamics(q * np.nan, zero, zero, [1.0, 0.0])).all()
+
+
+def test_constraints_that_hold_nothing():
+    """One that the model switches off: the tree moves as if it were not there."""
+    chain = wt.mechanisms.chain(250, length=1 / 250)
+    model = replace(chain, constraints=(Constraint("off", "pin", ("world", chain.bodies[7].name), {"active": False}),))
+    q, v, tau = np.random.default_rng(0).uniform(-0.1, 0.1, (3, 250))
+    expected = wt.reference(chain).forward_dynamics(q, v, tau)
+    for functions in (wt.reference(model), wt.compile(model)):
+        found = functions.forward_dynamics(q, v, tau)
+        np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())

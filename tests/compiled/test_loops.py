@@ -367,7 +367,7 @@ def test_a_rollout_of_a_large_system_is_refused_with_a_way_out() -> None:
     with pytest.raises(wt.UnsupportedError) as caught:
         dyn.rollout(z, z, np.zeros((2, 160)), 1e-3, method="implicit_midpoint")
     assert str(caught.value) == (
-        "rollout: model 'chain of 160 rods' has 160 moving bodies; roll-outs with constraints, a traced controller or open "
-        "parameters, and those of implicit_midpoint, are unrolled, up to 150 bodies. Step with forward_dynamics and "
-        "integrate, or use wt.simulate."
+        "rollout: model 'chain of 160 rods' has 160 moving bodies; roll-outs with constraints, a traced controller or "
+        "open parameters, and those of implicit_midpoint, are unrolled, up to 150 bodies. Step with forward_dynamics "
+        "and integrate, or use wt.simulate."
     )

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install
 from whippletree.catalogue import find
+from whippletree.compiler import cuda, ptx_parts
 from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda
 from whippletree.compiler.functions import compile_function
@@ -145,6 +147,39 @@ def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
     source = tmp_path / "kernel.ptx"
     source.write_text(ptx_text(ir, arch))
     subprocess.run([PTXAS, f"-arch={arch}", "-o", tmp_path / "kernel.cubin", source], check=True)
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [STAGED, Form(32, keep=20, room=8), Form(32, keep=400)])
+@pytest.mark.parametrize("longest", [300, 150])
+def test_kernels_in_parts_have_the_bits_of_the_cpu(driver, monkeypatch, longest, form):
+    monkeypatch.setattr(ptx_parts, "LONGEST", longest)
+    model, program = dynamics()
+    inputs = random_states(model, 300, "float64")
+    function = compile_for_cuda(program, form=form)
+    np.testing.assert_array_equal(function(*inputs), compile_function(program)(*inputs))
+    count = -(-program.body[0].code.operations // longest)
+    assert function._kernel.loaded(cuda.device(0), rows=True).start.parts == count > 1
+    states_at_once = 8 * form.threads  # of the emulated device
+    assert driver.launches == count * -(-300 // states_at_once)
+    columns = [on_device(x, "columns") for x in inputs]
+    np.testing.assert_array_equal(function(*columns).numpy(), compile_function(program)(*inputs))
+
+
+def test_parts_write_a_status_too(driver, monkeypatch):
+    """Closed loops: some random states have no answer, and the status tells."""
+    monkeypatch.setattr(ptx_parts, "LONGEST", 60)
+    model = wt.mechanisms.four_bar()
+    program = unrolled_program(model, find("forward_dynamics", model))
+    inputs = random_states(model, 40, "float64")
+    inputs[0][5] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = compile_for_cuda(program, form=Form(32, keep=12, room=40))(*inputs)
+        expected = compile_function(program)(*inputs)
+    np.testing.assert_array_equal(found, expected)
 
 
 # ---- the plan --------------------------------------------------------------------------------------------------------

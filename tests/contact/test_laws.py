@@ -21,7 +21,12 @@ def random_impacts(count, seed, planar=True):
         if planar:
             J[2::3] = 0
         yield Impact(
-            M, np.zeros((0, n)), J, random.standard_normal(n), random.uniform(0, 2, k), random.choice([0.0, 0.4, 0.9, 1.0], k)
+            M,
+            np.zeros((0, n)),
+            J,
+            random.standard_normal(n),
+            random.uniform(0, 2, k),
+            random.choice([0.0, 0.4, 0.9, 1.0], k),
         )
 
 
@@ -32,7 +37,9 @@ def check(impact, law):
     assert outcome.energy_lost >= -1e-11 * energy
     assert np.all(outcome.impulses[:, 0] >= -1e-9 * np.abs(outcome.impulses).max())
     assert np.all((impact.J @ outcome.v)[::3] >= -1e-8 * speed)
-    assert np.allclose(impact.M @ (outcome.v - impact.v), impact.J.T @ outcome.impulses.reshape(-1), atol=1e-8 * energy + 1e-9)
+    assert np.allclose(
+        impact.M @ (outcome.v - impact.v), impact.J.T @ outcome.impulses.reshape(-1), atol=1e-8 * energy + 1e-9
+    )
     return outcome
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import whippletree as wt
+from whippletree.simulation.batches import InTurn
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.record import Record
 
 GRAVITY = 9.81
 ORDERS = {"semi_implicit_euler": 1, "rk4": 4, "implicit_midpoint": 2}
@@ -134,6 +134,19 @@ def test_prescribed_motions_and_rolling(method):
         assert float(np.abs(run.constraint_velocity).max()) < 1e-12
 
 
+def test_the_midpoint_rule_is_of_second_order_with_rolling_too():
+    model = wt.mechanisms.rolling_disc()
+    dyn = wt.compile(model)
+    v0 = dyn.project_velocity(model.home.q, 0.3 + 0.1 * np.arange(model.nv))
+    exact = wt.simulate(model, v0=v0, duration=0.4, rtol=1e-11, atol=1e-12, compiled=dyn)
+
+    def error(step):
+        run = wt.simulate(model, v0=v0, duration=0.4, method="implicit_midpoint", step=step, compiled=dyn)
+        return np.abs(last(run, "v") - last(exact, "v")).max()
+
+    assert abs(observed_order(error, (4e-3, 2e-3)) - 2) < 0.05
+
+
 def test_dead_points_are_passed_in_python():
     """All rods in line at the start: the kernel's factor fails there, and single rows take the reference's branch."""
     model = wt.mechanisms.n_four_bar(2)
@@ -164,6 +177,7 @@ def test_a_step_that_is_too_long_says_so_and_keeps_what_was_computed():
     ("arguments", "message"),
     [
         ({"step": -1.0}, "simulate: step -1.0 must be positive and finite"),
+        ({"step": "short"}, "simulate: step 'short' must be positive and finite"),
         ({"step": 0.03}, "simulate: output_dt is 0.1 s, no multiple of the step of 0.03 s: a step of 0.025 s is"),
         (
             {"step": 0.1, "duration": 1.05},
@@ -202,12 +216,29 @@ def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
     task = Task(
         Motion(wt.compile(model)), np.concatenate([model.home.q, model.home.v]), np.linspace(0, 0.5, 51), 1e-8, 1e-10
     )
-    whole = Record()
-    whole.follow(find_method(method, model)(task).chunks())
-    assert len(whole.chunks) > 3
-    for k in (1, len(whole.chunks) // 2):
-        memo = {name: np.array(value) for name, value in whole.chunks[k].memo.items()}
-        rest = Record()
-        rest.follow(find_method(method, model)(task).chunks(memo))
-        again = np.concatenate([*[chunk.states for chunk in whole.chunks[: k + 1]], rest.states])
-        np.testing.assert_array_equal(again, whole.states)
+    whole = list(find_method(method, model)(task).chunks())
+    assert len(whole) > 3
+    for k in (1, len(whole) // 2, len(whole) - 1):
+        memo = {name: np.array(value) for name, value in whole[k].memo.items()}
+        rest = list(find_method(method, model)(task).chunks(memo))
+        again = np.concatenate([chunk.states for chunk in (*whole[: k + 1], *rest)])
+        np.testing.assert_array_equal(again, np.concatenate([chunk.states for chunk in whole]))
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_a_batch_goes_on_from_any_chunk_too(method, monkeypatch):
+    monkeypatch.setattr("whippletree.simulation.fixed.STEPS_PER_CHUNK", 60)
+    model = wt.mechanisms.double_pendulum()
+    starts = np.random.default_rng(1).uniform(-1, 1, (3, 4))
+    task = Task(Motion(wt.compile(model)), starts, np.linspace(0, 0.2, 21), 1e-8, 1e-10)
+
+    def made():
+        way = find_method(method, model)
+        return way(task) if way.batches else InTurn(task, way, {})
+
+    whole = list(made().chunks())
+    for k in (0, 1, len(whole) - 1):
+        rest = list(made().chunks(whole[k].memo))
+        again = np.concatenate([chunk.states for chunk in (*whole[: k + 1], *rest)])
+        np.testing.assert_array_equal(again, np.concatenate([chunk.states for chunk in whole]))
+    assert again.shape == (21, 3, 4)

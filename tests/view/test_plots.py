@@ -100,3 +100,24 @@ def test_mistakes_are_named(crank, free_chain):
     batch = run.expand_dims(batch=2)
     with pytest.raises(wt.ShapeError, match="a picture shows one run"):
         wt.plot(batch, "strobe", model=model)
+
+
+def test_normal_forces_of_contacts():
+    force = np.arange(12.0).reshape(2, 2, 3)
+    names = ["left on ground", "right on ground"]
+    run = xarray.Dataset(
+        {
+            "q": (("time", "coordinate"), np.zeros((2, 1))),
+            "contact_force": (("time", "contact", "axis"), force, {"names": names, "units": "N"}),
+        },
+        coords={"time": [0.0, 1.0]},
+    )
+    (axes,) = wt.plot(run, "contacts").axes
+    assert [line.get_label() for line in axes.lines] == names
+    assert axes.get_ylabel() == "N"
+    for k, line in enumerate(axes.lines):
+        np.testing.assert_array_equal(line.get_ydata(), force[:, k, 0])
+    (axes,) = wt.plot(run, "contacts", names=["right on ground"]).axes
+    assert len(axes.lines) == 1
+    with pytest.raises(wt.UnsupportedError, match="its method knows no contacts"):
+        wt.plot(run.drop_vars("contact_force"), "contacts")

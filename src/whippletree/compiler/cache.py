@@ -24,6 +24,12 @@ _MAGIC = b"whippletree object code 1\n"
 _SUFFIX = ".wto"
 _MEGABYTE = 1 << 20
 
+UNSEEN_SHARE = 1 / 64
+"""Share of the limit that one process may store before it looks again whether the limit is kept."""
+
+_unseen: dict[Path, int] = {}
+"""Bytes stored in each folder since this process last looked at all of it."""
+
 
 @dataclass(frozen=True)
 class CacheInfo:
@@ -65,7 +71,8 @@ class Cache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._write(self._path(key), _seal(key, content))
-            self._evict()
+            if self._is_time_to_look(len(content)):
+                self._evict()
         except OSError as error:
             self._warn(error)
 
@@ -110,7 +117,16 @@ class Cache:
                         found.append((status.st_mtime, status.st_size, Path(entry.path)))
         return found
 
+    def _is_time_to_look(self, size: int) -> bool:
+        """Whether enough was stored to look at the whole folder again, which takes time with thousands of entries."""
+        assert self.folder is not None
+        waiting = _unseen.get(self.folder, self.limit) + size
+        due = waiting > self.limit * UNSEEN_SHARE
+        _unseen[self.folder] = 0 if due else waiting
+        return due
+
     def _evict(self) -> None:
+        """Remove what was used longest ago, until the rest is within the limit."""
         files = self._files()
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):

@@ -29,20 +29,29 @@ class InTurn(Method):
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         """All output at the end; before, an empty chunk after each run, whose memo holds what is finished."""
         times, (runs, size) = self.task.times, self.task.start.shape
-        empty = {"states": np.full((len(times), runs, size), np.nan)}
-        done, found = (0, empty) if memo is None else (int(memo["run"]), {n: x for n, x in memo.items() if n != "run"})
+        found = {"states": np.full((len(times), runs, size), np.nan), "failed": np.zeros(runs)}
+        done = 0
+        if memo is not None:
+            done, found = int(memo["run"]), {name: array.copy() for name, array in memo.items() if name != "run"}
+            for k in np.flatnonzero(found["failed"]).tolist():
+                self.failures[k] = "failed before this run was resumed"
         events: list[tuple[str, float]] = []
         for k in range(done, runs):
             record = Record()
             record.follow(self._runs[k])
             if record.failure:
                 self.failures[k] = record.failure
+                found["failed"][k] = 1
             self._place(record, k, found)
             events += [(f"run {k}: {name}", time) for name, time in record.events]
-            memo = {"run": np.array(k + 1), **found}
-            yield Chunk(times[:0], empty["states"][:0], memo, variables={n: found[n][:0] for n in self.variables})
-        variables = {name: found[name] for name in self.variables}
-        yield Chunk(times, found["states"], {"run": np.array(runs), **found}, tuple(events), variables)
+            yield self._chunk(k + 1, found, slice(0, 0))
+        if done <= runs:
+            yield replace(self._chunk(runs + 1, found, slice(None)), events=tuple(events))
+
+    def _chunk(self, done: int, found: Mapping[str, Array], rows: slice) -> Chunk:
+        memo = {"run": np.array(done)} | {name: array.copy() for name, array in found.items()}
+        variables = {name: found[name][rows] for name in self.variables}
+        return Chunk(self.task.times[rows], found["states"][rows], memo, variables=variables)
 
     def _place(self, record: Record, run: int, found: dict[str, Array]) -> None:
         """Put a run's rows at the output times into the common arrays."""

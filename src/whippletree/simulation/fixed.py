@@ -76,8 +76,8 @@ class FixedStep(Method):
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
         """About 200 rows, each a whole number of steps."""
-        about, step = super().spacing(duration, options), options.get("step")
-        return about if step is None or not step > 0 else float(step * max(1, round(about / step)))
+        about, step = super().spacing(duration, options), _checked(options.get("step"))
+        return about if step is None else step * max(1, round(about / step))
 
     def _compiled(self) -> tuple[NamedFunction | None, str]:
         """The roll-out as a kernel; or none, and why."""
@@ -212,12 +212,23 @@ class ImplicitMidpoint(FixedStep):
     rollout = "implicit_midpoint"
 
 
+def _checked(step: Any) -> float | None:
+    """The length of a step that was asked for, s; None if none was."""
+    if step is None:
+        return None
+    try:
+        length = float(step)
+    except (TypeError, ValueError):
+        length = np.nan
+    if not (np.isfinite(length) and length > 0):
+        raise ValueError(f"simulate: step {step!r} must be positive and finite")
+    return length
+
+
 def _rows(times: Array, step: float | None) -> list[Rows]:
     """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
     spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
-    if step is not None and not (np.isfinite(step) and step > 0):
-        raise ValueError(f"simulate: step {step!r} must be positive and finite")
-    count = len(times) - 1
+    step, count = _checked(step), len(times) - 1
     if abs(last - spacing) <= SAME * spacing:
         return [Rows(0, count, *_steps(spacing, step, "output_dt"))]
     rows = [Rows(0, count - 1, *_steps(spacing, step, "output_dt"))]

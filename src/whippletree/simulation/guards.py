@@ -100,7 +100,7 @@ class Guards:
         times = start + (end - start) * SAMPLES
         if start > self.phase.time:
             times = np.concatenate([[start], times])
-        values = self._deflated(times, interpolant)
+        values = self._told(times, interpolant)
         found = [self._root(g, times, values[:, g], interpolant) for g in range(len(self.guards))]
         hits = [time for time in found if time is not None]
         if not hits:
@@ -164,14 +164,18 @@ class Guards:
         return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
 
     def _deflated(self, times: Array, interpolant: Polynomial) -> Array:
+        """The guards; those that are zero at the start as their mean rate since then."""
         values = self.values(times, states(interpolant, times))
         since = times - self.phase.time
         for g in np.flatnonzero(self.zero):
-            change = values[:, g] - self.first[g]
-            values[:, g] = np.where(
-                np.abs(change) <= self.noise[g], np.nan, change / np.where(since > 0, since, np.inf)
-            )
+            values[:, g] = (values[:, g] - self.first[g]) / np.where(since > 0, since, np.inf)
         return values
+
+    def _told(self, times: Array, interpolant: Polynomial) -> Array:
+        """The same, NaN where it is too early to tell."""
+        values = self._deflated(times, interpolant)
+        since = (times - self.phase.time)[:, None]
+        return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
 
     def _parts(self, guard: Guard) -> bool:
         if guard.kind != TOUCHDOWN:

@@ -173,7 +173,7 @@ def _finish(axes: Any, title: str, unit: str, count: int) -> None:
     axes.set_title(title)
     axes.set_xlabel("time, s")
     axes.set_ylabel(unit)
-    if count > 1:
+    if count:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
 
 

@@ -61,7 +61,7 @@ def show(
     except ImportError as missing:
         raise MissingExtraError("the live page", "viser", "view") from missing
     shown = scene(model, run, q=q, frames=frames)
-    curves = [] if run is None else series.curves(run, model, shown.times)
+    curves = series.curves(run, model, shown.times) if run is not None else []
     return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
 
 

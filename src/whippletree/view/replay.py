@@ -53,7 +53,7 @@ def export_html(
     """
     moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
     shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
-    curves = [] if run is None else series.curves(run, model, shown.times)
+    curves = series.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
     data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")

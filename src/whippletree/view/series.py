@@ -32,7 +32,9 @@ class Curves(NamedTuple):
 
 
 def curves(run: xarray.Dataset, model: Model, times: Array) -> list[Curves]:
-    """Joints, energies, and the forces of constraints where there are any."""
+    """Joints, energies, velocities, and forces where there are any; nothing for a single moment."""
+    if len(times) < 2:
+        return []
     at = np.searchsorted(np.asarray(run["time"], dtype=float), times)
     energies = [np.asarray(run[f"{kind}_energy"], dtype=float)[at] for kind in ("kinetic", "potential")]
     found = [

@@ -99,10 +99,14 @@ class LoopedMechanism(Mechanism):
 
     def pick(self, field: Field, nodes: Sequence[int]) -> list[Any]:
         self._require_single(nodes)
+        if not nodes:
+            return []
         return posts.pick(self.sweep, field, self.marked, self.slots)
 
     def spread(self, values: Sequence[Any], nodes: Sequence[int]) -> Field:
         self._require_single(nodes)
+        if not nodes:
+            return [None] * len(self.sweep.graphs)
         return posts.spread(self.sweep, values, self.marked, self.slots)
 
     def everywhere(self, value: Any) -> Field:

@@ -1,0 +1,73 @@
+"""Saltation matrices against finite differences of whole runs through an event."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.saltation import derivative, saltation_matrix
+from whippletree.simulation.event_log import saltation_matrices
+
+TIGHT = {"method": "events", "rtol": 1e-12, "atol": 1e-13}
+
+
+def test_bouncing_ball_in_closed_form():
+    """Under δ = (δy, δv): S = [[−e, 0], [g (1 + e) / v⁻, −e]] with v⁻ the (negative) speed of arrival."""
+    e, g = 0.5, 9.81
+    run = wt.simulate(wt.mechanisms.bouncing_ball(height=1.0, restitution=e), duration=0.6, **TIGHT)
+    times, S = saltation_matrices(run)
+    arrival = -np.sqrt(2 * g)
+    assert times[0] == pytest.approx(np.sqrt(2 / g), abs=1e-12)
+    assert np.allclose(S[0], [[-e, 0], [-g * (1 + e) / arrival * -1, -e]], atol=1e-8)
+
+
+def stop_pendulum():
+    """A double pendulum whose tip hits a wall, with friction: nothing about it is special."""
+    wall = np.array([[0, 0, -1.0], [0, 1, 0], [1.0, 0, 0]])
+    return (
+        wt.Builder("pendulum at a wall", (0, -9.81, 0))
+        .geometry("wall", "world", "half_space", position=(0.6, 0, 0), rotation=wall)
+        .body("upper", 1.0, (0, -0.5, 0), (0.1, 0.1, 0.1))
+        .body("lower", 0.7, (0, -0.3, 0), (0.05, 0.05, 0.05))
+        .joint("shoulder", "revolute", "world", "upper", start=-0.5)
+        .joint("elbow", "revolute", "upper", "lower", position=(0, -1.0, 0), start=0.3)
+        .geometry("tip", "lower", "sphere", position=(0, -0.6, 0), radius=0.05)
+        .contact("strike", "tip", "wall", friction=0.2, restitution=0.6)
+        .build()
+    )
+
+
+def test_a_pendulum_that_hits_a_wall():
+    model = stop_pendulum()
+    compiled = wt.compile(model)
+    y0 = np.concatenate([model.home.q, [2.0, 1.0]])
+
+    def end(y, duration, **settings):
+        run = wt.simulate(
+            model, y[:2], y[2:], duration=duration, compiled=compiled, output_dt=duration, **TIGHT, **settings
+        )
+        return np.concatenate([run["q"].values[-1], run["v"].values[-1]]), run
+
+    _, run = end(y0, 0.8)
+    times, S = saltation_matrices(run)
+    assert run.attrs["event_names"][0] == "touchdown strike"
+    event, margin = times[0], 0.02
+    start, _ = end(y0, event - margin)
+
+    def smooth(y, duration):
+        run = wt.simulate(model, y[:2], y[2:], duration=duration, method="adaptive", rtol=1e-12, atol=1e-13,
+                          compiled=compiled, output_dt=duration)  # fmt: skip
+        return np.concatenate([run["q"].values[-1], run["v"].values[-1]])
+
+    through = derivative(lambda d: end(start + d, 2 * margin, saltation=False)[0], 4)
+    from whippletree.simulation.event_log import event_states
+
+    _, before, after = event_states(run)
+    arriving = derivative(lambda d: smooth(start + d, margin), 4)
+    leaving = derivative(lambda d: smooth(after[0] + d, margin), 4)
+    assert np.allclose(smooth(start, margin), before[0], atol=1e-9)
+    assert np.allclose(leaving @ S[0] @ arriving, through, atol=1e-6, rtol=1e-6)
+
+
+def test_nothing_jumps_nothing_changes():
+    f = np.arange(4.0)
+    assert np.array_equal(saltation_matrix(np.eye(4), f, f, np.ones(4), 2.0), np.eye(4))
