@@ -50,7 +50,7 @@ left.set_axis_off()
 left.set_title("six legs: universal joint, slide, ball")
 for k, leg in enumerate(np.transpose(forces)):
     right.plot(times, leg, color=series_color(k, 6), label=f"leg {k}")
-right.set(title="forces of the legs on a circle of 25 cm, once in 1.5 s", xlabel="time, s", ylabel="N")
+right.set(title="forces of the legs on a circle of 25 cm, once in 1.5 s", xlabel="time, s", ylabel="N", ylim=(-60, 120))
 right.legend(ncols=3, loc="upper center")
 print(f"the legs carry between {np.min(forces):.0f} and {np.max(forces):.0f} N; the platform weighs {9.81 * 10:.0f} N")
 save(figure)

@@ -168,6 +168,20 @@ def test_kernels_in_parts_have_the_bits_of_the_cpu(driver, monkeypatch, longest,
     np.testing.assert_array_equal(function(*columns).numpy(), compile_function(program)(*inputs))
 
 
+def test_parts_take_fewer_states_at_once_on_a_full_device(driver, monkeypatch):
+    monkeypatch.setattr(ptx_parts, "LONGEST", 300)
+    model, program = dynamics()
+    inputs = random_states(model, 200, "float64")
+    function = compile_for_cuda(program, form=Form(32, keep=20, room=60))
+    start = function._kernel.loaded(cuda.device(0), rows=True).start
+    driver.capacity = 5 * 32 * start.carried  # half of it may be taken: two blocks at once
+    np.testing.assert_array_equal(function(*inputs), compile_function(program)(*inputs))
+    assert driver.launches == start.parts * 4
+    driver.capacity = 16 * start.carried
+    with pytest.raises(wt.DeviceMemoryError, match="bytes of work space"):
+        function(*[x[:1] for x in inputs])
+
+
 def test_parts_write_a_status_too(driver, monkeypatch):
     """Closed loops: some random states have no answer, and the status tells."""
     monkeypatch.setattr(ptx_parts, "LONGEST", 60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -242,3 +244,17 @@ def test_a_batch_goes_on_from_any_chunk_too(method, monkeypatch):
         again = np.concatenate([chunk.states for chunk in (*whole[: k + 1], *rest)])
         np.testing.assert_array_equal(again, np.concatenate([chunk.states for chunk in whole]))
     assert again.shape == (21, 3, 4)
+
+
+def test_ten_seconds_of_a_four_bar_at_a_kilohertz_take_less_than_fifty_milliseconds():
+    """Processor time, output included; measured 13 ms. The best of five, since others use the machine too."""
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
+    dyn = wt.compile(model)
+    times = []
+    for _ in range(6):
+        start = time.process_time()
+        run = wt.simulate(model, duration=10.0, output_dt=1e-3, step=1e-3, method="rk4", compiled=dyn)
+        times.append(time.process_time() - start)
+    assert run.attrs["steps"] == 10_000
+    assert len(run.time) == 10_001
+    assert min(times[1:]) < 0.05

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whippletree.errors import MissingExtraError
-
 if TYPE_CHECKING:
     import xarray
     from rich.console import Console
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 class Piece(NamedTuple):
     """One mechanism of the demonstration."""
 
-    file: str
     what: str
     make: Callable[[], Model]
     spin: dict[str, float]
@@ -34,16 +31,15 @@ def pieces() -> list[Piece]:
     from whippletree import mechanisms
 
     return [
-        Piece("crank-slider", "a crank-slider whose rod has no mass", mechanisms.crank_slider, {"crank": 6.0}, 3.0, {}),
+        Piece("a crank-slider whose rod has no mass", mechanisms.crank_slider, {"crank": 6.0}, 3.0, {}),
         Piece(
-            "four-bar",
             "a four-bar with a massless rocker",
             lambda: mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0)),
             {"crank": 4.0},
             3.0,
             {},
         ),
-        Piece("hopper", "a hopping robot on a massless leg", mechanisms.hopper, {}, 3.0, {"massless": "hold"}),
+        Piece("a hopping robot on a massless leg", mechanisms.hopper, {}, 3.0, {"massless": "hold"}),
     ]
 
 
@@ -58,37 +54,25 @@ class Demo:
         """Print one screen and write the files."""
         from rich.table import Table
 
+        from whippletree.view.gallery import gallery
+
         table = Table(title="three seconds of motion", title_justify="left")
         for title in ("mechanism", "energy drift", "loop or gap", "events", "steps", "time"):
             table.add_column(title, justify="left" if title == "mechanism" else "right")
-        self.output.mkdir(parents=True, exist_ok=True)
-        remarks = []
+        runs = []
         for piece in pieces():
             begun = time.perf_counter()
             model = piece.make()
             run = simulated(model, piece)
-            seconds = time.perf_counter() - begun
-            table.add_row(piece.what, *_numbers(run), f"{seconds:.1f} s")
-            remarks += self._write(piece, model, run)
+            table.add_row(piece.what, *_numbers(run), f"{time.perf_counter() - begun:.1f} s")
+            runs.append((model, run))
         console.print(table)
-        for remark in dict.fromkeys(remarks):
-            console.print(remark, markup=False)
+        exhibits = gallery(runs, self.output)
+        if any(exhibit.picture is None for exhibit in exhibits):
+            console.print("no pictures: pip install 'whippletree[plot]'", markup=False)
         console.print(f"pictures, replays and data: {self.output}", markup=False)
         console.print("next: whippletree info FILE, with a robot of your own", markup=False)
         return 0
-
-    def _write(self, piece: Piece, model: Model, run: xarray.Dataset) -> list[str]:
-        """The files of one mechanism; what could not be written, in words."""
-        import whippletree as wt
-        from whippletree.scenario.keeping import with_model
-
-        wt.save_run(with_model(run, model), self.output / f"{piece.file}.nc")
-        wt.export_html(model, run, self.output / f"{piece.file}.html")
-        try:
-            wt.plot(run, model=model).savefig(self.output / f"{piece.file}.png")
-        except MissingExtraError as missing:
-            return [f"no pictures: {missing}"]
-        return []
 
 
 def simulated(model: Model, piece: Piece) -> xarray.Dataset:

@@ -154,7 +154,7 @@ class _Builder:
 
     def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
         _, *arrays = kept.restored(memory)
-        count = len(Posed._fields) - 2  # fields of one array each, after the problem
-        at = Posed(Problem(*arrays[:4]), *arrays[4 : 4 + count], tuple(arrays[4 + count :]))
+        free, gaps, shift, closing, approach, *response = arrays[4:]
+        at = Posed(Problem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
         end = stepped(self._mechanism(()), at, q, impulse, h)
         return [end.q, end.v, end.q, end.v, impulse, list(measured(at.problem, impulse)), [end.work]]

@@ -74,7 +74,7 @@ class CudaKernel(Kernel):
     ) -> None:
         """Run all parts for some states, then for the next ones; the numbers carried between parts are reused."""
         threads, each = here.start.threads, here.start.carried
-        most = min(-(-states // threads), WAVES * here.most_blocks(each))
+        most = min(-(-states // threads), here.most_blocks(each, WAVES))
         with _work_space(here.device, most * threads * each, stream) as pointer:
             for first in range(0, states, most * threads):
                 moved = [x for place, step, *strides in arrays for x in (place + first * step, step, *strides)]
@@ -102,9 +102,9 @@ class _Loaded:
         device.synchronize()
         self.tables = [memory.pointer for memory in self._memory]
 
-    def most_blocks(self, work: int) -> int:
-        """Blocks that run at once, or fewer if their work space would not fit."""
-        resident = self.module.resident_blocks() * self.device.multiprocessors
+    def most_blocks(self, work: int, waves: int = 1) -> int:
+        """Blocks that run at once, so many times, or fewer if their work space would not fit."""
+        resident = waves * self.module.resident_blocks() * self.device.multiprocessors
         fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.module.threads)
         return max(1, min(resident, fitting))
 

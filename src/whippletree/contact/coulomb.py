@@ -160,14 +160,14 @@ def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
             x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / own)
             x[t] = -p.friction[i] * x[n] * p.directions[i]
         return
-    own = p.G[n : n + 3, n : n + 3]
+    G = p.G[n : n + 3, n : n + 3]
     if not exact:
-        x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / own[0, 0]) if own[0, 0] > 0 else 0.0
-        weight = float(own[1, 1] + own[2, 2])
+        x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / G[0, 0]) if G[0, 0] > 0 else 0.0
+        weight = float(G[1, 1] + G[2, 2])
         pull = x[t] - (p.G[t] @ x + p.b[t]) / weight if weight > 0 else np.zeros(2)
         x[t] = pull * min(1.0, p.friction[i] * x[n] / max(float(np.hypot(*pull)), 1e-300))
         return
-    x[n : n + 3] = _alone(own, p.G[n : n + 3] @ x + p.b[n : n + 3] - own @ x[n : n + 3], float(p.friction[i]))
+    x[n : n + 3] = _alone(G, p.G[n : n + 3] @ x + p.b[n : n + 3] - G @ x[n : n + 3], float(p.friction[i]))
 
 
 def _alone(G: Array, b: Array, friction: float) -> Array:
@@ -194,7 +194,7 @@ def _slipping(G: Array, b: Array, friction: float) -> Array:
     for _ in range(BISECTIONS):
         middle = np.sqrt(low * high)
         low, high = (middle, high) if _beyond(_viscous(G, b, np.array([middle])), friction)[0] > 0 else (low, middle)
-    return _viscous(G, b, np.array([high]))[0]
+    return np.asarray(_viscous(G, b, np.array([high]))[0])
 
 
 def _viscous(G: Array, b: Array, kappas: Array) -> Array:

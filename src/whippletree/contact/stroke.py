@@ -128,7 +128,7 @@ def _end(path: _Path, slope: float, target: float | None) -> float:
     root = u * u + 2 * slope * needed
     if root < 0:
         return np.inf
-    return 2 * needed / (u + np.sqrt(root))
+    return float(2 * needed / (u + np.sqrt(root)))
 
 
 def _turning(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:

@@ -141,7 +141,8 @@ class Events(Method):
         else:
             phase, progress = self._recalled(memo)
         while progress.time < end:
-            for chunk, phase, progress in self._smooth(phase, progress, end):
+            for chunk, then, reached in self._smooth(phase, progress, end):
+                phase, progress = then, reached
                 yield chunk
             if self._stopped:
                 return
@@ -305,7 +306,12 @@ class Events(Method):
         last, repeats = self._repeats
         self._repeats = (t, repeats + 1 if t - last <= AT_ONCE_WITHIN else 0)
         if self._repeats[1] > AT_ONCE:
-            raise IntegrationError(f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant", t)
+            names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts[-AT_ONCE:]))
+            raise IntegrationError(
+                f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}. A massless "
+                f"foot does so if it touches down while its leg lengthens, or has to slide: give it mass",
+                t,
+            )
         if len(self.log.times) > self.most_events:
             raise IntegrationError(
                 f"the run stopped at t = {t:.9g} s after {len(self.log.times)} events (most_events = "

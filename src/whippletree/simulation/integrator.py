@@ -238,7 +238,9 @@ class Integrator:
         self, start: float, end: float, interpolant: Polynomial, state: Array, before: dict[str, float]
     ) -> list[tuple[str, float]]:
         """Events whose function changes sign in a step, with their times, in order."""
-        from scipy.optimize import brentq
+        if not self.events:
+            return []
+        from scipy.optimize import brentq  # slow to import, and few runs look for events
 
         found = []
         for event in self.events:

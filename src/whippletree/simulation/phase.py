@@ -158,9 +158,9 @@ class Phase:
         m = len(f)
         constraints = np.zeros((m, len(self.scene.rows)))
         constraints[:, self.kept] = f[:, : len(self.kept)]
-        contacts = np.zeros((m, 3 * self.scene.count))
-        contacts[:, self.contact_rows] = f[:, len(self.kept) + len(self.holds) :]
-        contacts = contacts.reshape(m, self.scene.count, 3)
+        rows = np.zeros((m, 3 * self.scene.count))
+        rows[:, self.contact_rows] = f[:, len(self.kept) + len(self.holds) :]
+        contacts: Array = rows.reshape(m, self.scene.count, 3)
         d = self.slip_directions(q, v)
         for i in self.mode.sliding:
             contacts[:, i, 1:] = -self.friction[i] * contacts[:, i, :1] * d[:, i]

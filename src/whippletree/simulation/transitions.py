@@ -62,7 +62,8 @@ class Transitions:
         q, v = self.scene.motion.split(y)
         u = self.scene.contact_velocity(q, v)
         entries = [(guard.kind, guard.contact) for guard in fired if guard.kind == TOUCHDOWN]
-        lost, struck, law = 0.0, (), None
+        lost, law = 0.0, None
+        struck: tuple[int, ...] = ()
         if any(u[i, 0] < -self.speed_tolerance for i in touching):
             law, struck = self.law_for(touching), tuple(touching)
             known = {contact for _, contact in entries}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
+from whippletree.scenario.keeping import with_model
+from whippletree.simulation.run_files import save_run
 from whippletree.view.plots import plot
 from whippletree.view.replay import export_html
 
@@ -40,8 +42,7 @@ def gallery(runs: Iterable[tuple[Model, xarray.Dataset]], folder: str | Path) ->
     exhibits: list[Exhibit] = []
     for model, run in runs:
         name = _file_name(model.name, [exhibit.name for exhibit in exhibits])
-        data = target / f"{name}.nc"
-        run.to_netcdf(data, engine="h5netcdf")
+        data = save_run(with_model(run, model), target / f"{name}.nc")
         page = export_html(model, run, target / f"{name}.html")
         exhibits.append(Exhibit(name, page, data, _picture(model, run, target / f"{name}.png")))
     return exhibits
