@@ -3,7 +3,7 @@
 The condition number κ₂ of a chain's mass matrix grows with the fourth power of its length; the ratio of its diagonal
 entries, which costs nothing, follows it while the chain swings. What to learn: two questions that are often mixed. κ₂
 tells how sensitive the *problem* is to errors in forces and masses. How wrong the *answer* is depends on the route: the
-recursion over bodies keeps its digits on chains where factorising the mass matrix has lost eight of them.
+recursion over bodies keeps its sixteen digits on chains where solving with the mass matrix has lost five of them.
 """
 
 import mpmath as mp
@@ -18,7 +18,7 @@ run = wt.simulate(swinging, duration=2.0, output_dt=0.01, rtol=1e-6)
 report = wt.conditioning(swinging, run.q.values)
 
 # errors of two routes on longer and longer chains, against forty digits
-lengths = (4, 8, 16, 32, 64)
+lengths = (4, 8, 16, 32, 48)
 kappa, recursive, factorised = [], [], []
 mp.mp.dps = 40
 for n in lengths:
@@ -39,7 +39,8 @@ for n in lengths:
 figure, (left, right) = subplots(1, 2, width=9.5, height=3.8)
 left.semilogy(run.time, report.kappa, color=BLUE, label="κ₂")
 left.semilogy(run.time, report.diagonal_ratio, color=GREEN, label="δ, the diagonal ratio")
-left.semilogy(run.time, report.scaled_diagonal_ratio(report.reference_scale.flat[0]), "--", color=ORANGE, label="δ scaled once")
+scaled = report.scaled_diagonal_ratio(report.reference_scale.flat[0])
+left.semilogy(run.time, scaled, "--", color=ORANGE, label="δ, scaled once at the start")
 left.set(title="ten rods, let go level", xlabel="time, s")
 left.legend()
 right.loglog(lengths, kappa, "o-", color=BLUE, label="κ₂")

@@ -20,9 +20,9 @@ ref = wt.reference(model)
 smallest = [np.linalg.svd(ref.constraint_jacobian(q), compute_uv=False)[-1] for q in run.q.values]
 
 figure, (left, right) = subplots(1, 2, width=9.5, height=3.8)
-short = run.isel(time=slice(0, 36))
-wt.plot(short, "strobe", model=model, count=6, ax=left, layers=("bodies", "closures", "ground"))
-left.set_title("upright, flat, hanging, and on")
+short = run.isel(time=slice(0, 71))
+wt.plot(short, "strobe", model=model, count=8, ax=left, layers=("bodies", "closures", "ground"))
+left.set_title("1.4 s from upright, through flat, to hanging")
 right.semilogy(run.time, smallest, color=BLUE, label="smallest singular value of A")
 residual = np.abs(run.constraint_residual).max("position_row")
 right.semilogy(run.time, np.maximum(residual, 1e-17), color=GREEN, label="how far loops are open, m")

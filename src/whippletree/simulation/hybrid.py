@@ -107,26 +107,33 @@ class Events(Method):
         if self.scene.model.constraints:
             rows = tuple(self.scene.row_names)
             own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
+            own["constraint_residual"] = Variable(("position_row",), "position residuals of the constraints", "m or 1")
+            own["constraint_velocity"] = Variable(("row",), "velocity residuals of the constraints", "m/s or 1/s")
         return own
 
     def account(self) -> dict[str, Any]:
         return self.log.account() | asdict(self.statistics) | {"speed_tolerance": self.rules.speed_tolerance}
 
     def _rows(self, phase: Phase, times: Array, states: Array) -> dict[str, Array]:
-        k = self.scene.count
-        q, _ = self.scene.motion.split(states)
-        loads = phase.loads(times, states) if len(times) else None
-        rows = np.zeros((len(times), len(self.scene.row_names)))
-        if loads is not None:
-            rows[:, self.scene.rows] = loads.constraints
+        scene, m = self.scene, len(times)
+        # one state more, so that no output is no special case
+        padded_times, padded = np.append(times, phase.time), np.concatenate([states, phase.state[None]])
+        q, v = scene.motion.split(padded)
+        loads = phase.loads(padded_times, padded)
         own = {
-            "a": loads.a if loads is not None else np.zeros((0, self.scene.model.nv)),
-            "mode": np.full(len(times), len(self.log.modes) - 1),
-            "contact_state": np.tile(np.array(phase.mode.status, dtype=int).reshape(1, k), (len(times), 1)),
-            "contact_gap": self.scene.gaps(q) if len(times) else np.zeros((0, k)),
-            "contact_force": loads.contacts if loads is not None else np.zeros((0, k, 3)),
+            "a": loads.a,
+            "mode": np.full(m + 1, len(self.log.modes) - 1),
+            "contact_state": np.tile(np.array(phase.mode.status, dtype=int).reshape(1, scene.count), (m + 1, 1)),
+            "contact_gap": scene.gaps(q),
+            "contact_force": loads.contacts,
         }
-        return own | ({"constraint_forces": rows} if self.scene.model.constraints else {})
+        if scene.model.constraints:
+            forces = np.zeros((m + 1, len(scene.row_names)))
+            forces[:, scene.rows] = loads.constraints
+            own["constraint_forces"] = forces
+            own["constraint_residual"] = scene.motion.evaluate("constraint_residual", q=q, t=padded_times)
+            own["constraint_velocity"] = scene.motion.evaluate("constraint_velocity", q=q, v=v, t=padded_times)
+        return {name: values[:m] for name, values in own.items()}
 
     # --- the run ------------------------------------------------------------------------------------------------------
 

@@ -55,20 +55,11 @@ class Advance(NamedTuple):
             joint_work=sum(step.joint_work for step in steps),
         )
 
-    def at_rest(self, y: Array) -> Advance:
-        """As output of the start y: forces and accelerations of the first step, nothing done yet."""
-        none = np.zeros(y.shape[:-1])
-        return self._replace(
-            state=y,
-            residual_impulse=none,
-            residual_velocity=none,
-            cone_violation=none,
-            sweeps=none,
-            newton_steps=none,
-            unconverged=none,
-            contact_work=none,
-            joint_work=none,
-        )
+    @staticmethod
+    def none(y: Array, impulses: Array, a: Array) -> Advance:
+        """The start y: nothing done yet, with forces and accelerations of the first step."""
+        zero = np.zeros(y.shape[:-1])
+        return Advance(y, impulses, a, zero, zero, zero, zero, zero, zero, zero, zero)
 
 
 def advance_batch(

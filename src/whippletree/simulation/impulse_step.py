@@ -23,8 +23,8 @@ Array = np.ndarray[Any, Any]
 CORRECTION_SWEEPS = 50
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
-COMPILED_UP_TO = 64
-"""Candidates up to which their kinematics is compiled; beyond, only those that are near are looked at."""
+COMPILED_UP_TO = 128
+"""Candidates up to which the kinematics of all is compiled; beyond, bounding balls tell which to look at."""
 
 
 class Step(NamedTuple):
@@ -124,7 +124,9 @@ class ImpulseStep:
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
-            return Near(np.arange(self.contacts), self._gaps(q), J)
+            gaps, fastest = self._gaps(q), max(float(np.abs(J @ speed).max()) for speed in (v, free))
+            close = np.flatnonzero(gaps <= REACH * h * fastest)
+            return Near(close, gaps[close], J[close])
         if not self.contacts:
             return Near(np.arange(0), np.zeros(0), np.zeros((0, 3, self.model.nv)))
         ways = [self.neighbourhood.travel(q, self.dyn.integrate(q, h * speed)) for speed in (v, free)]

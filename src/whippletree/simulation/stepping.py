@@ -8,6 +8,8 @@ of energy.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,12 +86,9 @@ class TimeStepping(Method):
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times, y = self.task.times, self.task.start
         if memo is None:
-            # the first step, tried and taken back, tells the accelerations and forces of the start
-            nothing = np.zeros((*y.shape[:-1], self.stepper.blocks.count, 3))
-            h, _ = self._division(0)
             still = np.zeros(y.shape[:-1])
-            impulses, work, first = nothing, (still, still), 1
-            yield self._row(0, self._advance(0, y, nothing, h, 1).at_rest(y), h, work)
+            impulses, work, first = np.zeros((*y.shape[:-1], self.stepper.blocks.count, 3)), (still, still), 1
+            yield self._start(y, impulses, work)
         else:
             y, impulses, first = memo["state"], memo["impulses"], int(memo["row"]) + 1
             work = (memo["contact_work"], memo["joint_work"])
@@ -100,6 +99,15 @@ class TimeStepping(Method):
             work = (work[0] + made.contact_work, work[1] + made.joint_work)
             self._note(made, row, count)
             yield self._row(row, made, h, work)
+
+    def _start(self, y: Array, impulses: Array, work: tuple[Array, Array]) -> Chunk:
+        """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
+        h, _ = self._division(0)
+        trial = Advance.none(y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
+        with suppress(IntegrationError):  # it will be met again, and told, in the first step
+            trial = self._advance(0, y, impulses, h, 1)
+        chunk = self._row(0, Advance.none(y, trial.impulses, trial.a), h, work)
+        return replace(chunk, memo=chunk.memo | {"impulses": impulses})
 
     def _advance(self, row: int, y: Array, impulses: Array, h: float, count: int) -> Advance:
         """Steps from one row of output to the next, of one scene or of a batch."""
