@@ -118,3 +118,17 @@ def test_a_fingerprint_knows_what_functions_depend_on():
     heavier = wt.mechanisms.four_bar(masses=(1.0, 1.0, 1.0 + 1e-15))
     others = [heavier, replace(model, gravity=-model.gravity), replace(model, start=model.neutral), model.tree]
     assert len({fingerprint(m) for m in (model, *others)}) == 5
+
+
+def test_a_fingerprint_reads_the_mesh_files_of_contacts(tmp_path):
+    from whippletree.compiler.fingerprint import fingerprint
+
+    path = tmp_path / "foot.obj"
+    path.write_text("v 0 0 0\n")
+    builder = wt.Builder("stone").body("stone", 1.0, inertia=(1.0, 1.0, 1.0)).joint("free", "free", "world", "stone")
+    builder.geometry("foot", "stone", "mesh", path=str(path)).geometry("ground", "world", "half_space")
+    model = builder.contact("touch", "foot", "ground").build()
+    before = fingerprint(model)
+    assert fingerprint(model) == before
+    path.write_text("v 0 0 1\n")
+    assert fingerprint(model) != before

@@ -1,9 +1,12 @@
 """Event-driven simulation against closed forms (PROBLEMS §7) and conservation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.model import Contact, Geometry, pose_matrix
 from whippletree.simulation.event_log import event_states
 
 m = wt.mechanisms
@@ -180,3 +183,35 @@ def test_a_run_taken_up_again_gives_the_same_bits(ball):
             assert np.array_equal(one.states, other.states)
             assert one.events == other.events
             assert all(np.array_equal(one.memo[key], other.memo[key]) for key in one.memo)
+
+
+def test_a_four_bar_linkage_hits_a_stop():
+    """A parallelogram of three equal rods falls from 60°; its coupler's pin hits a wall at cos θ = 0.8."""
+    plain = m.four_bar(lengths=(1.0, 1.0, 1.0, 1.0), masses=(1.0, 1.0, 1.0))
+    facing = np.array([[0, 0, -1.0], [0, 1, 0], [1.0, 0, 0]])
+    model = replace(
+        plain,
+        geometries=(
+            Geometry("wall", "world", "half_space", pose=pose_matrix((0.8, 0, 0), facing)),
+            Geometry("pin", "coupler rod", "point"),
+        ),
+        contacts=(Contact("stop", "pin", "wall", restitution=0.5),),
+    )
+    q = wt.assemble(model, model.home.q, hold={"crank": np.pi / 3})
+    run = wt.simulate(model, q, np.zeros(model.nv), duration=0.6, saltation=False, **TIGHT)
+    _, before, after = event_states(run)
+    crank = model.nq + model.slice("crank").start
+    omega = -np.sqrt(4 * 9.81 * (np.sin(np.pi / 3) - 0.6) / (5 / 3))
+    assert before[0, crank] == pytest.approx(omega, abs=1e-9)
+    assert after[0, crank] == pytest.approx(-omega / 2, abs=1e-9)
+    assert np.abs(run["constraint_residual"].values).max() < 1e-12
+    assert run["contact_gap"].values.min() > -1e-12
+
+
+def test_a_quadruped_lands_on_four_feet():
+    run = wt.simulate(m.quadruped(height=0.02), duration=0.1, saltation=False, method="events")
+    assert len(times_of(run, "touchdown")) == 4
+    assert times_of(run, "touchdown") == pytest.approx([np.sqrt(0.04 / 9.81)] * 4, abs=1e-9)
+    energy = (run["kinetic_energy"] + run["potential_energy"]).values
+    assert np.all(np.diff(energy) < 1e-9)
+    assert np.all(run["contact_force"].values[-1, :, 0] > 0)

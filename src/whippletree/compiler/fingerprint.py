@@ -6,11 +6,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from whippletree.model import Model
+from whippletree.model import Geometry, Model
 
 
 def fingerprint(model: Model) -> bytes:
@@ -22,10 +23,19 @@ def fingerprint(model: Model) -> bytes:
     digest = hashlib.sha256()
     touching = [model.geometry(name) for contact in model.contacts for name in (contact.first, contact.second)]
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
-    for piece in _pieces((model.name, *content, model.contacts, touching)):
+    files = [_file_content(geometry) for geometry in touching]
+    for piece in _pieces((model.name, *content, model.contacts, touching, files)):
         digest.update(piece)
         digest.update(b"\0")
     return digest.digest()
+
+
+def _file_content(geometry: Geometry) -> str:
+    """A digest of the mesh file that a shape names: the file may change while its name stays."""
+    path = geometry.parameters.get("path", geometry.parameters.get("file"))
+    if path is None or not Path(str(path)).is_file():
+        return ""
+    return hashlib.sha256(Path(str(path)).read_bytes()).hexdigest()
 
 
 def _pieces(value: Any) -> Iterator[bytes]:

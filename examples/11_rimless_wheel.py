@@ -1,0 +1,34 @@
+"""A rimless wheel finds its gait.
+
+Spokes instead of a rim: it falls from spoke to spoke down a slope, loses energy at each touchdown, and ends up at the
+same speed wherever it started. What to learn: hybrid motion with contacts that change at events, plastic impacts that
+release the old spoke, and a check that everyone should make: the speed after each impact against the closed form
+ω⁺ = ω⁻ (m l² cos 2α + I) / (m l² + I), and the limit cycle against the fixed point of the step-to-step map.
+"""
+
+import numpy as np
+from picture import PALETTE, save, subplots
+
+import whippletree as wt
+
+spokes, slope, inertia, g = 8, 0.08, 0.1, 9.81
+alpha = np.pi / spokes
+keep = (np.cos(2 * alpha) + inertia) / (1 + inertia)  # share of the rate that survives an impact
+
+# the fixed point of the map from impact to impact: what gravity gives in a step is what the impact takes
+gain = 4 * g * np.sin(alpha) * np.sin(slope) / (1 + inertia)  # growth of ω² per step
+limit = -keep * np.sqrt(gain / (1 - keep**2))
+
+figure, (left, right) = subplots(1, 2, width=9.5, height=3.8, width_ratios=[1.5, 1])
+for color, rate in zip(PALETTE, (-1.2, -2.0, -3.0)):
+    wheel = wt.mechanisms.rimless_wheel(spokes, slope, inertia, rate=rate)
+    run = wt.simulate(wheel, duration=4.0, method="events", output_dt=0.01)
+    assert not run.attrs["failure"]
+    spin = run.v[:, 2]
+    left.plot(run.time, spin, color=color, label=f"starts at {rate:g} rad/s")
+    right.plot(run.q[:, 2] + np.pi / 8 * 0, spin, color=color)
+left.axhline(limit, color="0.3", linestyle=":", label=f"closed form, after an impact: {limit:.4f}")
+left.set(title="angular rate", xlabel="time, s", ylabel="rad/s")
+left.legend(loc="lower right", ncols=2)
+right.set(title="against the turn", xlabel="turn, rad", ylabel="rad/s")
+save(figure)
