@@ -42,12 +42,11 @@ bench-gpu: $(VENV)/.test  ## rates on an NVIDIA GPU, beside its two ceilings
 study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
 	$(PY) -m whippletree.studies.conditioning
 
-docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, warnings are errors
-	@test -f docs/conf.py || { echo "make docs: there is no docs/conf.py yet"; exit 1; }
+docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, gallery included; warnings are errors
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
 
 clean:  ## remove everything that make made, the virtual environment too
-	rm -rf $(VENV) build dist out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 # --- set-up: the environment, then one stamp per set of packages ---

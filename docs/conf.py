@@ -12,7 +12,8 @@ author = "The Whippletree developers"
 copyright = "The Whippletree developers"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "catalogue_table"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions += ["catalogue_table", "gallery"]  # our own, in _extensions
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_block"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}

@@ -1,9 +1,9 @@
 """Coupler curves of a four-bar.
 
-Every point of the coupler draws its own closed curve while the crank turns; engineers choose the point to get the motion
-they need. What to learn: a loop is closed by a constraint of the model, and ``wt.assemble`` closes it at any crank
-angle, starting from the configuration before, so that the linkage stays on its branch. No masses, no simulation: only
-geometry, and poses of all angles in one call.
+Every point of the coupler draws its own closed curve while the crank turns; engineers choose the point to get the
+motion they need. What to learn: a loop is closed by a constraint of the model, and ``wt.assemble`` closes it at any
+crank angle, starting from the configuration before, so that the linkage stays on its branch. No masses, no simulation:
+only geometry, and poses of all angles in one call.
 """
 
 import numpy as np

@@ -43,6 +43,8 @@ right.loglog(masses[:7], distance, "o-", color=BLUE, label="motion: distance to 
 right.loglog(masses, np.maximum([lost(m) for m in masses], 1e-17), "s-", color=RED, label="textbook's M⁻¹: digits lost")
 right.loglog(masses[:7], distance[0] * masses[:7], ":", color=GREEN, label="in proportion to the mass")
 right.invert_xaxis()
-right.set(title="a light rod against none", xlabel="mass of the rod, kg (crank and slider: 1 kg)", ylabel="rad, m; or 1")
+right.set(
+    title="a light rod against none", xlabel="mass of the rod, kg (crank and slider: 1 kg)", ylabel="rad, m; or 1"
+)
 right.legend()
 save(figure)

@@ -16,9 +16,9 @@ runner = wt.mechanisms.hopper(height=1.0, speed=5.0, attack=attack, stiffness=20
 up = runner.slice("y").start
 apex = wt.Event("apex", lambda t, q, v: v[up], direction=-1, terminal=True)
 
-figure, (above, below) = subplots(2, 1, width=9, height=4.6, height_ratios=[2.2, 1])
+figure, (above, below) = subplots(2, 1, width=9, height=3.6, height_ratios=[1.3, 1])
 q, v, begun, heights = runner.home.q, runner.home.v, 0.0, [1.0]
-for hop in range(7):
+for _ in range(7):
     run = wt.simulate(runner, q, v, duration=2.0, method="events", events=(apex,), output_dt=0.005)
     assert not run.attrs["failure"]
     x, y, swing, leg = run.q.values.T
@@ -29,13 +29,12 @@ for hop in range(7):
     below.plot(begun + run.time, run.contact_force[:, 0, 0] / 1000, color=RED)
     # from the last row to the apex the mass flies freely; there the leg is put back
     rest = run.attrs["event_times"][-1] - run.time[-1].item()
-    vx, vy = v_last = run.v[-1, :2].values
+    vx, vy = run.v[-1, :2].values
     q = np.array([x[-1] + vx * rest, y[-1] + vy * rest - g / 2 * rest**2, attack, 1.0])
     v = np.array([vx, 0.0, 0.0, 0.0])
     begun += run.attrs["event_times"][-1]
     heights.append(q[1])
     above.plot(*q[:2], "o", color=ORANGE, zorder=3)
-energy = [80 * (g * y) for y in heights]
 print("apex heights, m:", np.round(heights, 4), "- a gait that settles")
 above.axhline(0, color="0.3", linewidth=2)
 above.set(title="a massless leg, put back at each apex (dots)", xlabel="x, m", ylabel="y, m", aspect="equal")

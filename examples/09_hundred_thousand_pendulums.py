@@ -32,7 +32,9 @@ for k in range(strides):
     flipped = np.where(over.any(axis=1) & np.isinf(flipped), when, flipped)
 seconds = time.perf_counter() - begun
 steps = len(q) * stride * strides
-print(f"{steps / 1e6:.0f} million steps in {seconds:.1f} s: {seconds / steps * 1e9:.0f} ns per step of four evaluations")
+print(
+    f"{steps / 1e6:.0f} million steps in {seconds:.1f} s: {seconds / steps * 1e9:.0f} ns per step of four evaluations"
+)
 
 figure, axes = subplots(width=7.2, height=5.2)
 image = axes.imshow(

@@ -22,13 +22,17 @@ limit = -keep * np.sqrt(gain / (1 - keep**2))
 figure, (left, right) = subplots(1, 2, width=9.5, height=3.8, width_ratios=[1.5, 1])
 for color, rate in zip(PALETTE, (-1.2, -2.0, -3.0)):
     wheel = wt.mechanisms.rimless_wheel(spokes, slope, inertia, rate=rate)
-    run = wt.simulate(wheel, duration=4.0, method="events", output_dt=0.01)
+    run = wt.simulate(wheel, duration=7.0, method="events", output_dt=0.01)
     assert not run.attrs["failure"]
-    spin = run.v[:, 2]
+    turn, spin = run.q[:, 2].values, run.v[:, 2].values
     left.plot(run.time, spin, color=color, label=f"starts at {rate:g} rad/s")
-    right.plot(run.q[:, 2] + np.pi / 8 * 0, spin, color=color)
-left.axhline(limit, color="0.3", linestyle=":", label=f"closed form, after an impact: {limit:.4f}")
+    within = (turn + alpha) % (2 * alpha) - alpha  # from one touchdown to the next
+    steps = np.split(np.arange(len(turn)), np.flatnonzero(np.abs(np.diff(within)) > alpha) + 1)
+    for part in steps:
+        right.plot(within[part], spin[part], color=color, linewidth=1)
+    print(f"from {rate:g} rad/s: after the last impact {spin[steps[-1][0]]:.3f} rad/s, closed form {limit:.4f}")
+left.axhline(limit, color="0.3", linestyle=":", label=f"closed form, after an impact: {limit:.3f}")
 left.set(title="angular rate", xlabel="time, s", ylabel="rad/s")
 left.legend(loc="lower right", ncols=2)
-right.set(title="against the turn", xlabel="turn, rad", ylabel="rad/s")
+right.set(title="all steps on top of each other", xlabel="angle of the standing spoke, rad", ylabel="rad/s")
 save(figure)

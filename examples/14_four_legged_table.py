@@ -3,7 +3,8 @@
 Four legs on a rigid floor are one too many: statics alone cannot say how they share a load. What to learn: redundant
 rows are found and named (``wt.diagnose``), left out of the solution, and never regularised away. The motion does not
 depend on which row is left out; the forces do, and so sharing them is a question that you answer, with weights:
-``constraint_forces_least_norm``. Softer legs are cheaper to load, and get less.
+``constraint_forces_least_norm``. Softer legs are dearer to load, and get less.
+(These legs are glued to the floor, which may pull; a contact could not.)
 """
 
 import numpy as np
@@ -14,7 +15,12 @@ import whippletree as wt
 half, load = 0.5, 20.0
 builder = wt.Builder("table").body("top", 10.0, inertia=(1, 1, 2)).joint("top", "free", "world", "top")
 builder.body("load", load).joint("along", "prismatic", "top", "load", axis=(1, 1, 0))  # slides along a diagonal
-corners = {"front left": (half, half), "front right": (half, -half), "back left": (-half, half), "back right": (-half, -half)}
+corners = {
+    "front left": (half, half),
+    "front right": (half, -half),
+    "back left": (-half, half),
+    "back right": (-half, -half),
+}
 for name, (x, y) in corners.items():
     builder.frame(f"{name} leg", "top", position=(x, y, 0))
     builder.constraint(name, "point_on_plane", "world", f"{name} leg", normal=(0, 0, 1))

@@ -4,26 +4,25 @@ import sys
 from pathlib import Path
 
 import matplotlib
+from matplotlib.figure import Figure
 
 from whippletree.view.style import FIGURE, PALETTE
 
-matplotlib.use("agg")
 matplotlib.rcParams.update(FIGURE)
-
-from matplotlib import pyplot as plt
 
 BLUE, RED, GREEN, PURPLE, ORANGE, SKY, YELLOW = PALETTE
 
 
 def subplots(*shape, width=8.0, height=4.0, **options):
     """A figure and its axes, as ``matplotlib.pyplot.subplots``; inches."""
-    return plt.subplots(*shape, figsize=(width, height), layout="constrained", **options)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(*shape, **options)
 
 
 def save(figure):
     """Write the figure to the path that the script was given, or to out/examples, and say where."""
-    script = Path(sys.argv[0])
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("out/examples") / f"{script.stem}.png"
+    name = Path(sys.argv[0]).stem
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("out/examples") / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     print(f"wrote {path}")

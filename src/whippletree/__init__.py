@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from whippletree.plain import reference as reference
     from whippletree.scenario.reading import load_scenario as load_scenario
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
+    from whippletree.simulation.event_log import event_states as event_states
+    from whippletree.simulation.event_log import saltation_matrices as saltation_matrices
     from whippletree.simulation.integrator import Event as Event
     from whippletree.simulation.run import simulate as simulate
     from whippletree.simulation.run_files import load_run as load_run
@@ -71,6 +73,7 @@ _LAZY = {
     "diagnose": "whippletree.diagnosis",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
+    "event_states": "whippletree.simulation.event_log",
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
     "load_run": "whippletree.simulation.run_files",
@@ -79,6 +82,7 @@ _LAZY = {
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
     "reference": "whippletree.plain",
+    "saltation_matrices": "whippletree.simulation.event_log",
     "save": "whippletree.io",
     "save_run": "whippletree.simulation.run_files",
     "show": "whippletree.view.live",
@@ -115,6 +119,7 @@ __all__ = [
     "contact_set",
     "controllers",
     "diagnose",
+    "event_states",
     "export_html",
     "load",
     "load_run",
@@ -124,6 +129,7 @@ __all__ = [
     "plot",
     "read_checkpoint",
     "reference",
+    "saltation_matrices",
     "save",
     "save_run",
     "show",

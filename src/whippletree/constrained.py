@@ -12,7 +12,7 @@ points along (:mod:`whippletree.constraints.branches`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,9 +102,7 @@ def closed(
         factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
     _doubt(m, factor)
     if m.route != "nullspace":
-        # a row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size
-        number = len(m.tree.nodes) + DEPENDENT
-        m.doubts += [(number, row @ row - PIVOT_TOLERANCE * usual) for row, usual in zip(A, _usual(system, kept))]
+        _doubt_sizes(m, system, kept, [row @ row for row in A])
     return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
 
 
@@ -178,7 +176,7 @@ def default_route(m: Mechanism, system: ConstraintSet) -> str:
     return "augmented" if system.structure.light or open_masses else "schur"
 
 
-def _usual(system: ConstraintSet, kept: list[int]) -> Array:
+def _usual(system: ConstraintSet, kept: Sequence[int]) -> Array:
     """|Aᵢ|² of rows at a generic configuration."""
     typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
     return np.array([typical[i] for i in kept], dtype=object)
@@ -188,6 +186,16 @@ def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
     tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
     number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
     m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
+
+
+def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], squares: Sequence[Any]) -> None:
+    """A row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size.
+
+    Compliant rows may vanish: they feel their own inertia.
+    """
+    number = len(m.tree.nodes) + DEPENDENT
+    found = zip(kept, squares, _usual(system, kept), strict=True)
+    m.doubts += [(number, own - PIVOT_TOLERANCE * usual) for i, own, usual in found if not system.compliance[i]]
 
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
@@ -215,7 +223,7 @@ def _solve_long(
     pivots = zip(found.complement.pivots, found.diagonal, strict=True)
     m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
     squares = found.squares if mask is None else found.squares + (1 - mask) * _usual(system, kept)
-    m.doubts += [(number, x - PIVOT_TOLERANCE * usual) for x, usual in zip(squares, _usual(system, kept), strict=True)]
+    _doubt_sizes(m, system, kept, squares)
     f = zeros(len(system.row_names))
     f[kept] = found.f
     return m.join(found.a), f
@@ -296,7 +304,7 @@ def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[Motion]:
     A = np.zeros((0, tree.model.nv))
     if tree.model.constraints:
         system = constraint_set(tree.model)
-        A = system.rows(m, links, q, None, state.get("t", 0)).jacobian().astype(float)
+        A = system.matrix(m, links, q, state.get("t", 0))
         mask = system.mask(state.get("active"))
         on = [i for i, c in enumerate(system.compliance) if not c and (mask is None or mask[i])]
         A = A[on]

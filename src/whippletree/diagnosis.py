@@ -15,7 +15,6 @@ from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.system import ConstraintSet, constraint_set, generic_configurations, independent_rows
 from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Array, Constraint, Model
-from whippletree.spatial import zeros
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -218,8 +217,7 @@ def _diagnosis(
 def _matrices(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> tuple[Array, Array]:
     state = q.astype(object)
     links = m.still(state)
-    A = system.rows(m, links, state, None, t).jacobian() if system.demands else zeros(0, system.model.nv)
-    return inertia.mass_matrix(m.tree, m.sweep, links).astype(float), A.astype(float)
+    return inertia.mass_matrix(m.tree, m.sweep, links).astype(float), system.matrix(m, links, state, t)
 
 
 def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:

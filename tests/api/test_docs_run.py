@@ -1,4 +1,4 @@
-"""Every block of Python in docs/*.md and README.md runs, page by page, with warnings as errors.
+"""Every block of Python in the pages of docs and in README.md runs, page by page, with warnings as errors.
 
 The blocks of one page share their names, in order, as a reader would type them. A block that cannot run here is marked
 with its reason in the fence: ``python no-run: needs a GPU``.
@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("theory/*.md"))]
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = re.compile(r" no-run: \S.*")
 
@@ -65,10 +66,10 @@ def test_every_fence_is_known():
     """A block marked ``py`` or ``Python`` would silently not be run."""
     for page in PAGES:
         opened = re.findall(r"^```(\S*)[^\n]*\n.*?^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-        assert set(opened) <= {"python", "sh", "text", "toml", "c", "{toctree}", ""}, page.name
+        assert set(opened) <= {"python", "sh", "text", "toml", "c", "{toctree}", "{gallery}", "{catalogue}", "{eval-rst}", ""}, page.name
 
 
 def test_every_page_is_listed():
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        assert page.stem == "index" or f"({page.name})" in index, page.name
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert page.stem == "index" or f"({page.relative_to(DOCS).as_posix()})" in index, page.name

@@ -132,6 +132,18 @@ def test_too_little_room_means_no_staging():
     assert not staging.waiting
 
 
+def test_more_results_than_room(driver):
+    trace = Trace()
+    x = trace.inputs(5)
+    code = finish(trace, [x[i % 5] * (x[i // 12] + i) for i in range(60)])
+    program = straight_program("wide", code, [Buffer("x", "input", (5,))], [Buffer("y", "output", (60,))])
+    values = np.random.default_rng(0).uniform(-9, 9, (40, 5))
+    for room in (40, 60, 80):
+        assert bool(staged(program, room)[1].waiting) == (room >= 60)
+        found = compile_for_cuda(program, form=Form(64, keep=6, room=room))(values)
+        np.testing.assert_array_equal(found, compile_function(program)(values))
+
+
 def test_older_devices_copy_through_registers(driver):
     assert copies_by_itself("sm_80")
     assert not copies_by_itself("sm_75")

@@ -128,8 +128,8 @@ def test_a_fault_of_a_model(builder, faults):
     with pytest.raises(wt.ModelError) as raised:
         builder.build()
     assert list(raised.value.faults) == faults
-    count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
-    assert str(raised.value) == "\n  - ".join([f"model 'm': {count}", *faults])
+    listed = "\n  - ".join([f"{len(faults)} faults", *faults])
+    assert str(raised.value) == f"model 'm': {faults[0] if len(faults) == 1 else listed}"
 
 
 def test_every_fault_is_reported_at_once():

@@ -24,7 +24,7 @@ GROUP = 3
 ANGLES = 2
 """Angles that one pass of a loop treats."""
 
-Carried = list[Operand]
+Handed = list[Operand]
 """What a loop hands from pass to pass."""
 
 Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
@@ -55,7 +55,7 @@ class _Walk:
 
     count: int
     start: list[tuple[str, Operand]]
-    step: Callable[[Carried, int], Carried]
+    step: Callable[[Handed, int], Handed]
 
 
 class Stager:
@@ -125,7 +125,7 @@ class Stager:
         place = part.place
         start = self._moved(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
 
-        def step(at: Carried, count: int) -> Carried:
+        def step(at: Handed, count: int) -> Handed:
             slots = [self.aside.beyond(at[1], i) for i in range(count + 1)]
             numbers = [at[0]]
             for _ in range(count):
@@ -143,7 +143,7 @@ class Stager:
         whole, rest = divmod(WARP, size)
         within, across = rest * pitch + whole, (rest - size) * pitch + whole + 1
 
-        def step(at: Carried, count: int) -> Carried:
+        def step(at: Handed, count: int) -> Handed:
             number, slot, position = at
             slots = []
             for _ in range(count):
@@ -188,7 +188,7 @@ class Stager:
         """Sines and cosines of the numbers in neighbouring slots."""
         aside = self.aside
 
-        def step(at: Carried, count: int) -> Carried:
+        def step(at: Handed, count: int) -> Handed:
             places = [aside.beyond(at[0], i) for i in range(count)]
             values = [self.writer.value(f"load {self.real}, ptr addrspace(3) {place}") for place in places]
             for place, (sine, cosine) in zip(places, sines_and_cosines(self.writer, values), strict=True):
@@ -206,7 +206,7 @@ class Stager:
         common = min(walk.count for walk in walks)
         cuts = list(accumulate((len(walk.start) for walk in walks), initial=0))
 
-        def step(at: Carried, count: int) -> Carried:
+        def step(at: Handed, count: int) -> Handed:
             parts = [at[a:b] for a, b in pairwise(cuts)]
             return [x for walk, part in zip(walks, parts, strict=True) for x in walk.step(part, count)]
 
@@ -216,7 +216,7 @@ class Stager:
             kinds = [kind for kind, _ in walk.start]
             self._rolled(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
 
-    def _rolled(self, walk: _Walk, group: int) -> Carried:
+    def _rolled(self, walk: _Walk, group: int) -> Handed:
         """A loop that takes some numbers at a time, then those that are left; where the walk arrives."""
         passes, rest = divmod(walk.count, group)
         at = [value for _, value in walk.start]
@@ -224,7 +224,7 @@ class Stager:
             at = self._loop(walk, passes, group)
         return walk.step(at, rest) if rest else at
 
-    def _loop(self, walk: _Walk, passes: int, group: int) -> Carried:
+    def _loop(self, walk: _Walk, passes: int, group: int) -> Handed:
         w = self.writer
         before, head, end = w.block, w.label("loop"), w.label("end")
         w.emit(f"br label %{head}")

@@ -92,7 +92,7 @@ class _Division:
         rest = [n for n, a in enumerate(self.block.loads) if a.buffer not in first]
         angles = self._angles(first, starts[-1])
         waiting = angles[-1].cosine + angles[-1].count if angles else starts[-1]
-        if not first or waiting > room:
+        if not first or max(waiting, sum(b.size for b in self.results)) > room:
             return self.program, Staging()
         place = {n: waiting + i for i, n in enumerate(rest)}
         place |= {n: self._slot(first, n) for n in range(len(self.block.loads)) if n not in place}

@@ -96,6 +96,9 @@ class RelaxedRows:
         columns = [self._slope(manifold.rate(self.q, e), None, 0) for e in identity(self.m.tree.model.nv)]
         return np.stack(columns, axis=1)
 
+    def sizes(self) -> Array:
+        return np.abs(self.jacobian()).max(axis=1, initial=0)
+
     def velocity(self) -> Array:
         assert self.v is not None
         if self.damped:
@@ -157,6 +160,9 @@ class HeldRows:
 
     def jacobian(self) -> Array:
         return identity(self.nv)[[self.velocity_number]]
+
+    def sizes(self) -> Array:
+        return np.abs(self.jacobian()).max(axis=1, initial=0)
 
     def velocity(self) -> Array:
         assert self.v is not None

@@ -13,7 +13,7 @@ not mix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +115,10 @@ class Rows:
         """A (m, nv)."""
         return np.concatenate([zeros(0, self.nv), *[p.jacobian() for p in self._parts]])
 
+    def sizes(self) -> Array:
+        """What each row of A would be made of if nothing in it cancelled (m,). Numbers only."""
+        return np.concatenate([zeros(0), *[p.sizes() for p in self._parts]])
+
     def velocity(self) -> Array:
         """A v + gₜ (m,)."""
         return np.concatenate([zeros(0), *[p.velocity() for p in self._parts]])
@@ -143,11 +147,23 @@ class _FrameRows:
 
     def jacobian(self) -> Array:
         A = zeros(len(self.demand.rows), self.tree.model.nv)
+        for G, J in self._products():
+            A = A + G @ J
+        return A
+
+    def sizes(self) -> Array:
+        """Of each row: Σ |G| |J|, the largest entry."""
+        A = zeros(len(self.demand.rows), self.tree.model.nv)
+        for G, J in self._products():
+            A = A + np.abs(G) @ np.abs(J)
+        return A.max(axis=1, initial=0)
+
+    def _products(self) -> Iterator[tuple[Array, Array]]:
+        """G (rows, 6) and J (6, nv) of every frame that can move: A is the sum of their products."""
         for i, place in enumerate(self.places):
             if place.node >= 0:
                 G = frame_coefficients(self.demand, self.poses, i, self.t)
-                A = A + G @ kinematics.jacobian(self.tree, self.links, place)
-        return A
+                yield G, kinematics.jacobian(self.tree, self.links, place)
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
@@ -208,6 +224,9 @@ class _JointRows:
         for i, column in enumerate(self.columns):
             A[:, column] = A[:, column] + joint_coefficients(self.demand, self.x, i, self.t)
         return A
+
+    def sizes(self) -> Array:
+        return np.abs(self.jacobian()).max(axis=1, initial=0)
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":

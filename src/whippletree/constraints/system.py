@@ -33,6 +33,10 @@ from whippletree.tree.skeleton import skeleton
 STRUCTURE_TOLERANCE = 1e-7
 """Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
 
+EMPTY = 1e-12
+"""Share of the numbers that it is made of below which a row is what rounding left of zero: a tie of two frames of one
+body, or across a plane that nothing leaves."""
+
 FAINT = 1e-4
 """Sine below which an independent row is reported as all but redundant."""
 
@@ -152,13 +156,20 @@ class ConstraintSet:
         """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
         m = Mechanism(skeleton(self.model))
         state = generic_configurations(self, 1)[0].astype(object)
-        A = self.rows(m, m.still(state), state, None, 0).jacobian().astype(float)
+        A = self.matrix(m, m.still(state), state)
         rigid = [i for i in self.structure.independent if not self.compliance[i]]
         return tuple(_free_velocities(A[independent_rows(A, rigid)], self.model.nv))
 
     def rows(self, m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows:
         """The rows at one state; v and links in motion are needed for velocity and bias only."""
         return Rows(m, self.demands, links, q, v, t)
+
+    def matrix(self, m: Mechanism, links: Field, q: Array, t: Any = 0) -> Array:
+        """A (m, nv) as floats, exact zeros where rounding would leave its own."""
+        rows = self.rows(m, links, q, None, t)
+        A, sizes = rows.jacobian().astype(float), rows.sizes().astype(float)
+        A[np.abs(A).max(axis=1, initial=0.0) <= EMPTY * sizes] = 0
+        return A
 
     def mask(self, active: Array | None) -> Array | None:
         """1 for rows that are on and 0 for others, (m,); None if nothing can be switched."""
@@ -241,7 +252,7 @@ def _structure(system: ConstraintSet) -> Structure:
     for q in generic_configurations(system, 1 if system.model.nv > LONG else 3):
         state = q.astype(object)
         fields.append(m.still(state))
-        matrices.append(system.rows(m, fields[-1], state, None, 0).jacobian().astype(float))
+        matrices.append(system.matrix(m, fields[-1], state))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]

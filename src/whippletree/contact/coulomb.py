@@ -14,12 +14,14 @@ Where the guess keeps failing, all combinations are tried, the most similar firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from whippletree.contact.single import RANK, alone
 
 Array = np.ndarray[Any, Any]
 
@@ -32,20 +34,17 @@ CHECKED = 1e-10
 ROUNDING = 2.0**-46
 """Share of |G| |x| by which G x may be off: 64 units in the last place."""
 
-SWEEPS = (5, 10, 40, 160)
-"""Gauss–Seidel sweeps after which the guess is checked."""
+SWEEPS = ((5, False), (3, True), (12, True))
+"""Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
+
+LATE_SWEEPS = 300
+"""More of them, where no combination holds near the guess: wedged bodies, and more contacts than freedoms."""
 
 COMBINATIONS = 2187
 """Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
 
-KAPPAS, BISECTIONS = np.logspace(8, -10, 73), 40
-"""Where the slip of a single contact is looked for (viscosities in units of G), and how often an interval is halved."""
-
 EDGES = 16
 """Of the pyramid inside a cone that stands for it where contacts wedge."""
-
-RANK = 1e-12
-"""Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
 
 
 class Answer(NamedTuple):
@@ -110,35 +109,42 @@ def solve(p: Problem) -> Answer | None:
     """Impulses that meet every condition; None if there are none, or none was found."""
     if not p.count:
         return Answer(np.zeros((0, 3)), (), np.zeros((0, 2)))
-    x, done = np.zeros(3 * p.count), 0
-    tried: set[tuple[int, ...]] = set()
-    for sweeps in SWEEPS:
-        # rough sweeps first: they cost little, and often are enough to tell what the contacts do
-        x = _swept(p, x, sweeps - done, exact=done > 0)
-        done = sweeps
-        guess = _guess(p, x)
-        if guess not in tried:
-            tried.add(guess)
-            answer = _settled(p, guess, x)
+    x, tried = np.zeros(3 * p.count), set[tuple[int, ...]]()
+    # rough sweeps first: they cost little, and often are enough to tell what the contacts do
+    for sweeps, exact in SWEEPS:
+        x = _swept(p, x, sweeps, exact)
+        answer = _tried(p, [_guess(p, x)], x, tried)
+        if answer is not None:
+            return answer
+    combinations = _nearest(p, _guess(p, x))
+    answer = _tried(p, combinations, x, tried)
+    if answer is not None:
+        return answer
+    for way in (_wedged, _settled):
+        for status in combinations:
+            answer = way(p, status, x)
             if answer is not None:
                 return answer
-    for status in _nearest(p, guess):
+        x = _swept(p, x, LATE_SWEEPS, True)
+    return _settled(p, _guess(p, x), x)
+
+
+def _tried(p: Problem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]) -> Answer | None:
+    """The first of these combinations that holds, of those not tried before."""
+    for status in combinations:
         if status not in tried:
+            tried.add(status)
             answer = _settled(p, status, x)
             if answer is not None:
                 return answer
-    for status in _nearest(p, guess):
-        answer = _wedged(p, status, x)
-        if answer is not None:
-            return answer
     return None
 
 
-def _nearest(p: Problem, guess: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _nearest(p: Problem, guess: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """All combinations, the most similar to a guess first; none if they are too many."""
     if np.prod([float(len(choices)) for choices in p.allowed]) > COMBINATIONS:
-        return iter(())
-    everything = product(*p.allowed)
-    return iter(sorted(everything, key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True))))
+        return []
+    return sorted(product(*p.allowed), key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True)))
 
 
 def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
@@ -167,45 +173,7 @@ def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
         pull = x[t] - (p.G[t] @ x + p.b[t]) / weight if weight > 0 else np.zeros(2)
         x[t] = pull * min(1.0, p.friction[i] * x[n] / max(float(np.hypot(*pull)), 1e-300))
         return
-    x[n : n + 3] = _alone(G, p.G[n : n + 3] @ x + p.b[n : n + 3] - G @ x[n : n + 3], float(p.friction[i]))
-
-
-def _alone(G: Array, b: Array, friction: float) -> Array:
-    """Impulse (3,) of one contact by itself: the same problem, solved exactly."""
-    if b[0] >= 0 or G[0, 0] <= 0:
-        return np.zeros(3)
-    stuck = -np.linalg.pinv(G, rcond=RANK, hermitian=True) @ b
-    if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
-        return np.asarray(stuck)
-    return _slipping(G, b, friction)
-
-
-def _slipping(G: Array, b: Array, friction: float) -> Array:
-    """Impulse (3,) of one contact that slides: uₙ = 0, uₜ = −κ pₜ and |pₜ| = μ pₙ.
-
-    For κ from infinity downwards p(κ) = −(G + κ diag(0, 1, 1))⁻¹ b starts inside the cone and, as the contact does not
-    stick, leaves it: the first crossing is the answer.
-    """
-    kappas = max(float(np.trace(G[1:, 1:])), float(G[0, 0])) * KAPPAS
-    outside = _beyond(_viscous(G, b, kappas), friction)
-    crossings = np.flatnonzero(outside > 0)
-    last = int(crossings[0]) if len(crossings) else len(kappas) - 1
-    high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
-    for _ in range(BISECTIONS):
-        middle = np.sqrt(low * high)
-        low, high = (middle, high) if _beyond(_viscous(G, b, np.array([middle])), friction)[0] > 0 else (low, middle)
-    return np.asarray(_viscous(G, b, np.array([high]))[0])
-
-
-def _viscous(G: Array, b: Array, kappas: Array) -> Array:
-    """p(κ) (m, 3)."""
-    matrices = G + kappas[:, None, None] * np.diag([0.0, 1.0, 1.0])
-    return np.asarray(np.linalg.solve(matrices, np.broadcast_to(-b, (len(kappas), 3))[..., None])[..., 0])
-
-
-def _beyond(p: Array, friction: float) -> Array:
-    """How far impulses (m, 3) are outside the cone."""
-    return np.asarray(np.hypot(p[:, 1], p[:, 2]) - friction * p[:, 0])
+    x[n : n + 3] = alone(G, p.G[n : n + 3] @ x + p.b[n : n + 3] - G @ x[n : n + 3], float(p.friction[i]))
 
 
 def _guess(p: Problem, x: Array) -> tuple[int, ...]:

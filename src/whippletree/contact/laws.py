@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from whippletree.contact import coulomb
+from whippletree.contact.single import RANK
 from whippletree.contact.stroke import stroke
-from whippletree.errors import NameLookupError, SingularSystemError
+from whippletree.errors import NameLookupError
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +34,7 @@ APPROACHING = 1e-12
 RESTING = 1e-8
 """The same for a contact that its friction may drive together although it does not approach."""
 
-LAST_STROKES = 20_000
+LAST_STROKES = 500
 """Of the plastic law where contacts wedge."""
 
 
@@ -50,9 +51,6 @@ class Law(ABC):
             G: (3k, 3k), 1/kg; symmetric, positive semi-definite.
             u: contact velocities before, (3k,), rows normal, tangent 1, tangent 2 of each contact, m/s.
             friction, restitution: (k,).
-
-        Raises:
-            SingularSystemError: if no impulses meet the law.
         """
 
 
@@ -62,7 +60,8 @@ class Plastic(Law):
 
     Bounds: pᵀ u⁺ ≤ 0, so the energy falls by at least pᵀ G p / 2. Without friction, or where all contacts stick, the
     loss is that of the velocities that were stopped, ½ (A v⁻)ᵀ (A M⁻¹ Aᵀ)⁻¹ (A v⁻). Where contacts wedge a body so that
-    the exact solver finds no answer, they are struck one after another until none approaches, which bounds the same.
+    the exact solver finds no answer, they are struck one after another until none approaches, which bounds the same; if
+    that does not end, friction is associated (pᵀ u⁺ = 0: what slides also separates), which always has an answer.
     """
 
     name: ClassVar[str] = "plastic"
@@ -72,9 +71,7 @@ class Plastic(Law):
         if answer is not None:
             return answer.p
         p, finished = _struck(G, u, friction, np.zeros(len(friction)), LAST_STROKES)
-        if not finished:
-            raise _unanswered(self, len(friction))
-        return p.reshape(-1, 3)
+        return (p if finished else _associated(G, u, friction)).reshape(-1, 3)
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,8 @@ class Newton(Law):
         asked = np.zeros(3 * len(near))
         asked[::3] = (1 + e) * u[near]
         answer = coulomb.solve(coulomb.problem(rows, asked, np.zeros(len(near))))
-        if answer is None:
-            raise _unanswered(self, len(near))
         p = np.zeros(len(u))
-        p[near] = answer.p[:, 0]
+        p[near] = _pushed_apart(rows[::3, ::3], asked[::3]) if answer is None else answer.p[:, 0]
         return p
 
 
@@ -187,6 +182,30 @@ def default_law(friction: Array, restitution: Array) -> Law:
     return Energetic() if np.any(friction) else Newton()
 
 
+def _pushed_apart(G: Array, b: Array) -> Array:
+    """Impulses p ≥ 0 (k,) of least pᵀ G p / 2 + bᵀ p, where more contacts touch than the bodies have freedoms.
+
+    With G = Fᵀ F and b = Fᵀ c, which velocities always are, it is the p ≥ 0 of least |F p + c|.
+    """
+    from scipy.optimize import nnls
+
+    values, vectors = np.linalg.eigh(G)
+    roots = np.sqrt(np.maximum(values, 0.0))
+    kept = roots > np.sqrt(RANK) * roots.max(initial=0.0)
+    F = roots[kept, None] * vectors[:, kept].T
+    return np.asarray(nnls(F, -(vectors[:, kept].T @ b) / roots[kept])[0])
+
+
+def _associated(G: Array, u: Array, friction: Array) -> Array:
+    """Impulses (3k,) in the cones (by their EDGES edges) of least pᵀ G p / 2 + uᵀ p."""
+    turns = 2 * np.pi * np.arange(coulomb.EDGES) / coulomb.EDGES
+    edges = np.zeros((len(u), len(friction) * len(turns)))
+    for i, mu in enumerate(friction):
+        own = slice(i * len(turns), (i + 1) * len(turns))
+        edges[3 * i : 3 * i + 3, own] = [np.ones(len(turns)), mu * np.cos(turns), mu * np.sin(turns)]
+    return np.asarray(edges @ _pushed_apart(edges.T @ G @ edges, edges.T @ u))
+
+
 def _struck(G: Array, u: Array, friction: Array, e: Array, strokes: int) -> tuple[Array, bool]:
     """Impulses (3k,) of contacts struck one after another, the fastest first, and whether none approaches any more."""
     p, small = np.zeros(len(u)), _small(u)
@@ -208,10 +227,3 @@ def _along_normals(p: Array) -> Array:
     result = np.zeros((len(p), 3))
     result[:, 0] = p
     return result
-
-
-def _unanswered(law: Law, count: int) -> SingularSystemError:
-    return SingularSystemError(
-        f"the {law.name} law found no impulses for {count} contacts that meet its conditions: contacts that wedge a "
-        f"body between them, or more than the exact solver can search. The energetic law strikes them one by one."
-    )

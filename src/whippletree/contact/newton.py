@@ -23,7 +23,7 @@ import numpy as np
 from whippletree.contact.complementarity import Measure, Problem
 from whippletree.spatial import Array
 
-DAMPING = 1e-9
+DAMPING = 1e-7
 """Share of its own diagonal by which a block is damped in a Newton step."""
 
 SHORTEST = 2.0**-8

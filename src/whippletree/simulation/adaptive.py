@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from whippletree.simulation.collocation import Polynomial
-from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress
+from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
 Array = np.ndarray[Any, Any]
@@ -37,18 +37,20 @@ class Adaptive(Method):
             yield Chunk(times[:1], self.task.start[None], memo_of(progress))
         else:
             progress = progress_of(memo)
+            self._give_up_in_time(progress)
         for piece in self.integrator.pieces(progress, float(times[-1])):
             yield Chunk(*self._output(piece), memo_of(piece.progress), piece.found)
-            self._give_up_in_time(piece)
+            self._give_up_in_time(piece.progress)
 
-    def _give_up_in_time(self, piece: Piece) -> None:
+    def _give_up_in_time(self, reached: Progress) -> None:
         taken = self.integrator.statistics.steps + self.integrator.statistics.rejections
-        if taken >= self.max_steps and piece.end < self.task.times[-1]:
+        if taken >= self.max_steps and reached.time < self.task.times[-1]:
+            last = 0.0 if reached.guess is None else reached.guess.length
             raise IntegrationError(
-                f"the integration stopped at t = {piece.end:.9g} s after {taken} steps (max_steps = {self.max_steps}), "
-                f"the last of {piece.end - piece.start:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
+                f"the integration stopped at t = {reached.time:.9g} s after {taken} steps (max_steps = "
+                f"{self.max_steps}), the last of {last:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
                 f"makes the motion so fast",
-                piece.end,
+                reached.time,
             )
 
     def _output(self, piece: Piece) -> tuple[Array, Array]:
@@ -63,6 +65,12 @@ class Adaptive(Method):
 
     def _between(self, piece: Piece, time: float) -> Array:
         return self.task.motion.project(time, piece.interpolant(time))
+
+    def tally(self) -> dict[str, Any]:
+        return asdict(self.integrator.statistics)
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        self.integrator.statistics = Statistics(**tally)
 
     def account(self) -> dict[str, Any]:
         return asdict(self.integrator.statistics)

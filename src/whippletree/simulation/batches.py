@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
+from whippletree.simulation.method import PREVIEW, Chunk, Memo, Method, Task, Variable, preview
 from whippletree.simulation.record import Record
 
 Array = np.ndarray[Any, Any]
@@ -21,6 +21,12 @@ class InTurn(Method):
         super().__init__(task)
         self.failures: dict[int, str] = {}
         self._runs = [way(replace(task, start=start), **options) for start in task.start]
+        self._events: list[tuple[str, float]] = []
+        self._account: dict[str, Any] = {}
+        runs, size = task.start.shape
+        states = np.full((len(task.times), runs, size), np.nan)
+        states[0] = task.start
+        self._found: dict[str, Array] = {"states": states}
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -28,50 +34,73 @@ class InTurn(Method):
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         """All output at the end; before, an empty chunk after each run, whose memo holds what is finished."""
-        times, (runs, size) = self.task.times, self.task.start.shape
-        found = {"states": np.full((len(times), runs, size), np.nan), "failed": np.zeros(runs)}
-        done = 0
+        done, runs = 0, len(self._runs)
         if memo is not None:
-            done, found = int(memo["run"]), {name: array.copy() for name, array in memo.items() if name != "run"}
-            for k in np.flatnonzero(found["failed"]).tolist():
-                self.failures[k] = "failed before this run was resumed"
-        events: list[tuple[str, float]] = []
+            done, kept = int(memo["runs"]), preview(memo)
+            assert kept is not None
+            self._found = {"states": kept.states.copy()} | {name: x.copy() for name, x in kept.variables.items()}
         for k in range(done, runs):
             record = Record()
-            record.follow(self._runs[k])
+            record.take(self._runs[k])
             if record.failure:
                 self.failures[k] = record.failure
-                found["failed"][k] = 1
-            self._place(record, k, found)
-            events += [(f"run {k}: {name}", time) for name, time in record.events]
-            yield self._chunk(k + 1, found, slice(0, 0))
-        if done <= runs:
-            yield replace(self._chunk(runs + 1, found, slice(None)), events=tuple(events))
+            self._place(record, k)
+            self._events += [(f"run {k}: {name}", time) for name, time in record.events]
+            self._account = _added(self._account, record.account)
+            yield self._nothing(k + 1)
+        yield self.unfinished()
 
-    def _chunk(self, done: int, found: Mapping[str, Array], rows: slice) -> Chunk:
-        memo = {"run": np.array(done)} | {name: array.copy() for name, array in found.items()}
-        variables = {name: found[name][rows] for name in self.variables}
-        return Chunk(self.task.times[rows], found["states"][rows], memo, variables=variables)
+    def unfinished(self) -> Chunk:
+        """Everything that there is so far, at all output times."""
+        variables = {name: x for name, x in self._found.items() if name != "states"}
+        return Chunk(self.task.times, self._found["states"], self._memo(len(self._runs)), tuple(self._events), variables)
 
-    def _place(self, record: Record, run: int, found: dict[str, Array]) -> None:
+    def _nothing(self, done: int) -> Chunk:
+        """A chunk without rows: they are complete after the last run only."""
+        empty = {name: x[:0] for name, x in self._found.items()}
+        states = empty.pop("states")
+        return Chunk(self.task.times[:0], states, self._memo(done), variables=empty)
+
+    def _memo(self, done: int) -> Memo:
+        """How many runs are done, and their output; not a copy, since later runs do not touch the rows of earlier ones."""
+        memo = {"runs": np.array(done), f"{PREVIEW}times": self.task.times}
+        return memo | {f"{PREVIEW}{name}": array for name, array in self._found.items()}
+
+    def _place(self, record: Record, run: int) -> None:
         """Put a run's rows at the output times into the common arrays."""
         wanted = np.isin(record.times, self.task.times)
         rows = np.searchsorted(self.task.times, record.times[wanted])
         for name in ("states", *self.variables):
             values = (record.states if name == "states" else record.variable(name))[wanted]
-            if name not in found:
-                found[name] = np.full((len(self.task.times), len(self._runs), *values.shape[1:]), np.nan)
-            found[name][rows, run] = values
+            if name not in self._found:
+                self._found[name] = np.full((len(self.task.times), len(self._runs), *values.shape[1:]), np.nan)
+            self._found[name][rows, run] = values
+
+    def tally(self) -> dict[str, Any]:
+        return {
+            "failures": {str(run): why for run, why in self.failures.items()},
+            "events": self._events,
+            "account": self._account,
+        }
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        self.failures = {int(run): why for run, why in tally["failures"].items()}
+        self._events = [(str(name), float(time)) for name, time in tally["events"]]
+        self._account = dict(tally["account"])
 
     def account(self) -> dict[str, Any]:
         """Sums over the runs of what is counted; the largest of what is measured."""
-        total: dict[str, Any] = {}
-        for run in self._runs:
-            for name, value in run.account().items():
-                if isinstance(value, int) and not isinstance(value, bool):
-                    total[name] = total.get(name, 0) + value
-                elif isinstance(value, float):
-                    total[name] = max(total.get(name, value), value)
-                else:
-                    total.setdefault(name, value)
-        return total
+        return self._account
+
+
+def _added(total: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Two accounts as one."""
+    result = dict(total)
+    for name, value in more.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            result[name] = result.get(name, 0) + value
+        elif isinstance(value, float):
+            result[name] = max(result.get(name, value), value)
+        else:
+            result.setdefault(name, value)
+    return result

@@ -2,7 +2,8 @@
 
 A checkpoint is a folder: ``run.json`` says which run it is, and each numbered part holds the output since the part
 before, with all that the method needs to go on (:class:`~whippletree.simulation.method.Chunk`). A part is written
-under another name and renamed when it is complete, so that a reader never sees half of one.
+under another name and renamed when it is complete, so that a reader never sees half of one; ``finished.json`` comes
+last. One process at a time computes a run: ``lock`` is locked as long as it lives.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.errors import FileError
-from whippletree.simulation.method import Chunk, Memo, Task
+from whippletree.simulation.method import Chunk, Memo, Task, preview
 
 if TYPE_CHECKING:
     import xarray
@@ -30,15 +33,24 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 FORMAT = 1
-_HEADER = "run.json"
+_HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
+_TALLY = "tally"
 
 
 class CheckpointWarning(UserWarning):
     """A checkpoint that could not be written; the run goes on without it."""
 
 
+class Finished(NamedTuple):
+    """What is left to say of a run that has come to its end."""
+
+    failures: Mapping[int, str]
+    """Of a batch: which runs have failed, and why."""
+    account: Mapping[str, Any]
+
+
 class Checkpoint:
-    """The folder of one run."""
+    """The folder of one run, held against other processes until it is closed."""
 
     def __init__(self, folder: str | os.PathLike[str], every: float, identity: Mapping[str, str]) -> None:
         """``every``: seconds of computing between parts; ``identity``: what makes this run the one that it is."""
@@ -48,12 +60,24 @@ class Checkpoint:
         self._parts = 0
         self._last = time.monotonic()
         self._broken = False
-        if (self.folder / _HEADER).exists():
-            self._compare(identity)
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            header = {"whippletree_checkpoint": FORMAT, **identity}
-            _replace(self.folder / _HEADER, json.dumps(header, indent=1).encode())
+        self.finished: Finished | None = None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.folder)
+        try:
+            if (self.folder / _HEADER).exists():
+                self._compare(identity)
+            else:
+                header = {"whippletree_checkpoint": FORMAT, **identity}
+                _replace(self.folder / _HEADER, json.dumps(header, indent=1).encode())
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._lock.close()
 
     def _compare(self, identity: Mapping[str, str]) -> None:
         found = header(self.folder)
@@ -62,17 +86,25 @@ class Checkpoint:
             reason = f"the checkpoint is that of another run: {', '.join(other)} differ"
             raise FileError(str(self.folder), [f"{reason}; remove it or choose another folder"])
 
-    def chunks(self) -> list[Chunk]:
-        """What was kept, in order; what comes behind a damaged part is removed, since it follows nothing."""
+    def recalled(self) -> tuple[list[Chunk], dict[str, Any]]:
+        """What was kept, in order, and the tally at its end.
+
+        What comes behind a damaged part is removed, since it follows nothing.
+        """
         found = list(read_parts(self.folder))
         self._parts = len(found)
         for stray in part_files(self.folder)[len(found) :]:
             stray.unlink()
-        return found
+        self.finished = _finished(self.folder, len(found))
+        if not found:
+            return [], {}
+        memo = dict(found[-1].memo)
+        tally: dict[str, Any] = json.loads(str(memo.pop(_TALLY)))
+        return [*found[:-1], replace(found[-1], memo=memo)], tally
 
-    def add(self, chunk: Chunk) -> None:
-        """Take a chunk; written when it is time."""
-        self._waiting.append(chunk)
+    def add(self, chunk: Chunk, tally: Mapping[str, Any]) -> None:
+        """Take a chunk, and what the method has counted up to it; written when it is time."""
+        self._waiting.append(replace(chunk, memo=chunk.memo | {_TALLY: np.array(json.dumps(tally))}))
         if time.monotonic() - self._last >= self.every:
             self.write()
 
@@ -83,17 +115,30 @@ class Checkpoint:
         try:
             _write_part(self.folder / f"{self._parts:06d}.npz", self._waiting)
         except OSError as error:
-            self._broken = True
-            warnings.warn(
-                f"checkpoint {self.folder}: {error.strerror or error}; the run goes on without further checkpoints, "
-                f"and can be taken up from the {self._parts} parts before",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+            self._refused(error)
         else:
             self._parts += 1
         self._waiting = []
         self._last = time.monotonic()
+
+    def finish(self, end: Finished) -> None:
+        """Note that the run has come to its end."""
+        if self._broken:
+            return
+        text = json.dumps({"parts": self._parts, "failures": dict(end.failures), "account": dict(end.account)})
+        try:
+            _replace(self.folder / _FINISHED, text.encode())
+        except OSError as error:
+            self._refused(error)
+
+    def _refused(self, error: OSError) -> None:
+        self._broken = True
+        warnings.warn(
+            f"checkpoint {self.folder}: {error.strerror or error}; the run goes on without further checkpoints, "
+            f"and can be taken up from the {self._parts} parts before",
+            CheckpointWarning,
+            stacklevel=2,
+        )
 
 
 def identity(dyn: Compiled, task: Task, controller: object, settings: object) -> dict[str, str]:
@@ -111,6 +156,38 @@ def identity(dyn: Compiled, task: Task, controller: object, settings: object) ->
         "events": ", ".join(event.name for event in task.events),
         "settings": repr(settings),
     }
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The folder's lock file, locked until it is closed or the process ends, however it ends.
+
+    Raises:
+        FileError: another process computes this run.
+    """
+    file = (folder / _LOCK).open("w")
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: two processes write the same bits to the same parts
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        reason = "another process is computing this run: wait for it, stop it, or choose another folder"
+        raise FileError(str(folder), [reason]) from None
+    except OSError:  # a file system without locks
+        return file
+    return file
+
+
+def _finished(folder: Path, parts: int) -> Finished | None:
+    """What a run has left at its end; None if it has not come there, or if parts are lost since."""
+    try:
+        found = json.loads((folder / _FINISHED).read_text())
+        failures = {int(run): why for run, why in found["failures"].items()}
+        return Finished(failures, found["account"]) if found["parts"] == parts else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def header(folder: Path) -> dict[str, Any]:
@@ -162,6 +239,8 @@ def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
     chunks = list(read_parts(place))
     if not chunks:
         raise FileError(str(place), ["nothing has been kept yet"])
+    if not any(len(chunk.times) for chunk in chunks):  # a batch, run by run: its rows are handed out at the end
+        chunks = [preview(chunks[-1].memo) or chunks[-1]]
     states = np.concatenate([chunk.states for chunk in chunks])
     across = ("time",) if states.ndim == 2 else ("time", "run")
     nq = int(about["nq"])
@@ -190,10 +269,14 @@ def _write_part(path: Path, chunks: Sequence[Chunk]) -> None:
     for name, value in chunks[-1].memo.items():
         arrays[f"memo {name}"] = value
     temporary = path.with_suffix(".writing")
-    with temporary.open("wb") as file:
-        np.savez(file, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     temporary.replace(path)
 
 

@@ -117,12 +117,26 @@ class FixedStep(Method):
             if error is not None:
                 raise error
 
+    def tally(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps_done,
+            "python_steps": self.python_steps,
+            "dead_points": self.task.motion.dead_points,
+            "failures": {str(run): why for run, why in self.failures.items()},
+        }
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        self.steps_done, self.python_steps = tally["steps"], tally["python_steps"]
+        self.task.motion.dead_points = tally["dead_points"]
+        self.failures = {int(run): why for run, why in tally["failures"].items()}
+
     def account(self) -> dict[str, Any]:
         path = "compiled" if self._kernel is not None else f"python: {self._reason}"
         return {
             "path": path,
             "step": self.rows[0].h,
             "steps": self.steps_done,
+            "projections": self.steps_done if self.task.motion.has_manifold else 0,
             "python_steps": self.python_steps,
             "dead_points": self.task.motion.dead_points,
         }
@@ -145,8 +159,7 @@ class FixedStep(Method):
         states, good = self._rolled(y, rows)
         for run in np.flatnonzero(good < rows.count):
             if not np.all(np.isfinite(y[run])):
-                self.failures.setdefault(int(run), "failed before this run was resumed")
-                continue
+                continue  # it has failed before
             alone, error = self._alone(states[: good[run], run], y[run], rows)
             if error is not None and len(y) == 1 and self.task.start.ndim == 1:
                 return alone[:, None], error

@@ -15,15 +15,15 @@ import numpy as np
 
 from whippletree.contact.laws import Law, Plastic, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
-from whippletree.contact.saltation import derivative, saltation_matrix
 from whippletree.errors import AssemblyError, SingularSystemError
 from whippletree.simulation.adaptive import memo_of, progress_of
 from whippletree.simulation.event_log import EventLog
-from whippletree.simulation.guards import SLIP, STICK, TOUCHDOWN, Admits, Guard, Guards
+from whippletree.simulation.guards import SLIP, TOUCHDOWN, Admits, Guard, Guards
 from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
 from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import Scene
+from whippletree.simulation.sensitivity import through
 from whippletree.simulation.transitions import Change, Transitions
 
 Array = np.ndarray[Any, Any]
@@ -330,32 +330,9 @@ class Events(Method):
         self, before: Phase, after: Phase, t: float, y: Array, change: Change, fired: list[Guard]
     ) -> None:
         """The saltation matrix of an instant; none where the event is grazed."""
-        n = self.scene.model.nv
-        guard = next((g for g in fired if g.kind in (TOUCHDOWN, STICK)), None)
-        q, v = self.scene.motion.split(y)
-
-        def reset(d: Array) -> Array:
-            there, rate = self.scene.moved(q, d[:n]), v + d[n:]
-            if change.struck and change.law is not None:
-                rate = self.rules.struck(t, there, rate, change.struck, change.law).v
-            return np.concatenate([d[:n], after.velocity_projected(t, there, rate)])
-
-        D = derivative(reset, 2 * n)
-        if guard is None:
-            self.log.matrix(t, D)
-            return
-        watch = Guards(before).guards.index(guard)
-        gradient = derivative(lambda d: self._guard_at(before, watch, t, q, v, d), 2 * n)[0]
-        start = np.concatenate([v, before.loads(np.array([t]), y[None]).a[0]])
-        end = np.concatenate([after.state[-n:], after.loads(np.array([t]), after.state[None]).a[0]])
-        rate = float(gradient @ start)
-        if abs(rate) > self.rules.speed_tolerance:
-            self.log.matrix(t, saltation_matrix(D, start, end, gradient, rate))
-
-    def _guard_at(self, phase: Phase, number: int, t: float, q: Array, v: Array, d: Array) -> Array:
-        n = self.scene.model.nv
-        y = np.concatenate([self.scene.moved(q, d[:n]), v + d[n:]])
-        return Guards(phase).values(np.array([t]), y[None])[0, number : number + 1]
+        matrix = through(self.rules, before, after, t, y, change, fired)
+        if matrix is not None:
+            self.log.matrix(t, matrix)
 
     # --- chunks and memos ---------------------------------------------------------------------------------------------
 

@@ -76,6 +76,8 @@ class Statistics:
     steps: int = 0
     iterations: int = 0
     rejections: int = 0
+    projections: int = 0
+    """Ends of steps that had to be brought back onto the constraints, or quaternions to unit length."""
     largest_correction: float = 0.0
     relaxed: float = 1.0
     """Largest factor by which the tolerance of a single step was relaxed, at a dead point."""
@@ -231,6 +233,7 @@ class Integrator:
         if not np.all(np.isfinite(state)):
             raise IntegrationError(f"the integration stopped at t = {t:.9g} s: the state is no longer finite", t)
         correction = float(np.abs(state - y).max(initial=0.0))
+        self.statistics.projections += int(correction > 0)
         self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
         return state
 

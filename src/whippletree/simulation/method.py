@@ -23,8 +23,10 @@ from whippletree.simulation.motion import Motion
 
 Array = np.ndarray[Any, Any]
 Memo: TypeAlias = dict[str, Array]
-"""Named arrays of plain numbers (0-dimensional ones too), so that any file format can keep them."""
+"""Named arrays of plain numbers or texts (0-dimensional ones too), so that any file format can keep them."""
 
+PREVIEW = "preview "
+"""What begins the names of arrays in a memo that are output already, but not yet handed out."""
 
 DEFAULT_ROWS = 200
 """Rows of output where no spacing is asked for."""
@@ -58,6 +60,15 @@ class Chunk:
     """What was found on the way, (name, time)."""
     variables: Mapping[str, Array] = field(default_factory=dict)
     """Further output of the method, (k, …) each, as its ``variables`` describe."""
+
+
+def preview(memo: Memo) -> Chunk | None:
+    """The output that a memo holds, if it does."""
+    held = {name.removeprefix(PREVIEW): array for name, array in memo.items() if name.startswith(PREVIEW)}
+    if not held:
+        return None
+    times, states = held.pop("times"), held.pop("states")
+    return Chunk(times, states, memo, variables=held)
 
 
 class Variable(NamedTuple):
@@ -101,6 +112,17 @@ class Method(ABC):
         Raises:
             IntegrationError: if the motion cannot be followed any further.
         """
+
+    def unfinished(self) -> Chunk | None:
+        """What an interrupted run can show beside the chunks that it has handed out."""
+        return None
+
+    def tally(self) -> dict[str, Any]:
+        """What was counted and noted so far, of plain values as JSON has them; kept with a memo."""
+        return {}
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        """Count on from an earlier tally, so that a resumed run and one that never stopped cost the same."""
 
     @abstractmethod
     def account(self) -> dict[str, Any]:

@@ -21,6 +21,9 @@ Array = np.ndarray[Any, Any]
 CLOSING_ROUNDS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
+OPEN = 1e-6
+"""Residual of a position row, m or rad, that a projected state must not have: then some rows contradict others."""
+
 
 class Motion:
     """The equations of motion of a compiled model under a controller.
@@ -50,6 +53,11 @@ class Motion:
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+
+    @property
+    def has_manifold(self) -> bool:
+        """Whether states can leave what constraints and quaternions allow."""
+        return bool(self.model.constraints) or bool(self._quaternions)
 
     def split(self, y: Array) -> tuple[Array, Array]:
         """q and v of one state or many."""
@@ -105,6 +113,8 @@ class Motion:
         q = self.normalised(q)
         if self.model.constraints:
             q = self._closed(t, q)
+            if y.ndim == 1:  # of many states, some are mere trials
+                self._require_closed(t, q)
             v = self.evaluate("project_velocity", q=q, v=v, t=t)
         if self._relaxed and self.controller is not None:
             tau = self.forces(np.atleast_1d(t), np.atleast_2d(q), np.atleast_2d(v)).reshape(v.shape)
@@ -137,6 +147,20 @@ class Motion:
             better = open_loops & (left < residual)  # where it is not, rounding has the last word
             q, residual = np.where(better[..., None], nearer, q), np.where(better, left, 0.0)
         return q
+
+    def _require_closed(self, t: float, q: Array) -> None:
+        """Refuse a state that projection did not close, with the rows that stay open: nothing is ignored."""
+        rows = np.atleast_1d(self.evaluate("constraint_residual", q=q, t=t))
+        system = constraint_set(self.model)
+        names = system.named(system.position_rows)
+        left = [f"{names[k]} = {rows[k]:.6g}" for k in self._rigid_positions if abs(rows[k]) > OPEN]
+        if left:
+            raise IntegrationError(
+                f"model {self.model.name!r}: at t = {t:.9g} s no motion nearby meets all constraints; open by more "
+                f"than {OPEN:g} m or rad: {', '.join(left[:8])}. They contradict each other, or ask for more than "
+                f"the mechanism can reach; wt.assemble(model, q, t=t) closes a configuration that is merely far off.",
+                t,
+            )
 
     def _residual(self, t: Any, q: Array) -> Array:
         rows = self.evaluate("constraint_residual", q=q, t=t)[..., self._rigid_positions]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from whippletree.simulation.checkpoint import Checkpoint
+from whippletree.simulation.checkpoint import Checkpoint, Finished
 from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.method import Chunk, Method
+from whippletree.simulation.method import Chunk, Memo, Method
 from whippletree.simulation.progress import Shows
 
 Array = np.ndarray[Any, Any]
+
+INTERRUPTED = "interrupted by the user"
+"""The failure of a run that was stopped from the keyboard."""
 
 
 class Record:
@@ -20,7 +25,12 @@ class Record:
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
+        """Without their memos, which may be large."""
         self.failure = ""
+        self.failures: Mapping[int, str] = {}
+        """Of a batch: which runs have failed, and why."""
+        self.account: Mapping[str, Any] = {}
+        """What the run has cost and met."""
 
     def follow(self, method: Method, keep: Checkpoint | None = None, show: Shows | None = None) -> None:
         """Take a method's chunks until they end; a run that fails, or that the user interrupts, keeps what it had.
@@ -28,24 +38,53 @@ class Record:
         ``keep`` is given every chunk, and is asked first for what an earlier process has left there; ``show`` is told
         how far the run has come.
         """
-        self.chunks += keep.chunks() if keep is not None else []
+        memo = None if keep is None else self._recalled(method, keep)
+        if keep is not None and keep.finished is not None:
+            self.failures, self.account = keep.finished.failures, keep.finished.account
+            return
         try:
-            for chunk in method.chunks(self.chunks[-1].memo if self.chunks else None):
-                self.chunks.append(chunk)
+            self.take(method, memo, keep, show)
+        except KeyboardInterrupt:
+            self._interrupted(method)
+        finally:
+            if keep is not None:
+                keep.write()
+        if keep is not None and not self.failure:
+            keep.finish(Finished(self.failures, self.account))
+
+    def take(
+        self, method: Method, memo: Memo | None = None, keep: Checkpoint | None = None, show: Shows | None = None
+    ) -> None:
+        """The same for a part of something larger: an interrupt is not answered here."""
+        try:
+            for chunk in method.chunks(memo):
+                self.chunks.append(replace(chunk, memo={}))
                 if keep is not None:
-                    keep.add(chunk)
+                    keep.add(chunk, method.tally())
                 if show is not None and len(chunk.times):
                     show(float(chunk.times[-1]), float(method.task.times[-1]))
         except IntegrationError as error:
             self.failure = str(error)
-        except KeyboardInterrupt:
-            if not self.chunks:
-                raise
-            self.failure = "interrupted by the user"
-            warnings.warn("simulate: interrupted; returning what was computed so far", RuntimeWarning, stacklevel=3)
         finally:
-            if keep is not None:
-                keep.write()
+            self.failures, self.account = method.failures, method.account()
+
+    def _recalled(self, method: Method, keep: Checkpoint) -> Memo | None:
+        """Take what was kept; the memo to go on from, if there is one."""
+        kept, tally = keep.recalled()
+        self.chunks += [replace(chunk, memo={}) for chunk in kept]
+        if tally:
+            method.take_over(tally)
+        return kept[-1].memo if kept else None
+
+    def _interrupted(self, method: Method) -> None:
+        """Keep what there is; the interrupt goes on if that is nothing."""
+        rest = method.unfinished()
+        if rest is not None:
+            self.chunks.append(replace(rest, memo={}))
+        if not self.chunks:
+            raise KeyboardInterrupt
+        self.failure = INTERRUPTED
+        warnings.warn("simulate: interrupted; returning what was computed so far", RuntimeWarning, stacklevel=4)
 
     @property
     def times(self) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from whippletree.simulation.method import Method, Task, find_method
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
-from whippletree.simulation.trajectory import dataset
+from whippletree.simulation.trajectory import check_names, dataset
 from whippletree.simulation.watch import Watch
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def simulate(
     output_dt: float | None = None,
     events: tuple[Event, ...] = (),
     points: Sequence[str] = (),
+    variables: Sequence[str] | None = None,
     effort_limits: bool = False,
     project: bool = False,
     massless: str = "refuse",
@@ -76,6 +78,8 @@ def simulate(
         output_dt: spacing of the output, s; default about 200 points.
         events: what to look for on the way; a terminal one ends the run.
         points: frames or bodies whose positions are wanted.
+        variables: what the result holds beside q, v and points; default everything. A large batch with many rows of
+            output spends most of its time on what is not asked for here.
         effort_limits: whether the controller's forces are cut to the joints' ``effort_limit``.
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
@@ -114,15 +118,16 @@ def simulate(
     task = Task(motion, start, times, watch.rtol, atol, found_by)
     one_by_one = start.ndim == 2 and not way.batches
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
-    keep = None
-    if checkpoint is not None:
-        choices = (method, rtol, atol, project, massless, sorted(options.items()))
-        keep = Checkpoint(checkpoint, checkpoint_every, identity(dyn, task, controller, choices))
     record = Record()
-    with bar(progress, model.name) as show:
-        record.follow(stepper, keep, show)
+    with ExitStack() as opened:
+        keep = None
+        if checkpoint is not None:
+            choices = (method, rtol, atol, project, massless, sorted(options.items()))
+            this = identity(dyn, task, controller, choices)
+            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, this))
+        record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
-    return watch.reported(dataset(motion, stepper, record, settings, points), dyn)
+    return dataset(motion, stepper, record, settings, watch, points, variables)
 
 
 def _with_options(way: type[Method], options: dict[str, Any]) -> type[Method]:

@@ -1,0 +1,53 @@
+"""The problem of :mod:`whippletree.contact.coulomb` for one contact by itself, the others as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+KAPPAS, BISECTIONS = np.logspace(8, -10, 73), 40
+"""Where the slip of a single contact is looked for (viscosities in units of G), and how often an interval is halved."""
+
+RANK = 1e-12
+"""Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
+
+
+def alone(G: Array, b: Array, friction: float) -> Array:
+    """Impulse (3,) of one contact by itself: the same problem, solved exactly."""
+    if b[0] >= 0 or G[0, 0] <= 0:
+        return np.zeros(3)
+    stuck = -np.linalg.pinv(G, rcond=RANK, hermitian=True) @ b
+    if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
+        return np.asarray(stuck)
+    return _slipping(G, b, friction)
+
+
+def _slipping(G: Array, b: Array, friction: float) -> Array:
+    """Impulse (3,) of one contact that slides: uₙ = 0, uₜ = −κ pₜ and |pₜ| = μ pₙ.
+
+    For κ from infinity downwards p(κ) = −(G + κ diag(0, 1, 1))⁻¹ b starts inside the cone and, as the contact does not
+    stick, leaves it: the first crossing is the answer.
+    """
+    kappas = max(float(np.trace(G[1:, 1:])), float(G[0, 0])) * KAPPAS
+    outside = _beyond(_viscous(G, b, kappas), friction)
+    crossings = np.flatnonzero(outside > 0)
+    last = int(crossings[0]) if len(crossings) else len(kappas) - 1
+    high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
+    for _ in range(BISECTIONS):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if _beyond(_viscous(G, b, np.array([middle])), friction)[0] > 0 else (low, middle)
+    return np.asarray(_viscous(G, b, np.array([high]))[0])
+
+
+def _viscous(G: Array, b: Array, kappas: Array) -> Array:
+    """p(κ) (m, 3)."""
+    matrices = G + kappas[:, None, None] * np.diag([0.0, 1.0, 1.0])
+    return np.asarray(np.linalg.solve(matrices, np.broadcast_to(-b, (len(kappas), 3))[..., None])[..., 0])
+
+
+def _beyond(p: Array, friction: float) -> Array:
+    """How far impulses (m, 3) are outside the cone."""
+    return np.asarray(np.hypot(p[:, 1], p[:, 2]) - friction * p[:, 0])
