@@ -281,6 +281,23 @@ def equilibrated_condition_number(m: Mechanism, q: Array) -> Any:
     return spectrum.condition_number(spectrum.equilibrated(M), definite=True)
 
 
+@function(a=("nv",), amplification=("nv",), may_fail=True, constraints="honours")
+def force_sensitivity(m: Mechanism, q: Array, b: Array, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
+    """a = M⁻¹ b (nv,) of forces b, and (|M⁻¹| |b|)ᵢ / |aᵢ| (nv,): how much relative errors of the forces grow (004
+    eq. 3–4).
+
+    Entry i is the largest relative change of acceleration i per relative change of every force; infinite where aᵢ is
+    zero. With constraints M† takes the place of M⁻¹.
+    """
+    if m.tree.model.constraints:
+        inverted = constrained.dagger(m, q, t, active).M
+    else:
+        links = m.still(q)
+        m.require_invertible(links)
+        inverted = inertia.mass_matrix_inverse(m.tree, m.sweep, links)
+    return diagonal.amplification(inverted, b)
+
+
 @function(a=("nv",), diagonal=("nv",), loops=True, may_fail=True, constraints="honours")
 def forward_dynamics_with_diagonal(
     m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None

@@ -97,3 +97,31 @@ def test_nan_in_one_lane_stays_there():
     q[2, 1] = np.nan
     for kappa in (dyn.condition_number(q), dyn.equilibrated_condition_number(q)):
         assert np.isnan(kappa).tolist() == [False, False, True, False, False]
+
+
+def test_sensitivity_to_forces_against_the_report():
+    model = wt.mechanisms.chain(4)
+    q = np.array([0.2, -0.4, 0.3, 0.1])
+    phi = np.array([-86.6015, -48.7133, -21.6504, -5.4126])
+    a, amplification = wt.compile(model).force_sensitivity(q, phi)
+    expected = wt.conditioning(model, q).sensitivity(phi)
+    np.testing.assert_allclose(a, expected.a, rtol=1e-10)
+    np.testing.assert_allclose(amplification, expected.amplification, rtol=1e-9)
+
+
+def test_sensitivity_bounds_what_changed_forces_do():
+    model = wt.mechanisms.four_bar(masses=(1.0, 1.0, 0.0))
+    dyn, q = wt.compile(model), model.home.q
+    rng = np.random.default_rng(1)
+    b = rng.normal(size=(200, 3))
+    a, amplification = dyn.force_sensitivity(q, b)
+    changed, _ = dyn.force_sensitivity(q, b * (1 + 1e-6 * rng.uniform(-1, 1, b.shape)))
+    growth = np.abs(changed - a) / np.abs(a) / 1e-6
+    assert (growth <= amplification * (1 + 1e-6)).all()
+    assert growth.max() > 0.3 * amplification[np.unravel_index(growth.argmax(), growth.shape)]
+
+
+def test_no_force_no_acceleration_no_digits():
+    a, amplification = wt.reference(wt.mechanisms.chain(2)).force_sensitivity(np.zeros(2), np.zeros(2))
+    assert (a == 0).all()
+    assert np.isposinf(np.asarray(amplification, dtype=float)).all()

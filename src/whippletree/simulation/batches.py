@@ -53,7 +53,9 @@ class InTurn(Method):
     def unfinished(self) -> Chunk:
         """Everything that there is so far, at all output times."""
         variables = {name: x for name, x in self._found.items() if name != "states"}
-        return Chunk(self.task.times, self._found["states"], self._memo(len(self._runs)), tuple(self._events), variables)
+        return Chunk(
+            self.task.times, self._found["states"], self._memo(len(self._runs)), tuple(self._events), variables
+        )
 
     def _nothing(self, done: int) -> Chunk:
         """A chunk without rows: they are complete after the last run only."""
@@ -62,7 +64,7 @@ class InTurn(Method):
         return Chunk(self.task.times[:0], states, self._memo(done), variables=empty)
 
     def _memo(self, done: int) -> Memo:
-        """How many runs are done, and their output; not a copy, since later runs do not touch the rows of earlier ones."""
+        """How many runs are done, and their output; no copy, since later runs leave the rows of earlier ones alone."""
         memo = {"runs": np.array(done), f"{PREVIEW}times": self.task.times}
         return memo | {f"{PREVIEW}{name}": array for name, array in self._found.items()}
 

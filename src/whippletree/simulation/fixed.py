@@ -29,8 +29,9 @@ LONGEST_DEFAULT = 1e-3
 SAME = 1e-9
 """Relative difference up to which two lengths of time are the same."""
 
-STEPS_PER_CHUNK = 200_000
-"""Steps, of all runs together, after which a chunk of output is handed on, to be shown and stored."""
+STEPS_PER_CHUNK = 4_000_000
+"""Steps, of all runs and all velocities together, after which a chunk of output is handed on, to be shown and stored:
+some hundredths of a second of computing."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class FixedStep(Method):
     options = ("step",)
     batches = True
     tolerances = False
+    counters = ("steps_done", "python_steps")
     rollout: ClassVar[str]
 
     def __init__(self, task: Task, step: float | None = None) -> None:
@@ -118,15 +120,11 @@ class FixedStep(Method):
                 raise error
 
     def tally(self) -> dict[str, Any]:
-        return {
-            "steps": self.steps_done,
-            "python_steps": self.python_steps,
-            "dead_points": self.task.motion.dead_points,
-            "failures": {str(run): why for run, why in self.failures.items()},
-        }
+        failures = {str(run): why for run, why in self.failures.items()}
+        return super().tally() | {"dead_points": self.task.motion.dead_points, "failures": failures}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
-        self.steps_done, self.python_steps = tally["steps"], tally["python_steps"]
+        super().take_over(tally)
         self.task.motion.dead_points = tally["dead_points"]
         self.failures = {int(run): why for run, why in tally["failures"].items()}
 
@@ -149,7 +147,7 @@ class FixedStep(Method):
     def _parts(self, done: int, runs: int) -> Iterator[Rows]:
         """What is left after some rows, in parts of a chunk each."""
         for rows in self.rows:
-            most = max(1, STEPS_PER_CHUNK // (rows.steps * max(runs, 1)))
+            most = max(1, STEPS_PER_CHUNK // (rows.steps * max(runs, 1) * max(self.task.motion.model.nv, 1)))
             first, end = max(rows.first, done), rows.first + rows.count
             for start in range(first, end, most):
                 yield replace(rows, first=start, count=min(most, end - start))

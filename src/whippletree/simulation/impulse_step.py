@@ -16,7 +16,6 @@ from whippletree.contact.nearby import REACH, Near, Neighbourhood
 from whippletree.contact.newton import Solution, solve
 from whippletree.contact.step import Blocks, shifts
 from whippletree.simulation.motion import Motion
-from whippletree.tree.mechanism import Mechanism
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +23,7 @@ CORRECTION_SWEEPS = 50
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
 COMPILED_UP_TO = 128
-"""Candidates up to which the kinematics of all is compiled; beyond, bounding balls tell which to look at."""
+"""Candidates up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
 
 
 class Step(NamedTuple):
@@ -96,7 +95,7 @@ class ImpulseStep:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
-        return self.blocks.contacts.points(Mechanism.of(self.model), q.astype(object)).gap.astype(float)
+        return self.neighbourhood.gaps(q)
 
     def _problem(self, numbers: Array, G: Array, velocity: Array, shift: Array, h: float) -> Problem:
         g = velocity.copy()
@@ -129,8 +128,7 @@ class ImpulseStep:
             return Near(close, gaps[close], J[close])
         if not self.contacts:
             return Near(np.arange(0), np.zeros(0), np.zeros((0, 3, self.model.nv)))
-        ways = [self.neighbourhood.travel(q, self.dyn.integrate(q, h * speed)) for speed in (v, free)]
-        return self.neighbourhood.near(q, REACH * max(ways))
+        return self.neighbourhood.near(q, (v, free), h)
 
     def _responses(self, t: float, q: Array, rows: Array) -> Array:
         """(M† Jᵀ)ᵀ (rows, nv)."""

@@ -89,6 +89,8 @@ class Method(ABC):
     """Whether many start states run together; otherwise they run one after the other."""
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
+    counters: ClassVar[tuple[str, ...]] = ()
+    """Attributes that count what a run costs."""
     failures: Mapping[int, str] = MappingProxyType({})
     """Of a batch: which runs have failed, and why. A single run that fails raises instead."""
 
@@ -119,10 +121,12 @@ class Method(ABC):
 
     def tally(self) -> dict[str, Any]:
         """What was counted and noted so far, of plain values as JSON has them; kept with a memo."""
-        return {}
+        return {name: getattr(self, name) for name in self.counters}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
-        """Count on from an earlier tally, so that a resumed run and one that never stopped cost the same."""
+        """Count on from an earlier tally, so that a resumed run has the account of one that never stopped."""
+        for name in self.counters:
+            setattr(self, name, tally[name])
 
     @abstractmethod
     def account(self) -> dict[str, Any]:

@@ -118,6 +118,8 @@ def simulate(
     task = Task(motion, start, times, watch.rtol, atol, found_by)
     one_by_one = start.ndim == 2 and not way.batches
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
+    if variables is not None:
+        check_names(model, stepper, variables)
     record = Record()
     with ExitStack() as opened:
         keep = None

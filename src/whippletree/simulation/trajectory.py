@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.constraints.system import constraint_set
+from whippletree.errors import NameLookupError
 from whippletree.model import Model
+from whippletree.simulation.labels import alternatives, coordinate_units, coordinates, displacement_units, force_units
+from whippletree.simulation.labels import velocities as velocities
 from whippletree.simulation.method import Method, Variable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.record import Record
+from whippletree.simulation.watch import Watch, ratio
 
 if TYPE_CHECKING:
     import xarray
@@ -20,33 +25,58 @@ Array = np.ndarray[Any, Any]
 
 
 def dataset(
-    motion: Motion, method: Method, record: Record, settings: Mapping[str, Any], points: Sequence[str] = ()
+    motion: Motion,
+    method: Method,
+    record: Record,
+    settings: Mapping[str, Any],
+    watch: Watch,
+    points: Sequence[str] = (),
+    asked: Sequence[str] | None = None,
 ) -> xarray.Dataset:
-    """States over time with everything that is worth knowing about them; ``points``: frames whose path is wanted."""
+    """States over time with everything that is worth knowing about them.
+
+    ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are.
+    """
     import xarray
 
     grid = _Grid(record.times, record.states)
-    own = {name: grid.whole(v, record.variable(name)) for name, v in method.variables.items()}
-    variables = _every_run(motion, grid, leave_out=own) | own
+    output = Output(motion, grid, watch)
+    own = {name: partial(_own, grid, record, name, v) for name, v in method.variables.items()}
+    makers: dict[str, Callable[[], Any]] = output.makers() | own
+    variables = output.states() | {name: make() for name, make in makers.items() if asked is None or name in asked}
     if points:
-        variables["points"] = _points(motion, grid, points)
-    energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
+        variables["points"] = output.points(points)
     attributes = {
         "model": motion.model.name,
-        "failure": record.failure or _summary(method.failures, grid.runs),
+        "failure": record.failure or _summary(record.failures, grid.runs),
         "event_names": [name for name, _ in record.events],
         "event_times": [time for _, time in record.events],
-        "energy_drift": float(np.nanmax(np.abs(energy - energy[0]), initial=0.0)),
         **settings,
-        **method.account(),
+        **record.account,
+        "events": len(record.events),
+        "max_residual": _max_residual(motion, variables),
+        "energy_drift": _energy_drift(variables),
+        **watch.attributes(),
+        **(watch.warned(grid.moments, output.diagonal, output.scaled) if "diagonal_ratio" in variables else {}),
     }
     coords: dict[str, Any] = {"time": ("time", grid.times, {"long_name": "time", "units": "s"})}
     if points:
         coords |= {"point": list(points), "axis": ["x", "y", "z"]}
     if grid.runs is not None:
-        reasons = np.array([method.failures.get(k, "") for k in range(grid.runs)], dtype=object)
-        variables["failure"] = ("run", reasons, {"long_name": "why a run has failed; empty if it has not"})
+        variables["failure"] = _reasons(record.failures, grid.runs)
     return xarray.Dataset(variables, coords=coords, attrs=attributes)
+
+
+def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
+    """Refuse names of variables that a run does not have.
+
+    Raises:
+        NameLookupError: with the nearest that it has.
+    """
+    known = ["q", "v", *EVERY_RUN, *(WITH_CONSTRAINTS if model.constraints else ()), *method.variables]
+    for name in asked:
+        if name not in known:
+            raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
 
 
 class _Grid:
@@ -88,70 +118,144 @@ class _Grid:
         return (*across, *meaning.dimensions), values, {"long_name": meaning.title, "units": meaning.units, **labels}
 
 
+EVERY_RUN = ("a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio")
+"""Variables of every run beside the states."""
+
+WITH_CONSTRAINTS = ("constraint_forces", "constraint_residual", "constraint_velocity")
+
+
+class Output:
+    """What follows from the states, each worked out when it is asked for."""
+
+    def __init__(self, motion: Motion, grid: _Grid, watch: Watch) -> None:
+        self.motion, self.grid, self.watch = motion, grid, watch
+        self.model = motion.model
+        self.q, self.v = motion.split(grid.states)
+
+    def makers(self) -> dict[str, Callable[[], Any]]:
+        """How each variable beside the states is made."""
+        names = (*EVERY_RUN, *WITH_CONSTRAINTS) if self.model.constraints else EVERY_RUN
+        return {name: getattr(self, name) for name in names}
+
+    def states(self) -> dict[str, Any]:
+        return {
+            "q": self.grid.variable(
+                ("coordinate",),
+                self.q,
+                "coordinates",
+                alternatives(coordinate_units(self.model)),
+                coordinates(self.model),
+            ),
+            "v": self._of_joints(self.v, "velocities", "/s"),
+        }
+
+    def a(self) -> Any:
+        return self._of_joints(self._evaluated("forward_dynamics"), "accelerations", "/s²")
+
+    def tau(self) -> Any:
+        units = alternatives(force_units(self.model))
+        return self.grid.variable(("velocity",), self.forces, "joint forces", units, velocities(self.model))
+
+    def kinetic_energy(self) -> Any:
+        return self.grid.variable((), self.motion.dyn.kinetic_energy(self.q, self.v), "kinetic energy", "J")
+
+    def potential_energy(self) -> Any:
+        return self.grid.variable((), self.motion.dyn.potential_energy(self.q), "potential energy", "J")
+
+    def diagonal_ratio(self) -> Any:
+        return self.grid.variable((), self.delta, "diagonal ratio δ of the mass matrix", "1")
+
+    def scaled_diagonal_ratio(self) -> Any:
+        dimensions, values, meaning = self.grid.variable(
+            (), self.scaled, "scaled diagonal ratio δ_s, an estimate of κ₂", "1"
+        )
+        return dimensions, values, meaning | {"scale": self.watch.scale}
+
+    def constraint_forces(self) -> Any:
+        rows = constraint_set(self.model)
+        units = ", ".join(rows.force_units)
+        return self.grid.variable(
+            ("row",), self._evaluated("constraint_forces"), "constraint forces", units, rows.row_names
+        )
+
+    def constraint_residual(self) -> Any:
+        rows = constraint_set(self.model)
+        title, names = "position residuals of constraints", rows.named(rows.position_rows)
+        return self.grid.variable(("position_row",), self._evaluated("constraint_residual"), title, "m or 1", names)
+
+    def constraint_velocity(self) -> Any:
+        title, names = "velocity residuals of constraints", constraint_set(self.model).row_names
+        return self.grid.variable(("row",), self._evaluated("constraint_velocity"), title, "m/s or 1/s", names)
+
+    def points(self, names: Sequence[str]) -> Any:
+        """Positions of named frames in the world."""
+        places = np.stack([np.asarray(self.motion.dyn.pose(name)(self.q))[..., :3, 3] for name in names], axis=-2)
+        return self.grid.variable(("point", "axis"), places, "positions of frames in the world", "m", names)
+
+    @cached_property
+    def forces(self) -> Array:
+        """tau (k, nv), with springs and dampers."""
+        return self.motion.forces(self.grid.moments, self.q, self.v)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Of the mass matrix, (k, nv)."""
+        return np.asarray(self.motion.dyn.diagonal_of_mass_matrix(self.q)) if self.model.nv else np.ones(self.v.shape)
+
+    @cached_property
+    def delta(self) -> Array:
+        """The diagonal ratio, (k,)."""
+        return ratio(self.diagonal)
+
+    @cached_property
+    def scaled(self) -> Array:
+        """The scaled diagonal ratio, (k,)."""
+        return np.asarray(self.watch.scale * self.delta)
+
+    def _evaluated(self, name: str) -> Array:
+        needs_forces = name in ("forward_dynamics", "constraint_forces")
+        state = {"q": self.q, "v": self.v, "t": self.grid.moments} | ({"tau": self.forces} if needs_forces else {})
+        return self.motion.evaluate(name, **state)
+
+    def _of_joints(self, values: Array, title: str, suffix: str) -> Any:
+        units = alternatives(displacement_units(self.model), suffix)
+        return self.grid.variable(("velocity",), values, title, units, velocities(self.model))
+
+
+def _own(grid: _Grid, record: Record, name: str, meaning: Variable) -> Any:
+    """A variable that the method has worked out itself."""
+    return grid.whole(meaning, record.variable(name))
+
+
+def _energy_drift(variables: Mapping[str, Any]) -> float:
+    """The largest change of the energy since the start, of all runs, J; NaN if energies were not asked for."""
+    if not {"kinetic_energy", "potential_energy"} <= set(variables):
+        return np.nan
+    energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
+    return float(np.nanmax(np.abs(energy - energy[0]), initial=0.0))
+
+
+def _max_residual(motion: Motion, variables: Mapping[str, Any]) -> float:
+    """The largest residual of a rigid position row, m or rad; NaN if residuals were not asked for."""
+    if not motion.model.constraints:
+        return 0.0
+    if "constraint_residual" not in variables:
+        return np.nan
+    rows = constraint_set(motion.model)
+    rigid = [k for k, i in enumerate(rows.position_rows) if not rows.compliance[i]]
+    return float(np.nanmax(np.abs(variables["constraint_residual"][1][..., rigid]), initial=0.0))
+
+
+def _reasons(failures: Mapping[int, str], runs: int) -> Any:
+    texts = np.full(runs, "", dtype=object)
+    for run, why in failures.items():
+        texts[run] = why
+    return "run", texts, {"long_name": "why a run has failed; empty if it has not"}
+
+
 def _summary(failures: Mapping[int, str], runs: int | None) -> str:
     """One line about the runs of a batch that have failed."""
     if not failures:
         return ""
     first = min(failures)
     return f"{len(failures)} of {runs} runs failed; run {first}: {failures[first]}"
-
-
-def _every_run(motion: Motion, grid: _Grid, leave_out: Container[str]) -> dict[str, Any]:
-    """What every run has; ``leave_out``: what the method has worked out itself."""
-    model, dyn = motion.model, motion.dyn
-    times, (q, v) = grid.moments, motion.split(grid.states)
-    tau = motion.forces(times, q, v)
-    variables: dict[str, Any] = {
-        "q": grid.variable(("coordinate",), q, "coordinates", "rad or m", coordinates(model)),
-        "v": grid.variable(("velocity",), v, "velocities", "rad/s or m/s", velocities(model)),
-        "tau": grid.variable(("velocity",), tau, "joint forces", "N m or N", velocities(model)),
-        "kinetic_energy": grid.variable((), dyn.kinetic_energy(q, v), "kinetic energy", "J"),
-        "potential_energy": grid.variable((), dyn.potential_energy(q), "potential energy", "J"),
-    }
-    if "a" not in leave_out:
-        a = motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=times)
-        variables["a"] = grid.variable(("velocity",), a, "accelerations", "rad/s² or m/s²", velocities(model))
-    if model.constraints and "constraint_forces" not in leave_out:
-        variables |= _constraint_variables(motion, grid, tau)
-    return variables
-
-
-def _constraint_variables(motion: Motion, grid: _Grid, tau: Array) -> dict[str, Any]:
-    """Forces and residuals of the constraints, row by row."""
-    rows = constraint_set(motion.model)
-    times, (q, v) = grid.moments, motion.split(grid.states)
-    forces = motion.evaluate("constraint_forces", q=q, v=v, tau=tau, t=times)
-    residual = motion.evaluate("constraint_residual", q=q, t=times)
-    speed = motion.evaluate("constraint_velocity", q=q, v=v, t=times)
-    units = ", ".join(rows.force_units)
-    return {
-        "constraint_forces": grid.variable(("row",), forces, "constraint forces", units, rows.row_names),
-        "constraint_residual": grid.variable(
-            ("position_row",), residual, "position residuals of constraints", "m or 1"
-        ),
-        "constraint_velocity": grid.variable(("row",), speed, "velocity residuals of constraints", "m/s or 1/s"),
-    }
-
-
-def _points(motion: Motion, grid: _Grid, points: Sequence[str]) -> Any:
-    """Positions of named frames in the world."""
-    q = motion.split(grid.states)[0]
-    places = np.stack([np.asarray(motion.dyn.pose(name)(q))[..., :3, 3] for name in points], axis=-2)
-    return grid.variable(("point", "axis"), places, "positions of frames in the world", "m", points)
-
-
-def coordinates(model: Model) -> list[str]:
-    """A name for every entry of q: the joint's, with a suffix where it has several."""
-    return _labels(model, [kind.nq for kind in model.joint_types])
-
-
-def velocities(model: Model) -> list[str]:
-    """A name for every entry of v."""
-    return _labels(model, [kind.nv for kind in model.joint_types])
-
-
-def _labels(model: Model, sizes: Sequence[int]) -> list[str]:
-    labels = []
-    for joint, size in zip(model.joints, sizes, strict=True):
-        labels += [joint.name] if size == 1 else [f"{joint.name}[{i}]" for i in range(size)]
-    return labels

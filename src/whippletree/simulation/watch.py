@@ -8,18 +8,15 @@ integrator that is asked for less than that halves its steps chasing noise.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from whippletree.compiler.compiled import Compiled
 from whippletree.errors import WhippletreeError
 from whippletree.model import Model
 from whippletree.monitor.prediction import default_route, predicted_errors
 from whippletree.monitor.report import Conditioning, conditioning
-
-if TYPE_CHECKING:
-    import xarray
 
 Array = np.ndarray[Any, Any]
 
@@ -42,13 +39,13 @@ class ConditioningWarning(UserWarning):
 
 
 class Watch:
-    """The conditioning of one run."""
+    """The conditioning of one run; ``rtol`` is infinite for a method without tolerances."""
 
     def __init__(self, model: Model, q: Array, v: Array, rtol: float) -> None:
         self.model = model
         self.asked = rtol
         self.start: Conditioning | None = conditioning(model, q) if model.nv <= MATRIX_UP_TO else None
-        self.predicted = self._prediction(q, v)
+        self.predicted = self._prediction(q, v) if np.isfinite(rtol) else np.nan
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
         scale = np.nan if self.start is None else float(self.start.reference_scale)
         self.scale = scale if np.isfinite(scale) else np.nan
@@ -64,28 +61,23 @@ class Watch:
             return np.nan  # the run itself will tell what is wrong
         return error if error < SINGULAR else np.nan
 
-    def reported(self, run: xarray.Dataset, dyn: Compiled) -> xarray.Dataset:
-        """The run with δ and δ_s over time, what was found in its attributes, and at most one warning."""
-        across = run["kinetic_energy"].dims
-        diagonal = np.ones((*run["kinetic_energy"].shape, 1))  # nothing moves
-        if self.model.nv:
-            diagonal = np.asarray(dyn.diagonal_of_mass_matrix(run["q"].values))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # column by column: NumPy is slow at reducing a short last axis
-            columns = list(np.moveaxis(diagonal, -1, 0))
-            delta = np.maximum.reduce(columns) / np.minimum.reduce(columns)
-        run["diagonal_ratio"] = (across, delta, {"long_name": "diagonal ratio δ of the mass matrix", "units": "1"})
-        meaning = {"long_name": "scaled diagonal ratio δ_s, an estimate of κ₂", "units": "1", "scale": self.scale}
-        run["scaled_diagonal_ratio"] = (across, self.scale * delta, meaning)
-        run.attrs |= {"predicted_error": self.predicted}
-        if np.isfinite(self.asked):
-            run.attrs |= {"rtol_asked": self.asked, "rtol": self.rtol}
-        messages = [*self._raised(), *self._ill(self.scale * delta, run.time.values, diagonal)]
-        if messages:
-            text = f"model {self.model.name!r}: {'; '.join(messages)}. {self._cure()}"
-            run.attrs["conditioning"] = text
-            warnings.warn(text, ConditioningWarning, stacklevel=3)
-        return run
+    def attributes(self) -> dict[str, Any]:
+        """What was found before the run."""
+        if not np.isfinite(self.asked):
+            return {}
+        return {"predicted_error": self.predicted, "rtol_asked": self.asked, "rtol": self.rtol}
+
+    def warned(self, times: Array, diagonal: Array, scaled: Array) -> dict[str, Any]:
+        """At most one warning about the run, its text as an attribute.
+
+        From the diagonal of M (k, nv) and δ_s (k,) at times (k,).
+        """
+        messages = [*self._raised(), *self._ill(scaled, times, diagonal)]
+        if not messages:
+            return {}
+        text = f"model {self.model.name!r}: {'; '.join(messages)}. {self._cure()}"
+        warnings.warn(text, ConditioningWarning, stacklevel=4)
+        return {"conditioning": text}
 
     def _raised(self) -> list[str]:
         if self.rtol <= self.asked:
@@ -99,10 +91,10 @@ class Watch:
         known = np.where(np.isnan(scaled), 0.0, scaled)
         if not known.size or known.max() < SUSPICIOUS:
             return []
-        k = np.unravel_index(int(np.argmax(known)), known.shape)
+        k = int(np.argmax(known))
         heavy, light = (self._owner(int(i)) for i in (np.argmax(diagonal[k]), np.argmin(diagonal[k])))
         return [
-            f"the scaled diagonal ratio reaches {known[k]:.1e} at t = {times[k[0]]:.4g} s, between {heavy} and "
+            f"the scaled diagonal ratio reaches {known[k]:.1e} at t = {times[k]:.4g} s, between {heavy} and "
             f"{light}: accelerations magnify errors of forces by about that"
         ]
 
@@ -116,3 +108,12 @@ class Watch:
         if self.start is not None and self.start.lightest is not None:
             names = f"merge {self.start.lightest.body!r} with a neighbour or give its joint a rotor, "
         return f"Cures: {names}use other units or coordinates, another route; see wt.conditioning(model, q)"
+
+
+def ratio(diagonal: Array) -> Array:
+    """δ (k,), the largest over the smallest entry of each diagonal (k, nv)."""
+    if not diagonal.shape[-1]:
+        return np.ones(len(diagonal))  # nothing moves
+    columns = diagonal.T  # column by column: NumPy is slow at reducing a short last axis
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(reduce(np.maximum, columns) / reduce(np.minimum, columns))

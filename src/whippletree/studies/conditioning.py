@@ -36,6 +36,7 @@ DURATION = 5.0
 ROBOT_DURATION = 2.0
 LONG_DURATION = 1.0
 """s; a chain of hundreds of rods takes longer to fall."""
+STATES = 60
 CLOSED_STATES = 40
 
 
@@ -50,16 +51,18 @@ def paper_figures(folder: Path) -> list[Series]:
 
 
 def other_mechanisms() -> list[Series]:
-    """Long chains, chains with light and heavy tips, and robots, swinging and falling."""
+    """Long chains, chains with light and heavy tips, and robots, swinging and falling; robots also at random states."""
     found = [motions.swinging_chain(n, LONG_DURATION, points=40 if n <= 200 else 10) for n in LONG]
     for ratio, word in ((0.5, "light tip"), (2.0, "heavy tip")):
         found.append(
             motions.swinging(f"{word}, 10 rods, masses × {ratio:g}", graded_chain(10, ratio), DURATION, points=100)
         )
-    rng = np.random.default_rng(0)
+    rng, other = np.random.default_rng(0), np.random.default_rng(0)
     for name, model in robots().items():
         start = random_state(model, rng)
         found.append(motions.swinging(f"{name}, let go", model, ROBOT_DURATION, start.q, start.v))
+        states = np.array([random_state(model, other).q for _ in range(STATES)])
+        found.append(motions.at_states(f"{name}, random states", model, states))
     return found
 
 

@@ -93,6 +93,11 @@ def _let_go(model: Model, duration: float, q0: Any, v0: Any, points: int, dyn: C
     return simulate(model, q, v, duration=duration, output_dt=duration / points, compiled=dyn)
 
 
+def at_states(name: str, model: Model, q: Array) -> Series:
+    """At unrelated states (T, nq), numbered instead of timed."""
+    return series(name, np.arange(len(q), dtype=float), np.asarray(compile_model(model).mass_matrix(q)))
+
+
 def table(found: list[Series]) -> list[str]:
     """Markdown: range of κ₂, correlation of each estimate, range of δ_s / κ₂."""
     lines = [

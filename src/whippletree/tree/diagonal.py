@@ -1,4 +1,4 @@
-"""The diagonal of the mass matrix without the matrix, and ratios that tell of its conditioning (document 004).
+"""The diagonal of the mass matrix without the matrix, and numbers that tell of its conditioning (document 004).
 
     I(i, i) = pᵢᵀ M̃ᵢ pᵢ        M̃ the composite inertia of everything that joint i carries        (004 eq. 11–12)
 
@@ -70,3 +70,14 @@ def _of_pivots(pivots: Array) -> Any:
     for pivot in pivots:
         result = scalars.select(scalars.less(pivot, NO_INERTIA), math.inf, result)
     return result
+
+
+def amplification(inverted: Array, forces: Array) -> tuple[Array, Array]:
+    """a = M⁻¹ φ (n,) and (|M⁻¹| |φ|)ᵢ / |aᵢ| (n,), the growth of relative errors entry by entry (004 eq. 3–4)."""
+    a = inverted @ forces
+    most = abs(inverted) @ abs(forces)
+    found = []
+    for size, reach in zip(abs(a), most, strict=True):
+        there = scalars.less(0, size)
+        found.append(scalars.select(there, reach / scalars.select(there, size, 1), math.inf + size))
+    return np.asarray(a), np.array(found, dtype=object)

@@ -9,6 +9,7 @@ import numpy as np
 
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
+from whippletree.simulation import labels
 from whippletree.view import style
 
 if TYPE_CHECKING:
@@ -118,27 +119,12 @@ def conditioning(axes: Any, run: xarray.Dataset, model: Model | None = None) -> 
 
 def coordinate_units(model: Model | None) -> list[str]:
     """Of each entry of q; empty if the model is not known."""
-    return [] if model is None else [u for joint in model.joints for u in _JOINT_UNITS[joint.kind][0]]
+    return [] if model is None else labels.coordinate_units(model)
 
 
 def velocity_units(model: Model | None) -> list[str]:
     """Of what each entry of v is per second; empty if the model is not known."""
-    return [] if model is None else [u for joint in model.joints for u in _JOINT_UNITS[joint.kind][1]]
-
-
-_TURN, _SLIDE, _UNIT = ("rad",), ("m",), ("1",)
-_JOINT_UNITS = {
-    "revolute": (_TURN, _TURN),
-    "helical": (_TURN, _TURN),
-    "prismatic": (_SLIDE, _SLIDE),
-    "cylindrical": (_TURN + _SLIDE, _TURN + _SLIDE),
-    "universal": (_TURN * 2, _TURN * 2),
-    "planar": (_SLIDE * 2 + _TURN, _SLIDE * 2 + _TURN),
-    "spherical": (_UNIT * 4, _TURN * 3),
-    "free": (_SLIDE * 3 + _UNIT * 4, _TURN * 3 + _SLIDE * 3),
-    "weld": ((), ()),
-}
-"""Units of q and of v s, by joint kind."""
+    return [] if model is None else labels.displacement_units(model)
 
 
 # --- helpers ---
