@@ -25,16 +25,25 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
-from benchmarks.contacts import standing
-from benchmarks.gpu_measure import arithmetic, arrays_of, batch_for, copy_bandwidth, device_array, rate, seconds
+from benchmarks.gpu_contacts import contacts
+from benchmarks.gpu_measure import (
+    GIGA,
+    arithmetic,
+    arrays_of,
+    batch_for,
+    copy_bandwidth,
+    device_array,
+    equality,
+    rate,
+    seconds,
+)
 from benchmarks.gpu_peers import peers
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from whippletree.catalogue import find
-from whippletree.compiler import cuda, ptx_parts
-from whippletree.compiler.cache import Cache, default_cache
+from whippletree.compiler import cuda
+from whippletree.compiler.cache import default_cache
 from whippletree.compiler.cuda_arrays import DeviceArray
 from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Program
 from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.rollout import rollout_program
@@ -46,8 +55,6 @@ FLOORS = {
     ("forward_dynamics", "Talos"): 1.0, ("inverse_dynamics", "Panda"): 12.0, ("inverse_dynamics", "G1"): 2.5,
 }  # fmt: skip
 """Thousand million states per second in float32 on an H200 that issue 8 asks for."""
-
-GIGA = 1e9
 
 
 def robots() -> list[Robot]:
@@ -62,34 +69,17 @@ def smoke() -> Iterator[str]:
     """Bits against the CPU on odd batches, then a rate in both layouts."""
     for robot in robots():
         model = model_of(robot)
+        odd = states(model, 4099, seed=1)
+        odd.q[::97] *= 1e6  # far arguments of sine and cosine too
         for name in ("forward_dynamics", "inverse_dynamics"):
             program = unrolled_program(model, find(name, model))
             for dtype in ("float32", "float64"):
-                yield f"{robot.name} {name} {dtype}: {equality(program, model, dtype)}"
+                yield f"{robot.name} {name} {dtype}: {equality(program, odd, dtype)}"
         program = unrolled_program(model, find("forward_dynamics", model))
         function, batch = compile_for_cuda(program, dtype="float32"), batch_for(model)
         for columns in (True, False):
             found = rate(function, arrays_of(program, model, batch, "float32", columns), batch) / GIGA
             yield f"{robot.name} forward dynamics float32, {'columns' if columns else 'rows'}: {found:.2f} G/s"
-
-
-def equality(program: Program, model: wt.Model, dtype: str, batch: int = 4099) -> str:
-    """Compare every bit with the CPU's."""
-    ours = compile_for_cuda(program, dtype=dtype)
-    s = states(model, batch, seed=1)
-    inputs = [x.astype(dtype) for x in (s.q, s.v, s.tau)]
-    inputs[0][::97] *= 1e6  # far arguments of sine and cosine too
-    started = time.perf_counter()
-    found = ours(*inputs)
-    elapsed = time.perf_counter() - started
-    expected = compile_function(program, dtype=dtype, threads=1)(*inputs)
-    bits = np.dtype(f"u{expected.itemsize}")
-    wrong = int((found.view(bits) != expected.view(bits)).sum())
-    module = ours._kernel.loaded(cuda.device(0)).module
-    used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
-    return (
-        f"{'same bits' if not wrong else f'{wrong} of {found.size} numbers DIFFER'}; first call {elapsed:.2f} s, {used}"
-    )
 
 
 def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]:
@@ -111,28 +101,6 @@ def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]
                         "arithmetic": found * operations / peaks[dtype], "bandwidth": found * moved / bandwidth,
                         "floor": FLOORS.get((name, robot.name)) if dtype == "float32" else None,
                     }  # fmt: skip
-
-
-CONTACT_FLOOR = 0.4
-"""Thousand million states per second of constrained dynamics of the G1 on two feet that issue 8 asks for."""
-
-
-def contacts() -> Iterator[str]:
-    """Constrained dynamics of the G1 with two 6-D contacts, in parts as it is compiled and in one piece."""
-    model = standing(next(r for r in ROBOTS if r.name == "G1"))
-    program = unrolled_program(model, find("forward_dynamics", model))
-    batch, longest = batch_for(model), ptx_parts.LONGEST
-    for dtype, columns, whole in (("float32", True, False), ("float32", False, False), ("float32", True, True),
-                                  ("float64", True, False)):  # fmt: skip
-        ptx_parts.LONGEST = program.body[0].code.operations if whole else longest  # type: ignore[union-attr]
-        cache = Cache(None) if whole else None  # which does not know about that
-        function = compile_for_cuda(program, dtype=dtype, cache=cache)
-        found = rate(function, arrays_of(program, model, batch, dtype, columns), batch) / GIGA
-        asked = f" (asked: {CONTACT_FLOOR})" if dtype == "float32" else ""
-        how = f"{'columns' if columns else 'rows'}, {'in one piece' if whole else 'in parts'}"
-        yield f"G1 on two 6-D contacts, forward dynamics {dtype} {how}: {found:.2f} G/s{asked}"
-    ptx_parts.LONGEST = longest
-    yield f"G1 on two 6-D contacts, float32: {equality(program, model, 'float32')}"
 
 
 def beside(ours: dict[str, float]) -> Iterator[str]:

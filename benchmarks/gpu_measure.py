@@ -1,21 +1,25 @@
-"""Clocks, arrays and the two ceilings of a GPU, for :mod:`benchmarks.gpu`."""
+"""Clocks, arrays, bits and the two ceilings of a GPU, for :mod:`benchmarks.gpu`."""
 
 from __future__ import annotations
 
 import ctypes
 import statistics
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import whippletree as wt
-from benchmarks.robots import states
+from benchmarks.robots import States, states
 from whippletree.compiler import cuda
 from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import CudaFunction, _Call, compile_for_cuda
+from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.expression import Trace, finish
+
+GIGA = 1e9
 
 
 def seconds(work: Callable[[], Any], rounds: int = 7, together: int = 10) -> float:
@@ -68,6 +72,33 @@ def rate(function: CudaFunction, inputs: list[DeviceArray], batch: int) -> float
 def batch_for(model: wt.Model) -> int:
     """So many that the arrays are several times the cache and a launch takes a millisecond."""
     return 1 << (22 if model.nv < 12 else 20)
+
+
+# ---- bits ------------------------------------------------------------------------------------------------------------
+
+
+def equality(program: Program, given: States, dtype: str) -> str:
+    """Compare every bit with the CPU's, NaN's too; states that failed are NaN on both and say nothing."""
+    gpu, cpu = compile_for_cuda(program, dtype=dtype), compile_function(program, dtype=dtype, threads=1)
+    inputs = [x.astype(dtype) for x in given]
+    started = time.perf_counter()
+    found = gpu(*inputs)
+    elapsed = time.perf_counter() - started
+    wrong = different_bits(found, cpu(*inputs))
+    if cpu.status is not None:
+        wrong += different_bits(gpu.status, cpu.status)
+    failed = 0 if cpu.status is None else int(np.count_nonzero(cpu.status))
+    module = gpu._kernel.loaded(cuda.device(0), rows=True).module
+    used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
+    bits = f"{wrong} of {found.size} numbers DIFFER" if wrong else "same bits"
+    told = f" ({failed} of {len(inputs[0])} states failed)" if failed else ""
+    return f"{bits}{told}; first call {elapsed:.2f} s, {used}"
+
+
+def different_bits(a: np.ndarray, b: np.ndarray) -> int:
+    """How many numbers of two arrays have other bits."""
+    bits = np.dtype(f"u{a.itemsize}")
+    return int((a.view(bits) != b.view(bits)).sum())
 
 
 # ---- ceilings --------------------------------------------------------------------------------------------------------

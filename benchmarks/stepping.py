@@ -20,7 +20,7 @@ from benchmarks.robots import ROBOTS, Robot, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
 from whippletree.contact.complementarity import Problem
-from whippletree.contact.newton import solve
+from whippletree.contact.solver import solve
 from whippletree.simulation.impulse_step import sweeps
 
 FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")

@@ -13,7 +13,7 @@ copyright = "The Whippletree developers"
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-extensions += ["catalogue_table", "gallery"]  # our own, in _extensions
+extensions += ["catalogue_table", "gallery", "mathml"]  # our own, in _extensions
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_block"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
@@ -27,6 +27,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = f"Whippletree {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]

@@ -10,6 +10,7 @@ import re
 import threading
 
 from whippletree.compiler import cuda, jit, ptx
+from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 
 DEVICES = 2
 WARP = 32
@@ -190,3 +191,11 @@ def install(monkeypatch, **options):
     cuda.device.cache_clear()
     cuda.device_count.cache_clear()
     return emulated
+
+
+def on_device(values, core=1, columns=False, number=0):
+    """A copy in a device's memory, by rows or by columns."""
+    strides = column_strides(values.shape, core, values.itemsize) if columns else None
+    made = DeviceArray(number, values.shape, values.dtype, strides)
+    made.fill(values)
+    return made

@@ -91,14 +91,18 @@ class Gallery(SphinxDirective):
     """All pictures, each a link to its page."""
 
     def run(self) -> list[nodes.Node]:
-        lines = []
-        for example in examples():
-            name = example.script.stem
-            lines += [f"[![{example.title}](gallery/{name}.png)](gallery/{name}.md)", ""]
-            lines += [f"[{name[:2]}. {example.title}](gallery/{name}.md)", ""]
-        holder = nodes.container(classes=["gallery"])
-        self.state.nested_parse(StringList(lines, source="gallery"), self.content_offset, holder)
-        return [holder]
+        return [nodes.container("", *(self._card(example) for example in examples()), classes=["gallery"])]
+
+    def _card(self, example: Example) -> nodes.Node:
+        self.env.note_dependency(str(example.script))
+        name, card = example.script.stem, nodes.container(classes=["card"])
+        lines = [
+            f"[![{example.title}](gallery/{name}.png)](gallery/{name}.md)",
+            "",
+            f"[{name[:2]}. {example.title}](gallery/{name}.md)",
+        ]
+        self.state.nested_parse(StringList(lines, source="gallery"), self.content_offset, card)
+        return card
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -3,7 +3,8 @@
     M a + c = τ + Aᵀ f          A a + γ = −C f
 
 The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
-``augmented``, which is exact for massless links; beyond 200 velocities ``recursion``, which forms no mass matrix.
+``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
+corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities.
 All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals ranks: dependent rows share their
 force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
@@ -23,9 +24,10 @@ from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.rows import Rows
 from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
 from whippletree.errors import SingularSystemError
+from whippletree.long_rows import LongRows, fits, is_swept, sighted
 from whippletree.long_systems import recursive
 from whippletree.spatial import Array, identity, zeros
-from whippletree.sweeps import Field
+from whippletree.sweeps import Field, add
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism, singular_motion
 from whippletree.tree.skeleton import Skeleton
@@ -200,33 +202,44 @@ def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], squar
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
-    system = constraint_set(m.tree.model)
-    if (m.route or default_route(m, system)) == "recursion" and long_dynamics.fits(system):
-        return _solve_long(m, system, q, v, tau, t, active)
+    if by_sweeps(m):
+        system = constraint_set(m.tree.model)
+        chosen = _chosen(system, active)
+        found = long_dynamics.solve(m, system, q, v, tau, t, chosen)
+        return m.join(found.a), _trusted(m, system, chosen, found)
     links = m.moving(q, v)
     at = closed(m, links, q, v, t, active, accelerations=True)
     a, f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias()))
     return a, at.all_rows(f)
 
 
-def _solve_long(
-    m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any, active: Array | None
-) -> tuple[Array, Array]:
-    """The same by sweeps alone."""
+def by_sweeps(m: Mechanism) -> bool:
+    """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
+    if m.route is None:
+        return is_swept(m.tree.model)
+    return m.route == "recursion" and fits(constraint_set(m.tree.model))
+
+
+def _chosen(system: ConstraintSet, active: Array | None) -> long_dynamics.Chosen:
     kept = list(system.structure.independent)
     mask = system.mask(active)
-    mask = None if mask is None else mask[kept]
+    on = np.ones(len(kept), dtype=int).astype(object) if mask is None else mask[kept]
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
-    corner = compliance if mask is None else compliance * mask + (1 - mask)
-    found = long_dynamics.solve(m, system, (q, v, tau, t), kept, corner, mask)
+    return long_dynamics.Chosen(kept, compliance * on + (1 - on), on)
+
+
+def _trusted(
+    m: Mechanism, system: ConstraintSet, chosen: long_dynamics.Chosen, found: long_dynamics.LongSolution
+) -> Array:
+    """The forces of all rows (m,); the margins of the solution go to the mechanism's doubts."""
+    kept = chosen.kept
     number = len(m.tree.nodes) + DEPENDENT
     pivots = zip(found.complement.pivots, found.diagonal, strict=True)
     m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
-    squares = found.squares if mask is None else found.squares + (1 - mask) * _usual(system, kept)
-    _doubt_sizes(m, system, kept, squares)
+    _doubt_sizes(m, system, kept, found.squares + (1 - chosen.on) * _usual(system, kept))
     f = zeros(len(system.row_names))
     f[kept] = found.f
-    return m.join(found.a), f
+    return f
 
 
 def bias_forces(m: Mechanism, links: Field) -> Array:
@@ -263,13 +276,42 @@ def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
     return kkt.dagger(at.factor, m.tree.model.nv, len(at.kept))
 
 
-def velocity_correction(
+def corrected_velocity(
     m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
 ) -> tuple[Array, Array]:
-    """−factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause it."""
+    """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
+    if by_sweeps(m):
+        system, links = constraint_set(m.tree.model), m.moving(q, v)
+        rows = LongRows(m, system, sighted(m, links), q, v, t)
+        found, impulses = _long_correction(m, links, rows, factor * rows.velocity(), active)
+        return m.join(m.sweep.map(add, m.velocities(v), found)), impulses
     at = closed(m, m.moving(q, v), q, v, t, active)
     change, impulses = at.factor.solve(zeros(m.tree.model.nv), factor * at.right_of_rigid(at.rows.velocity()))
-    return change, at.all_rows(impulses)
+    return v + change, at.all_rows(impulses)
+
+
+def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
+    """−A†ᵀ g (nv,) of the rigid position rows."""
+    system, links = constraint_set(m.tree.model), m.still(q)
+    gaps = zeros(len(system.row_names))
+    if by_sweeps(m):
+        rows = LongRows(m, system, sighted(m, links), q, None, t)
+        gaps[list(system.position_rows)] = rows.residual()
+        return m.join(_long_correction(m, links, rows, gaps, active)[0])
+    at = closed(m, links, q, None, t, active)
+    gaps[list(system.position_rows)] = at.rows.residual()
+    return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(gaps)).a
+
+
+def _long_correction(
+    m: Mechanism, links: Field, rows: LongRows, values: Array, active: Array | None
+) -> tuple[Field, Array]:
+    """What takes ``values`` (m,) of the rigid rows away, joint by joint, and the impulses of all rows that do it."""
+    system = constraint_set(m.tree.model)
+    chosen = _chosen(system, active)
+    rigid = np.array([0 if system.compliance[i] else 1 for i in chosen.kept], dtype=object)
+    found = long_dynamics.correct(m, links, rows, values[chosen.kept] * rigid, chosen)
+    return found.a, _trusted(m, system, chosen, found)
 
 
 def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSystemError:

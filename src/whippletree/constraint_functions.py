@@ -13,19 +13,22 @@ from typing import Any
 import numpy as np
 
 from whippletree import constrained, constrained_derivatives, linalg, scalars, spectrum
+from whippletree.constraints.rows import Rows
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import UnsupportedError
+from whippletree.long_rows import LongRows, holds_few, sighted
 from whippletree.registry import function
 from whippletree.spatial import Array, identity, zeros
+from whippletree.sweeps import Field
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
 
-@function(residual=("positions",), constraints="needs")
+@function(residual=("positions",), loops=True, constraints="needs")
 def constraint_residual(m: Mechanism, q: Array, t: Any = 0) -> Array:
     """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are
     included."""
-    return constraint_set(m.tree.model).rows(m, m.still(q), q, None, t).residual()
+    return _rows(m, m.still(q), q, None, t).residual()
 
 
 @function(jacobian=("rows", "nv"), constraints="needs")
@@ -34,16 +37,24 @@ def constraint_jacobian(m: Mechanism, q: Array, t: Any = 0) -> Array:
     return constraint_set(m.tree.model).rows(m, m.still(q), q, None, t).jacobian()
 
 
-@function(velocity=("rows",), constraints="needs")
+@function(velocity=("rows",), loops=True, constraints="needs")
 def constraint_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
     """A v + ∂g/∂t (rows,): zero for a velocity that the constraints allow."""
-    return constraint_set(m.tree.model).rows(m, m.moving(q, v), q, v, t).velocity()
+    return _rows(m, m.moving(q, v), q, v, t).velocity()
 
 
-@function(bias=("rows",), constraints="needs")
+@function(bias=("rows",), loops=True, constraints="needs")
 def constraint_bias(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
     """γ = Ȧ v and time terms (rows,): what A a must balance."""
-    return constraint_set(m.tree.model).rows(m, m.moving(q, v), q, v, t).bias()
+    return _rows(m, m.moving(q, v), q, v, t).bias()
+
+
+def _rows(m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows | LongRows:
+    """The rows at a state; of long systems, from the nodes that they hold on to."""
+    system = constraint_set(m.tree.model)
+    if holds_few(m.tree.model):
+        return LongRows(m, system, sighted(m, links), q, v, t)
+    return system.rows(m, links, q, v, t)
 
 
 @function(f=("rows",), loops=True, constraints="needs", may_fail=True)
@@ -89,11 +100,11 @@ def dagger(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> tuple[Arra
     return blocks.M, blocks.A, blocks.Lambda
 
 
-@function(v=("nv",), constraints="needs", may_fail=True)
+@function(v=("nv",), loops=True, constraints="needs", may_fail=True)
 def project_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0, active: Any = None) -> Array:
     """v − A†ᵀ (A v + ∂g/∂t) (nv,): the velocity that the constraints allow at the least kinetic energy of the
     change."""
-    return np.asarray(v + constrained.velocity_correction(m, q, v, 1, t, active)[0])
+    return constrained.corrected_velocity(m, q, v, 1, t, active)[0]
 
 
 @function(v=("nv",), constraints="needs")
@@ -105,27 +116,23 @@ def relaxed_velocity(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0) -
     return np.asarray(v + constraint_set(m.tree.model).rows(m, m.still(q), q, v, t).relaxed(tau))
 
 
-@function(d=("nv",), constraints="needs", may_fail=True)
+@function(d=("nv",), loops=True, constraints="needs", may_fail=True)
 def closing_step(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     """−A†ᵀ g (nv,): the displacement of least kinetic energy that closes the position rows to first order.
 
     q ⊕ d (``integrate``), repeated, brings a configuration back onto the constraints; rows at velocity level do not
     move.
     """
-    at = constrained.closed(m, m.still(q), q, None, t, active)
-    residual = zeros(len(at.system.row_names))
-    residual[list(at.system.position_rows)] = at.rows.residual()
-    return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(residual)).a
+    return constrained.closing_step(m, q, t, active)
 
 
-@function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)
+@function(v=("nv",), impulses=("rows",), loops=True, constraints="needs", may_fail=True)
 def impact(m: Mechanism, q: Array, v: Array, restitution: Any, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
     """v⁺ = v − (1 + e) A†ᵀ A v (nv,) and the impulses p (rows,), M (v⁺ − v) = Aᵀ p, when constraints meet a velocity.
 
     Newton's law at all active rigid rows at once; e = 0 is plastic.
     """
-    change, impulses = constrained.velocity_correction(m, q, v, 1 + restitution, t, active)
-    return v + change, impulses
+    return constrained.corrected_velocity(m, q, v, 1 + restitution, t, active)
 
 
 @function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)

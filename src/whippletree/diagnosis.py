@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, default_route
+from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweeps, default_route
 from whippletree.constraint_words import JOINT_DATA
 from whippletree.constraints.assembly import TOLERANCE, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
@@ -191,7 +191,7 @@ def _diagnosis(
         found = system.structure
         redundant, conditional, freedoms = list(found.redundant), list(found.conditional), found.mobility
         faint = found.faint
-        route = default_route(m, system)
+        route = "recursion" if by_sweeps(m) else default_route(m, system)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
     motions = lightest(_stiffened(system, M, A), A[rigid], RANK_TOLERANCE)
     massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]

@@ -24,36 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import linalg
-from whippletree.constraints.rows import (
-    Prepared,
-    frame_acceleration,
-    frame_coefficients,
-    joint_acceleration,
-    joint_coefficients,
-)
-from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
-from whippletree.model import Model
-from whippletree.spatial import Array, Pose, join, symmetric, zeros
+from whippletree.constraints.system import ConstraintSet
+from whippletree.long_rows import LongRows, Pulls, Sighted, sighted
+from whippletree.spatial import Array, join, symmetric, zeros
 from whippletree.sweeps import Field
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Skeleton
-
-
-class Sighted(NamedTuple):
-    """A node that constraints hold on to: its pose in the world, twist (6,), and acceleration at θ̈ = 0 (6,)."""
-
-    X: Pose
-    V: Array
-    alpha: Array
-
-
-class Pulls(NamedTuple):
-    """What the rows do to one node: a wrench (m, 6) in its frame, and a force on its joint (m,), per unit force."""
-
-    wrench: Array
-    effort: Array
 
 
 class LongSolution(NamedTuple):
@@ -68,125 +45,52 @@ class LongSolution(NamedTuple):
     """|Aᵢ|² of the factored rows, (m,)."""
 
 
-def fits(system: ConstraintSet) -> bool:
-    """Whether all rows hold on to single bodies or joints, so that sweeps are enough."""
-    return all(c.demand.on in ("frames", "joints") for c in system.demands)
+class Chosen(NamedTuple):
+    """Which rows are factored, and how."""
+
+    kept: Sequence[int]
+    """Among all rows, (k,)."""
+    corner: Array
+    """Diagonal of C, with 1 for rows that are switched off, (k,)."""
+    on: Array
+    """1 for rows that are on, 0 for those that are off, (k,)."""
 
 
-def is_long(model: Model) -> bool:
-    """Whether constrained dynamics of a model is solved here."""
-    return model.nv > LONG and fits(constraint_set(model))
-
-
-def held_nodes(tree: Skeleton, system: ConstraintSet) -> tuple[int, ...]:
-    """The nodes that rows hold on to, in order."""
-    frames = {tree.place(name).node for c in system.demands if c.demand.on == "frames" for name in c.constraint.on}
-    return tuple(sorted((frames | {k for c in system.demands for k in _tied_nodes(tree, c)}) - {-1}))
-
-
-def _tied_nodes(tree: Skeleton, c: Prepared) -> list[int]:
-    if c.demand.on != "joints":
-        return []
-    return [tree.bodies[tree.model.joints[tree.model.joint_index(name)].child].node for name in c.constraint.on]
-
-
-def solve(
-    m: Mechanism,
-    system: ConstraintSet,
-    inputs: tuple[Any, Any, Any, Any],
-    kept: Sequence[int],
-    corner: Array,
-    mask: Array | None,
-) -> LongSolution:
-    """Accelerations and forces of the rows ``kept``; ``inputs`` are q, v, tau and t.
-
-    ``corner`` (k,) is the diagonal of C, with 1 for rows that are switched off (``mask`` 0).
-    """
-    q, v, tau, t = inputs
-    nodes = held_nodes(m.tree, system)
+def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any, chosen: Chosen) -> LongSolution:
+    """Accelerations and forces under the joint forces ``tau``."""
     links = m.moving(q, v)
-    sighted = _sighted(m, links)
-    pulls, gamma = _rows(m, system, nodes, m.pick(sighted, nodes), (q, v, t))
-    on = np.ones(len(kept), dtype=int).astype(object) if mask is None else mask
-    chosen = [Pulls((p.wrench[kept].T * on).T, p.effort[kept] * on) for p in pulls]
-    freed = _inwards(m, _loaded(m, links, sighted), m.velocities(tau), m.spread(chosen, nodes), len(kept))
+    seen = sighted(m, links)
+    rows = LongRows(m, system, seen, q, v, t)
+    return _balanced(m, _loaded(m, links, seen), m.velocities(tau), rows, rows.bias()[chosen.kept], chosen)
+
+
+def correct(m: Mechanism, links: Field, rows: LongRows, values: Array, chosen: Chosen) -> LongSolution:
+    """−M⁻¹ Aᵀ (A M⁻¹ Aᵀ + C)⁻¹ times ``values`` (k,) of the factored rows, and the impulses that cause it."""
+    bare = m.sweep.map(lambda link: link._replace(b=zeros(6)), links)
+    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
+    return _balanced(m, bare, still, rows, values, chosen)
+
+
+def _balanced(m: Mechanism, links: Field, tau: Field, rows: LongRows, values: Array, chosen: Chosen) -> LongSolution:
+    """What joint forces and the links' wrenches cause while A a + C f = −``values``."""
+    kept, corner, on = chosen
+    pulls = [Pulls((p.wrench[kept].T * on).T, p.effort[kept] * on) for p in rows.pulls()]
+    freed = _inwards(m, links, tau, m.spread(pulls, rows.nodes), len(kept))
     m.require_inertia(freed)
     S, s, squares = _sums(m, freed, len(kept))
     S = S + np.diag(corner)
     factor = linalg.ldlt(S, lenient=True)
-    f = factor.solve(-gamma[kept] * on - s)
+    f = factor.solve(-values * on - s)
     return LongSolution(_outwards(m, links, freed, m.everywhere(f)), f, factor, np.diag(S), squares)
 
 
-# --- outwards: what the rows see --------------------------------------------------------------------------------------
-
-
-def _sighted(m: Mechanism, links: Field) -> Field:
-    def carry(parent: tuple[Pose, Array], link: Link) -> tuple[tuple[Pose, Array], Sighted]:
-        X, alpha = parent[0] @ link.X, link.X.motion(parent[1]) + link.a  # type: ignore[operator]
-        return (X, alpha), Sighted(X, link.V, alpha)
-
-    return m.sweep.scatter(carry, (Pose.identity(), zeros(6)), links)
-
-
-def _loaded(m: Mechanism, links: Field, sighted: Field) -> Field:
+def _loaded(m: Mechanism, links: Field, seen: Field) -> Field:
     """The links with the whole wrench at θ̈ = 0 as their b: gravity and centrifugal terms with it."""
 
     def load(link: Link, at: Sighted) -> Link:
         return link._replace(b=link.b + link.M @ (at.alpha + at.X.motion(m.base)))
 
-    return m.sweep.map(load, links, sighted)
-
-
-def _rows(
-    m: Mechanism, system: ConstraintSet, nodes: Sequence[int], sighted: Sequence[Sighted], state: tuple[Any, Any, Any]
-) -> tuple[list[Pulls], Array]:
-    """The pulls of all rows on the nodes that they hold, and γ (m,)."""
-    count = len(system.row_names)
-    pulls = [Pulls(zeros(count, 6), zeros(count)) for _ in nodes]
-    slot = {node: k for k, node in enumerate(nodes)}
-    biases = [zeros(0)]
-    start = 0
-    for c in system.demands:
-        rows = slice(start, start + len(c.demand.rows))
-        add = _frame_rows if c.demand.on == "frames" else _joint_rows
-        biases.append(add(m, c, rows, slot, sighted, pulls, state))
-        start = rows.stop
-    return pulls, np.concatenate(biases)
-
-
-def _frame_rows(
-    m: Mechanism, c: Prepared, rows: slice, slot: dict[int, int], sighted: Sequence[Sighted], pulls: list[Pulls],
-    state: tuple[Any, Any, Any],
-) -> Array:  # fmt: skip
-    """Add the wrenches of a demand on frames; return its bias."""
-    t = state[2]
-    places = [m.place(name) for name in c.constraint.on]
-    at = [sighted[slot[p.node]] if p.node >= 0 else Sighted(Pose.identity(), zeros(6), zeros(6)) for p in places]
-    poses = [own.X @ place.pose for own, place in zip(at, places, strict=True)]
-    for i, place in enumerate(places):
-        if place.node >= 0:
-            G = frame_coefficients(c.demand, poses, i, t)
-            wrench = pulls[slot[place.node]].wrench
-            wrench[rows] = wrench[rows] + np.stack([place.pose.force(g) for g in G])
-    twists = [place.pose.motion(own.V) for own, place in zip(at, places, strict=True)]
-    rates = [place.pose.motion(own.alpha) for own, place in zip(at, places, strict=True)]
-    return frame_acceleration(c.demand, poses, twists, rates, t)
-
-
-def _joint_rows(
-    m: Mechanism, c: Prepared, rows: slice, slot: dict[int, int], sighted: Sequence[Sighted], pulls: list[Pulls],
-    state: tuple[Any, Any, Any],
-) -> Array:  # fmt: skip
-    """Add the efforts of a demand on joints; return its bias."""
-    q, v, t = state
-    model = m.tree.model
-    x = m.entries(q, [model.q_slice(name).start for name in c.constraint.on])
-    rates = m.entries(v, [model.slice(name).start for name in c.constraint.on])
-    for i, node in enumerate(_tied_nodes(m.tree, c)):
-        effort = pulls[slot[node]].effort
-        effort[rows] = effort[rows] + joint_coefficients(c.demand, x, i, t)
-    return joint_acceleration(c.demand, x, rates, [0] * len(x), t)
+    return m.sweep.map(load, links, seen)
 
 
 # --- inwards: what is left for each joint -----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.long_dynamics import is_long
+from whippletree.long_rows import is_long
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 

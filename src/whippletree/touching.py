@@ -57,7 +57,7 @@ def rocking_block(
     Joint ``base`` (planar) holds the middle of the base and the tilt; corners ``left`` and ``right``. Starts at rest,
     turned by ``tilt`` about the left corner (about the right one if negative). With α = atan(width / height) and a
     plastic impact that releases the old corner: ω⁺ = (1 − 3/2 sin² α) ω⁻. While it turns about a corner,
-    4/3 m R² θ̈ = −m g R sin(α − |θ|) sign θ with R half the diagonal. The friction holds the corners in place.
+    4/3 m R² θ̈ = −m g R sin(α − abs θ) sign θ with R half the diagonal. The friction holds the corners in place.
     """
     _positive("rocking_block", width=width, height=height)
     inertia = mass * (width * width + height * height) / 12

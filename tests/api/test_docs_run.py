@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import whippletree
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("theory/*.md"))]
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = re.compile(r" no-run: \S.*")
+FENCES = {"python", "sh", "text", "toml", "c", "{toctree}", "{gallery}", "{catalogue}", "{eval-rst}", ""}
 
 
 def blocks(page):
@@ -66,10 +69,17 @@ def test_every_fence_is_known():
     """A block marked ``py`` or ``Python`` would silently not be run."""
     for page in PAGES:
         opened = re.findall(r"^```(\S*)[^\n]*\n.*?^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-        assert set(opened) <= {"python", "sh", "text", "toml", "c", "{toctree}", "{gallery}", "{catalogue}", "{eval-rst}", ""}, page.name
+        assert set(opened) <= FENCES, page.name
 
 
 def test_every_page_is_listed():
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     for page in PAGES[1:]:
         assert page.stem == "index" or f"({page.relative_to(DOCS).as_posix()})" in index, page.name
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (DOCS / "api.md").read_text(encoding="utf-8")
+    named = set(re.findall(r":: whippletree\.(\w+)", reference))
+    # the errors come with their module
+    assert {name for name in whippletree.__all__ if not name.endswith("Error")} - {"__version__"} <= named

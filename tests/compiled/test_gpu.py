@@ -135,7 +135,7 @@ def test_closed_loops_have_the_bits_of_the_cpu(make, dtype):
 
 
 def test_a_humanoid_on_two_feet_has_the_bits_of_the_cpu():
-    """Two welds to the ground: a kernel in parts."""
+    """Two welds to the ground: code longer than the instruction cache."""
     tree = robot("G1")
     q, v, tau = random_inputs(tree, {"q": (36,), "v": (35,), "tau": (35,)}, (300,), "float32")
     feet = ("left_ankle_roll_link", "right_ankle_roll_link")

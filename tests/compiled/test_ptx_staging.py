@@ -3,20 +3,17 @@
 import os
 import shutil
 import subprocess
-import warnings
 
 import numpy as np
 import pytest
 
 import whippletree as wt
-from emulated_cuda import install
+from emulated_cuda import install, on_device
 from whippletree.catalogue import find
-from whippletree.compiler import cuda, ptx_parts
-from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
 from whippletree.compiler.cuda_function import compile_for_cuda
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import copies_by_itself, kernel_ir, ptx_text
+from whippletree.compiler.ptx import copies_by_itself, how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.ptx_forms import Form
 from whippletree.compiler.ptx_staging import staged
 from whippletree.compiler.stash import plan
@@ -32,21 +29,11 @@ def driver(monkeypatch):
     return install(monkeypatch)
 
 
-def on_device(values, layout):
-    """By rows, by columns, or with room between the states."""
-    if layout == "columns":
-        strides = column_strides(values.shape, 1, values.itemsize)
-    else:
-        gap = 0 if layout == "rows" else 3
-        strides = ((values.shape[1] + gap) * values.itemsize, values.itemsize)
-    made = DeviceArray(0, (len(values), strides[0] // values.itemsize), values.dtype) if layout == "gaps" else None
-    if made is None:
-        made = DeviceArray(0, values.shape, values.dtype, strides)
-        made.fill(values)
-        return made
-    padded = np.zeros(made.shape, values.dtype)
-    padded[:, : values.shape[1]] = values
-    made.fill(padded)
+def laid_out(values, layout):
+    """An array on the device by rows, by columns, or with room between the states."""
+    if layout != "gaps":
+        return on_device(values, columns=layout == "columns")
+    made = on_device(np.pad(values, ((0, 0), (0, 3))))
     made.shape = values.shape
     return made
 
@@ -70,7 +57,7 @@ def test_every_layout_has_the_bits_of_the_cpu(driver, layouts, count, dtype):
     inputs[0][::7] *= 1e6  # far arguments of sine and cosine
     function = compile_for_cuda(program, dtype=dtype, form=STAGED)
     given = [layouts] * 3 if isinstance(layouts, str) else layouts
-    found = function(*[on_device(x, layout) for x, layout in zip(inputs, given, strict=True)])
+    found = function(*[laid_out(x, layout) for x, layout in zip(inputs, given, strict=True)])
     np.testing.assert_array_equal(found.numpy(), compile_function(program, dtype=dtype)(*inputs))
 
 
@@ -125,6 +112,19 @@ def test_angles_that_are_needed_themselves_are_kept(driver):
     )
 
 
+def test_a_status_beside_the_results(driver):
+    """Closed loops: a dead point has no answer, and the status tells."""
+    model = wt.mechanisms.four_bar()
+    program = unrolled_program(model, find("forward_dynamics", model))
+    inputs = random_states(model, 40, "float64")
+    inputs[0][[3, 35]] = 0.0
+    gpu, cpu = compile_for_cuda(program, form=Form(32, keep=12, room=40)), compile_function(program)
+    found = gpu(*[on_device(x) for x in inputs])
+    with pytest.warns(RuntimeWarning, match="2 of 40 states failed"):
+        np.testing.assert_array_equal(found.numpy(), cpu(*inputs))
+    np.testing.assert_array_equal(gpu.status.numpy(), cpu.status)
+
+
 def test_too_little_room_means_no_staging():
     _, program = dynamics()
     same, staging = staged(program, 20)
@@ -161,51 +161,43 @@ def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
     subprocess.run([PTXAS, f"-arch={arch}", "-o", tmp_path / "kernel.cubin", source], check=True)
 
 
-# ---- parts ---------------------------------------------------------------------------------------------------------
+# ---- which form ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [STAGED, Form(32, keep=20, room=8), Form(32, keep=400)])
-@pytest.mark.parametrize("longest", [300, 150])
-def test_kernels_in_parts_have_the_bits_of_the_cpu(driver, monkeypatch, longest, form):
-    monkeypatch.setattr(ptx_parts, "LONGEST", longest)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_put_aside_change_no_bit(driver, dtype):
     model, program = dynamics()
-    inputs = random_states(model, 300, "float64")
-    function = compile_for_cuda(program, form=form)
-    np.testing.assert_array_equal(function(*inputs), compile_function(program)(*inputs))
-    count = -(-program.body[0].code.operations // longest)
-    assert function._kernel.loaded(cuda.device(0), rows=True).start.parts == count > 1
-    states_at_once = 8 * form.threads  # of the emulated device
-    assert driver.launches == count * -(-300 // states_at_once)
-    columns = [on_device(x, "columns") for x in inputs]
-    np.testing.assert_array_equal(function(*columns).numpy(), compile_function(program)(*inputs))
+    inputs = random_states(model, 70, dtype)
+    expected = compile_function(program, dtype=dtype)(*inputs)
+    for form in (Form(64, keep=20), Form(64, keep=20, room=50), Form(32, keep=40, room=10), Form(64, keep=8, room=500)):
+        text = kernel_ir(program, "float", form)
+        assert ("addrspace(3) %" in text) == bool(form.room)
+        np.testing.assert_array_equal(compile_for_cuda(program, dtype=dtype, form=form)(*inputs), expected)
 
 
-def test_parts_take_fewer_states_at_once_on_a_full_device(driver, monkeypatch):
-    monkeypatch.setattr(ptx_parts, "LONGEST", 300)
-    model, program = dynamics()
-    inputs = random_states(model, 200, "float64")
-    function = compile_for_cuda(program, form=Form(32, keep=20, room=60))
-    start = function._kernel.loaded(cuda.device(0), rows=True).start
-    driver.capacity = 5 * 32 * start.carried  # half of it may be taken: two blocks at once
-    np.testing.assert_array_equal(function(*inputs), compile_function(program)(*inputs))
-    assert driver.launches == start.parts * 4
-    driver.capacity = 16 * start.carried
-    with pytest.raises(wt.DeviceMemoryError, match="bytes of work space"):
-        function(*[x[:1] for x in inputs])
+def crowded_program(count):
+    """Many numbers that are all alive in the middle."""
+    trace = Trace()
+    x = trace.inputs(50)
+    values = [x[i % 50] * (x[7 * i % 50] + i) for i in range(count)]
+    total = sum((a * b for a, b in zip(values, reversed(values), strict=True)), x[0])
+    return straight_program(
+        "crowded", finish(trace, [total]), [Buffer("x", "input", (50,))], [Buffer("y", "output", (1,))]
+    )
 
 
-def test_parts_write_a_status_too(driver, monkeypatch):
-    """Closed loops: some random states have no answer, and the status tells."""
-    monkeypatch.setattr(ptx_parts, "LONGEST", 60)
-    model = wt.mechanisms.four_bar()
-    program = unrolled_program(model, find("forward_dynamics", model))
-    inputs = random_states(model, 40, "float64")
-    inputs[0][5] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = compile_for_cuda(program, form=Form(32, keep=12, room=40))(*inputs)
-        expected = compile_function(program)(*inputs)
-    np.testing.assert_array_equal(found, expected)
+@pytest.mark.parametrize(("count", "real", "threads"), [(900, "float", 64), (900, "double", 128), (100, "float", 128)])
+def test_large_kernels_choose_their_form(count, real, threads):
+    text = ptx_text(kernel_ir(crowded_program(count), real), "sm_90")
+    found = how_to_start(text.encode())
+    assert found.threads == threads
+    assert (found.shared > 48 * 1024) == (count == 900)
+    assert 227 * 1024 // (found.shared + 1024) >= 2
+
+
+def test_large_kernels_keep_their_bits(driver):
+    program, x = crowded_program(900), np.random.default_rng(0).uniform(-1, 1, (70, 50))
+    np.testing.assert_array_equal(compile_for_cuda(program)(x), compile_function(program)(x))
 
 
 # ---- the plan --------------------------------------------------------------------------------------------------------

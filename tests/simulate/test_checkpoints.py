@@ -12,22 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import checkpoint_cases
 import whippletree as wt
-from whippletree.simulation.checkpoint import CheckpointWarning, part_files
+from whippletree.simulation.checkpoint import Checkpoint, CheckpointWarning, part_files
+from whippletree.simulation.method import find_method
 
 SETTINGS = {"duration": 2.0, "output_dt": 0.01, "rtol": 1e-10}
 
-VICTIM = """
-import sys, time
-import whippletree as wt
-
-def slowly(t, q, v):
-    time.sleep(0.002)
-    return [0.0, 0.0]
-
-wt.simulate(wt.mechanisms.double_pendulum(), duration=2.0, output_dt=0.01, rtol=1e-10, controller=slowly,
-            checkpoint=sys.argv[1], checkpoint_every=0.05)
-"""
+VICTIM = "import sys, checkpoint_cases; checkpoint_cases.run_slowly(sys.argv[1], sys.argv[2])"
 
 
 def slowly(t, q, v):
@@ -35,26 +27,78 @@ def slowly(t, q, v):
 
 
 def same_bits(a, b):
-    assert a.time.values.tobytes() == b.time.values.tobytes()
-    for name in ("q", "v", "a", "tau", "kinetic_energy"):
-        assert a[name].values.tobytes() == b[name].values.tobytes(), name
+    """Times and every variable, to the last bit."""
+    assert set(a.variables) == set(b.variables)
+    for name in a.variables:
+        if a[name].dtype == object:
+            assert a[name].values.tolist() == b[name].values.tolist(), name
+        else:
+            assert a[name].values.tobytes() == b[name].values.tobytes(), name
 
 
-def test_a_killed_run_is_readable_and_goes_on_to_the_same_bits(tmp_path):
-    folder = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)])
+def same_account(a, b):
+    assert set(a.attrs) == set(b.attrs)
+    for name in a.attrs:
+        assert np.array_equal(a.attrs[name], b.attrs[name], equal_nan=isinstance(a.attrs[name], float)), name
+
+
+def killed_in_the_middle(name, folder):
+    """Start a run in another process and kill it when a few parts are written."""
+    environment = os.environ | {"PYTHONPATH": str(Path(checkpoint_cases.__file__).parent)}
+    process = subprocess.Popen([sys.executable, "-c", VICTIM, name, str(folder)], env=environment)
     deadline = time.monotonic() + 60
     while len(part_files(folder)) < 3 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", checkpoint_cases.NAMES)
+def test_a_killed_run_is_readable_and_goes_on_to_the_same_bits(tmp_path, name):
+    folder = tmp_path / "run"
+    killed_in_the_middle(name, folder)
     so_far = wt.read_checkpoint(folder)
-    assert 1 < len(so_far.time) < 201
-    model = wt.mechanisms.double_pendulum()
-    whole = wt.simulate(model, controller=slowly, **SETTINGS)
-    resumed = wt.simulate(model, controller=slowly, checkpoint=folder, **SETTINGS)
+    model, arguments = checkpoint_cases.case(name)
+    whole = wt.simulate(model, **arguments)
+    resumed = wt.simulate(model, checkpoint=folder, **arguments)
     same_bits(whole, resumed)
-    assert so_far.q.values.tobytes() == whole.q.values[: len(so_far.time)].tobytes()
+    if find_method(arguments.get("method", "auto"), model).counters:
+        same_account(whole, resumed)
+    known = np.isfinite(so_far.q.values)
+    assert 0 < known.sum() < np.isfinite(whole.q.values).sum()
+    assert so_far.q.values[known].tobytes() == whole.q.values[: len(so_far.time)][known].tobytes()
+    again = wt.simulate(model, checkpoint=folder, **arguments)  # now it is finished, and read only
+    same_bits(whole, again)
+    same_account(resumed, again)
+
+
+def test_a_run_that_an_event_has_ended_does_not_go_on(tmp_path):
+    model = wt.mechanisms.double_pendulum()
+    stop = wt.Event("low", lambda t, q, v: np.sin(q[0]) + 0.8, terminal=True)
+    arguments = SETTINGS | {"events": (stop,), "checkpoint": tmp_path / "run"}
+    first, second = wt.simulate(model, **arguments), wt.simulate(model, **arguments)
+    assert 0 < first.time[-1] < 2.0
+    same_bits(first, second)
+    same_account(first, second)
+
+
+def test_giving_up_is_not_forgotten(tmp_path):
+    arguments = SETTINGS | {"max_steps": 8, "checkpoint": tmp_path / "run"}
+    first, second = (wt.simulate(wt.mechanisms.double_pendulum(), **arguments) for _ in range(2))
+    assert "max_steps = 8" in first.attrs["failure"]
+    same_bits(first, second)
+    same_account(first, second)
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    def opened():
+        return Checkpoint(tmp_path, 10.0, {"model": "arm"})
+
+    message = "another process is computing this run: wait for it"
+    with opened(), pytest.raises(wt.FileError, match=message):
+        opened()
+    with opened():
+        pass
 
 
 def test_a_finished_run_is_read_not_computed(tmp_path):

@@ -4,12 +4,14 @@ A command is a frozen dataclass: its fields are the arguments, its docstring is 
 tyro reads the dataclasses and rich draws the output; both are imported when a command runs, so nobody else waits.
 
 Exit codes: 0 done, 1 a run that failed on its way (what it had is kept), 2 a mistake in what was asked (a message on
-stderr, no traceback), 130 interrupted. Any other exception is a bug of this library and keeps its traceback.
+stderr, no traceback), 130 interrupted (what a run had is kept). Warnings are one line each on stderr. Any other
+exception is a bug of this library and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             args=arguments,
             config=(tyro.conf.PositionalRequiredArgs,),
         )
-        code: int = command.run(_console())
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code: int = command.run(_console())
     except (WhippletreeError, OSError, ValueError) as mistake:
         print(f"whippletree: {_message(mistake)}", file=sys.stderr)
         return 2
@@ -52,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:  # tyro's way out after --help and after a wrong argument
         return leaving.code if isinstance(leaving.code, int) else 2
     return code
+
+
+def _warn(message: Warning | str, *about: object, **more: object) -> None:
+    """A warning as a user reads it: not where in the library it comes from."""
+    print(f"whippletree: {message}", file=sys.stderr)
 
 
 def _console() -> Console:

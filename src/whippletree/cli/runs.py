@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import tyro
+
 from whippletree.cli.drawing import grid
 from whippletree.errors import UnsupportedError
+from whippletree.simulation.record import INTERRUPTED
 
 if TYPE_CHECKING:
     import xarray
@@ -27,20 +31,21 @@ class Run:
     """A scenario file (TOML)."""
     output: Path | None = None
     """Where to keep the run, .nc or .zarr; instead of what the scenario says."""
-    progress: bool | None = None
-    """Show how far the run has come; by default on a terminal."""
+    quiet: bool = False
+    """Show no progress; otherwise a long run shows it on a terminal."""
 
     def run(self, console: Console) -> int:
         """Simulate, write, and print a summary; 1 if the run failed on its way."""
         import whippletree as wt
 
         scenario = wt.load_scenario(self.scenario)
-        begun = time.perf_counter()
-        run = scenario.run(progress=self.progress)
-        seconds = time.perf_counter() - begun
         wanted = scenario.outputs
-        written = []
         keep = self.output if self.output is not None else scenario.place(wanted.run) if wanted.run else None
+        check_outputs(keep, wanted.plots)
+        begun = time.perf_counter()
+        run = scenario.run(progress=False if self.quiet else None)
+        seconds = time.perf_counter() - begun
+        written = []
         if keep is not None:
             written.append(wt.save_run(run, keep))
         if wanted.replay:
@@ -52,10 +57,12 @@ class Run:
         console.print(summary(run, seconds))
         for path in written:
             console.print(f"wrote {path}", markup=False)
-        if run.attrs["failure"]:
-            console.print(f"the run failed: {run.attrs['failure']}", markup=False, style="red")
-            return 1
-        return 0
+        failure = run.attrs["failure"]
+        if failure == INTERRUPTED:
+            raise KeyboardInterrupt  # what was computed is written
+        if failure:
+            console.print(f"the run failed: {failure}", markup=False, style="red")
+        return 1 if failure else 0
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class View:
     """Show a model, or a run, in the browser; with an output, as one HTML file that needs no network."""
 
     file: Path
-    """A model file, a scenario (TOML), or a run (.nc, .zarr) that ``whippletree run`` has written."""
+    """A model file, a scenario (TOML) as it starts, or a run (.nc, .zarr) that ``whippletree run`` has written."""
     base: Literal["fixed", "free"] = "fixed"
     """How the root of a model file stands in the world."""
     output: Path | None = None
@@ -75,21 +82,25 @@ class View:
         """Serve until interrupted, or write the file."""
         import whippletree as wt
 
-        model, run = self._shown()
+        model, run, q = self._shown()
         if self.output is not None:
-            console.print(f"wrote {wt.export_html(model, run, self.output)}", markup=False)
+            console.print(f"wrote {wt.export_html(model, run, self.output, q=q)}", markup=False)
             return 0
-        viewer = wt.show(model, run, port=self.port)
+        viewer = wt.show(model, run, q=q, port=self.port)
         console.print(f"{model.name}: {viewer.url} (Ctrl-C ends it)", markup=False)
         viewer.wait()
         return 0
 
-    def _shown(self) -> tuple[Model, xarray.Dataset | None]:
+    def _shown(self) -> tuple[Model, xarray.Dataset | None, Any]:
         import whippletree as wt
+        from whippletree.scenario.reading import is_scenario
 
         if self.file.suffix in RUNS:
-            return stored(self.file)
-        return wt.load(self.file, base=self.base), None
+            return *stored(self.file), None
+        if is_scenario(self.file):
+            scenario = wt.load_scenario(self.file)
+            return scenario.model, None, scenario.q0
+        return wt.load(self.file, base=self.base), None, None
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class Plot:
 
     run_file: Path
     """The run, .nc or .zarr."""
-    what: str = "overview"
+    what: tyro.conf.Positional[str] = "overview"
     """overview, joints, velocities, energies, forces, contacts, residuals, phase, conditioning, strobe or path."""
     output: Path | None = None
     """Where to write the picture (.png, .svg, .pdf); by default beside the run."""
@@ -112,6 +123,17 @@ class Plot:
         wt.plot(run, self.what, model=model).savefig(path)
         console.print(f"wrote {path}", markup=False)
         return 0
+
+
+def check_outputs(keep: Path | None, plots: Sequence[str]) -> None:
+    """Refuse outputs that could not be written, before anything is computed."""
+    from whippletree.simulation.run_files import check_place
+    from whippletree.view.plots import check_figures
+
+    if keep is not None:
+        check_place(keep)
+    if plots:
+        check_figures(plots)
 
 
 def stored(path: Path) -> tuple[Model, xarray.Dataset]:
@@ -130,6 +152,13 @@ def stored(path: Path) -> tuple[Model, xarray.Dataset]:
     return model, run
 
 
+def _steps(account: Mapping[Any, Any]) -> str:
+    """``120, 3 rejected, 120 projected``."""
+    words = {"steps": "", "rejections": " rejected", "projections": " projected", "python_steps": " in Python"}
+    found = [f"{account[name]}{word}" for name, word in words.items() if account.get(name)]
+    return ", ".join(found)
+
+
 def summary(run: xarray.Dataset, seconds: float) -> Any:
     """What a run was and what it cost, as a rich table."""
     a = run.attrs
@@ -138,12 +167,13 @@ def summary(run: xarray.Dataset, seconds: float) -> Any:
         "model": a["model"],
         "method": a["method"],
         "time": f"{float(run.time[-1]):g} s in {len(run.time)} rows, computed in {seconds:.2f} s",
-        "energy": f"drift {a['energy_drift']:.1e} J",
-        "steps": str(a.get("steps", "")),
-        "events": f"{len(a['event_names'])}" if a["event_names"] else "",
+        "runs": f"{run.sizes['run']}" if "run" in run.sizes else "",
+        "energy": f"changed by at most {a['energy_drift']:.1e} J",
+        "steps": _steps(a),
+        "events": f"{a['events']}" if a["events"] else "",
     }
     if "constraint_residual" in run:
-        rows["constraints"] = f"largest residual {float(abs(run['constraint_residual']).max()):.1e}"
+        rows["constraints"] = f"largest residual {a['max_residual']:.1e}"
     for word, value in rows.items():
         if value:
             table.add_row(word, value)

@@ -64,9 +64,9 @@ def refuse_large(model: Model, bodies: int, most: int) -> None:
         )
 
 
-def start(model: Model, impulses: Any) -> Array:
-    """Impulses (..., blocks, 3) to begin with; zeros if None."""
-    return np.zeros((Blocks(model).count, 3)) if impulses is None else np.asarray(impulses, dtype=float)
+def start(model: Model, impulses: Any) -> Any:
+    """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
+    return np.zeros((Blocks(model).count, 3)) if impulses is None else impulses
 
 
 def contact_rollout_program(model: Model, sweeps: int, parameters: Sequence[str] = ()) -> Program:

@@ -255,6 +255,9 @@ class DeviceArray:
         cuda.copy_out(cuda.device(self.device), base.ctypes.data, self.memory.pointer, base.nbytes, 0)
         return result
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        raise DeviceError("an array in a GPU's memory does not become a NumPy array by itself: use its .numpy()")
+
     @property
     def is_plain(self) -> bool:
         """Whether it is C-contiguous."""

@@ -16,10 +16,6 @@ WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
 
 
-WAVES = 4
-"""So many times the blocks that run at once, a kernel in parts takes before it goes on to the next part."""
-
-
 class CudaKernel(Kernel):
     """The kernel of one program on every device that it was called on."""
 
@@ -55,11 +51,7 @@ class CudaKernel(Kernel):
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
         here = self.loaded(device, _by_rows(arrays))
-        rest = [*[sizes[d] for d in self._names], *here.tables]
-        if here.start.parts > 1:
-            self._launch_parts(here, states, arrays, rest, stream)
-            return
-        parameters = [states, *[x for array in arrays for x in array], *rest]
+        parameters = [states, *[x for array in arrays for x in array], *[sizes[d] for d in self._names], *here.tables]
         blocks = -(-states // here.module.threads)
         if not self._work:
             here.module.launch(blocks, parameters, stream)
@@ -68,19 +60,6 @@ class CudaKernel(Kernel):
         slots = blocks * here.module.threads
         with _work_space(device, slots * self._work, stream) as pointer:
             here.module.launch(blocks, [*parameters, pointer, slots], stream)
-
-    def _launch_parts(
-        self, here: _Loaded, states: int, arrays: Sequence[Sequence[int]], rest: Sequence[int], stream: int
-    ) -> None:
-        """Run all parts for some states, then for the next ones; the numbers carried between parts are reused."""
-        threads, each = here.start.threads, here.start.carried
-        most = min(-(-states // threads), here.most_blocks(each, WAVES))
-        with _work_space(here.device, most * threads * each, stream) as pointer:
-            for first in range(0, states, most * threads):
-                moved = [x for place, step, *strides in arrays for x in (place + first * step, step, *strides)]
-                count = min(states - first, most * threads)
-                for part in range(here.start.parts):
-                    here.module.launch(-(-count // threads), [count, *moved, *rest, pointer, part], stream)
 
 
 def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:
@@ -94,17 +73,17 @@ class _Loaded:
     def __init__(self, kernel: CudaKernel, device: cuda.Device, rows: bool) -> None:
         self.device = device
         image = kernel.image(ptx.architecture(device.capability), rows)
-        self.start = ptx.how_to_start(image)
-        self.module = cuda.Module(device, image, ptx.SYMBOL, self.start.threads, self.start.shared)
+        start = ptx.how_to_start(image)
+        self.module = cuda.Module(device, image, ptx.SYMBOL, start.threads, start.shared)
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
         device.synchronize()
         self.tables = [memory.pointer for memory in self._memory]
 
-    def most_blocks(self, work: int, waves: int = 1) -> int:
-        """Blocks that run at once, so many times, or fewer if their work space would not fit."""
-        resident = waves * self.module.resident_blocks() * self.device.multiprocessors
+    def most_blocks(self, work: int) -> int:
+        """Blocks that run at once, or fewer if their work space would not fit."""
+        resident = self.module.resident_blocks() * self.device.multiprocessors
         fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.module.threads)
         return max(1, min(resident, fitting))
 

@@ -7,7 +7,6 @@ The kernel's parameters, in order (:func:`parameters` lists them):
     sizes                      of the named dimensions
     tables                     addresses of the table and index buffers
     work, slots                address of the work space in global memory, if any, and how many states it has room for
-    carried, part              of a kernel in parts: address of what is carried between them, and which one to run
 
 Arrays of any strides are served. Work space that is small is local to a thread, where the hardware interleaves the
 threads; large work space lies in global memory, number after number, each for all threads: neighbours read neighbours.
@@ -19,7 +18,6 @@ are rounded correctly, subnormal numbers are kept, and no fast-math flag is writ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,9 +28,8 @@ from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
 from whippletree.compiler.program import Program, every_block
 from whippletree.compiler.ptx_copies import WARP, Place, Stager
-from whippletree.compiler.ptx_forms import Form, Part, fitted, shaped
+from whippletree.compiler.ptx_forms import Form, Shaped, fitted, shaped
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
-from whippletree.compiler.ptx_parts import carried, sent
 from whippletree.compiler.ptx_staging import results
 from whippletree.errors import DeviceError
 
@@ -76,13 +73,12 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     :func:`copies_by_itself`.
     """
     lanes = Lanes(1, real)
-    parts, form = fitted(program, real, rows) if form is None else shaped(program, form)
-    kernel = _Kernel(program, parts, lanes, form, copies)
+    how = fitted(program, real, rows) if form is None else shaped(program, form)
+    kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
-    shared = kernel.aside.slots * kernel.aside.pitch * lanes.bytes
-    head = _HEAD.format(form.threads, shared, len(parts), kernel.carried * lanes.bytes)
+    head = _HEAD.format(how.form.threads, kernel.aside.slots * kernel.aside.pitch * lanes.bytes)
     declarations = _declarations({lanes, Lanes(1, "double")})
-    functions = [far_arguments_function(lanes), _divisions(lanes) if form.room else ""]
+    functions = [far_arguments_function(lanes), _divisions(lanes) if how.form.room else ""]
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
 
 
@@ -91,17 +87,15 @@ def copies_by_itself(arch: str) -> bool:
     return int(arch.removeprefix("sm_")) >= 80
 
 
-_HEAD = "threads of a block: {}, bytes of shared memory: {}, parts: {}, bytes carried: {}"
+_HEAD = "threads of a block: {}, bytes of shared memory: {}"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a launch must know: threads of a block, its bytes of shared memory, parts, bytes carried for each thread."""
+    """What a launch must know: threads of a block and its bytes of shared memory."""
 
     threads: int
     shared: int
-    parts: int
-    carried: int
 
 
 def how_to_start(image: bytes) -> Start:
@@ -143,12 +137,12 @@ define internal {kind} @{_QUOTIENT}({kind} %a, {kind} %b) noinline {{
 class _Kernel:
     """Writes the kernel: read the parameters, then one state after the other if there are more than threads."""
 
-    def __init__(self, program: Program, parts: Sequence[Part], lanes: Lanes, form: Form, copies: bool) -> None:
+    def __init__(self, program: Program, how: Shaped, lanes: Lanes, copies: bool) -> None:
         self.program = program
-        self.parts = parts
-        self.carried = carried([part.program for part in parts])
+        self.main = how.main
+        self.staging = how.staging
         self.lanes = lanes
-        self.form = form
+        self.form = form = how.form
         self.copies = copies
         self.writer = _CompactWriter(lanes) if form.room else Writer(lanes)
         self.in_global = global_work(program, lanes.real) > 0
@@ -158,8 +152,6 @@ class _Kernel:
         w = self.writer
         within, thread = self.thread()
         arguments = parameters(self.program, self.lanes.real)
-        if self.carried:
-            arguments += [Parameter("ptr addrspace(1)", "carried"), Parameter("i64", "part")]
         arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
         body = self.per_state(within, thread, arrays)
         return "\n".join(
@@ -199,16 +191,11 @@ class _Kernel:
             moved = w.value(f"mul i64 {state}, %step{number}")
             array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
             array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        if self.carried:
-            labels = [w.label("part") for _ in self.parts]
-            table = " ".join(f"i64 {number}, label %{label}" for number, label in enumerate(labels))
-            w.emit(f"switch i64 %part, label %done [ {table} ]")
-        for number, part in enumerate(self.parts):
-            if self.carried:
-                w.start(labels[number])
-            self.part(part, within, thread, state, arrays)
-            if number < len(self.parts) - 1:
-                w.emit("br label %done")
+        memory = GpuMemory(self.main, w, arrays, thread, self.in_global, self.aside)
+        if self.staging.waiting:
+            self.through_shared_memory(memory, state, w.value(f"and i32 {within}, {WARP - 1}"), list(arrays))
+        else:
+            emit_body(self.main, w, memory)
         w.emit("br label %done")
         w.start("done")
         if self.in_global:
@@ -220,33 +207,15 @@ class _Kernel:
         w.emit("ret void")
         return w.lines
 
-    def part(self, part: Part, within: Operand, thread: Operand, state: Operand, arrays: dict[str, GpuArray]) -> None:
-        """One part, between the copying of its inputs and of its results."""
-        w, aside, staging = self.writer, self.aside, part.staging
-        memory = GpuMemory(part.program, w, arrays, thread, self.in_global, aside)
-        aside.waiting, aside.results, aside.sent = staging.waiting, (), {}
-        if self.carried:
-            aside.carried = self.own_carried(within, thread)
-            (block,) = every_block(part.program.body)
-            aside.sent = sent(block)
-        if not staging.waiting:
-            emit_body(part.program, w, memory)
-            return
-        places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
-        stager = Stager(w, aside, state, w.value(f"and i32 {within}, {WARP - 1}"), self.copies)
-        stager.read(staging, places)
-        (block,) = every_block(part.program.body)
-        aside.results = results(block.code, staging)
-        emit_body(part.program, w, memory)
-        stager.write(staging, places)
-
-    def own_carried(self, within: Operand, thread: Operand) -> Operand:
-        """The address of the first number that this thread carries: number after number, for all threads of a block."""
-        w = self.writer
-        own = w.value(f"zext i32 {within} to i64")
-        first = w.value(f"mul i64 {w.value(f'sub i64 {thread}, {own}')}, {self.carried}")
-        place = w.value(f"add i64 {first}, {own}")
-        return w.value(f"getelementptr {self.lanes.real}, ptr addrspace(1) %carried, i64 {place}")
+    def through_shared_memory(self, memory: GpuMemory, state: Operand, lane: Operand, names: list[str]) -> None:
+        """The main part between the copying of inputs and of results."""
+        places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(names)}
+        stager = Stager(self.writer, self.aside, state, lane, self.copies)
+        stager.read(self.staging, places)
+        (block,) = every_block(self.main.body)
+        self.aside.waiting, self.aside.results = self.staging.waiting, results(block.code, self.staging)
+        emit_body(self.main, self.writer, memory)
+        stager.write(self.staging, places)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from whippletree.compiler.ir import Real
 from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
-from whippletree.compiler.ptx_parts import parts
 from whippletree.compiler.ptx_staging import Staging, results, staged
 from whippletree.compiler.stash import plan
 from whippletree.expression import Straight
@@ -39,34 +38,38 @@ multiprocessor to the full. Measured on an H200: docs/performance.md."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a kernel: its code, and what goes through shared memory around it."""
+class Shaped:
+    """A program arranged for a form: its main part, and what goes through shared memory around it."""
 
-    program: Program
+    main: Program
+    form: Form = field(default_factory=Form)
     staging: Staging = field(default_factory=Staging)
 
 
-def fitted(program: Program, real: Real, rows: bool) -> tuple[list[Part], Form]:
-    """The parts of the program, arranged, and the first form in which their values find room."""
+def fitted(program: Program, real: Real, rows: bool) -> Shaped:
+    """The program arranged for the first form in which its values find room."""
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL:
-        return [Part(program)], Form()
+        return Shaped(program)
     forms = CANDIDATES[real]
-    found, _ = shaped(program, forms[0], rows or operations > LONG)
-    return found, next((f for f in forms if all(_slots(part, f.keep) <= f.room for part in found)), forms[-1])
+    found = shaped(program, forms[0], rows or operations > LONG)
+    return replace(found, form=next((f for f in forms if _slots(found, f.keep) <= f.room), forms[-1]))
 
 
-def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> tuple[list[Part], Form]:
-    """The parts of the program arranged for a form."""
+def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
+    """The program arranged for a form."""
     if not form.keep:
-        return [Part(program)], form
-    arranged = parts(replace(program, body=_arranged(program.body, form.keep)))
-    return [Part(*staged(p, form.room)) if through_shared_memory else Part(p) for p in arranged], form
+        return Shaped(program, form)
+    arranged = replace(program, body=_arranged(program.body, form.keep))
+    if not through_shared_memory:
+        return Shaped(arranged, form)
+    main, staging = staged(arranged, form.room)
+    return Shaped(main, form, staging)
 
 
-def _slots(part: Part, keep: int) -> int:
+def _slots(found: Shaped, keep: int) -> int:
     """How many slots the values beyond so many registers need."""
-    staging = part.staging
+    staging = found.staging
 
     def needed(code: Straight) -> int:
         size = len(code.nodes)
@@ -74,7 +77,7 @@ def _slots(part: Part, keep: int) -> int:
             code.nodes, range(size), keep, size + staging.waiting, staging.waiting, results(code, staging)
         ).slots
 
-    return max(needed(block.code) for block in every_block(part.program.body))
+    return max(needed(block.code) for block in every_block(found.main.body))
 
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:

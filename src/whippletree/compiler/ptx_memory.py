@@ -2,7 +2,6 @@
 
 input, output   global memory, any strides
 work            local memory, where the hardware interleaves the threads; or global memory, interleaved here
-carried         global memory, from one part of a very long kernel to the next
 table, index    global memory, the same for all threads
 put aside       shared memory, see :mod:`~whippletree.compiler.stash`
 """
@@ -10,12 +9,12 @@ put aside       shared memory, see :mod:`~whippletree.compiler.stash`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from whippletree.compiler.emit import Memory, Registers
 from whippletree.compiler.ir import Operand, Writer
 from whippletree.compiler.program import Address, Buffer, Program
-from whippletree.compiler.stash import SENT, Step, plan
+from whippletree.compiler.stash import Step, plan
 from whippletree.compiler.straight import Placement
 from whippletree.expression import Node
 
@@ -24,9 +23,6 @@ ASIDE = "whippletree_aside"
 
 WAITING, RESULTS = "inputs in shared memory", "results in shared memory"
 """Buffers whose numbers are in slots of shared memory, see :mod:`~whippletree.compiler.ptx_staging`."""
-
-CARRIED = "carried from part to part"
-"""The buffer of :mod:`~whippletree.compiler.ptx_parts`: in global memory, neighbouring threads side by side."""
 
 
 def size_of(buffer: Buffer) -> int:
@@ -47,20 +43,17 @@ class Aside(Placement):
     """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours.
 
     The inputs of a block whose numbers are below ``waiting`` are in the slots of their numbers from the start; the
-    values of the nodes ``results`` are in the first slots in the end; those of ``sent`` are carried to the next part.
+    values of the nodes ``results`` are in the first slots in the end.
     """
 
     def __init__(self, writer: Writer, threads: int, keep: int, room: int) -> None:
         self.writer = writer
-        self.threads = threads
         self.pitch = threads + 1  # so that neither neighbouring threads nor neighbouring slots share a bank
         self.keep = keep
         self.room = room
         self.slots = 0
         self.waiting = 0
         self.results: Sequence[int] = ()
-        self.sent: Mapping[int, int] = {}
-        self.carried: Operand = ""  # the first number that this thread carries from part to part
         self.far: Operand = ""  # the first far slot, in local memory
         self.own: Operand = ""
 
@@ -70,9 +63,7 @@ class Aside(Placement):
         self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
 
     def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
-        found = plan(
-            nodes, order, self.keep if self.room else len(nodes), self.room, self.waiting, self.results, self.sent
-        )
+        found = plan(nodes, order, self.keep if self.room else len(nodes), self.room, self.waiting, self.results)
         self.slots = max(self.slots, min(found.slots, self.room))
         if found.slots > self.room > 0:
             self.far = self.writer.stack(f"[{found.slots - self.room} x {self.writer.lanes.real}]", 16)
@@ -82,9 +73,7 @@ class Aside(Placement):
 
     def put(self, slot: int, value: Operand) -> None:
         real = self.writer.lanes.real
-        if slot >= SENT:
-            self.writer.emit(f"store {real} {value}, ptr addrspace(1) {self.carried_number(slot - SENT)}")
-        elif slot < self.room:
+        if slot < self.room:
             self.writer.emit(f"store {real} {value}, ptr addrspace(3) {self.slot(slot)}")
         else:
             self.writer.emit(f"store volatile {real} {value}, ptr {self._far_slot(slot)}")
@@ -94,12 +83,6 @@ class Aside(Placement):
         if slot < self.room:
             return self.writer.value(f"load {real}, ptr addrspace(3) {self.slot(slot)}")
         return self.writer.value(f"load volatile {real}, ptr {self._far_slot(slot)}")
-
-    def carried_number(self, number: int) -> Operand:
-        """The address of a number that this thread carries: each for all threads of the block."""
-        real = self.writer.lanes.real
-        offset = number * self.threads
-        return self.writer.value(f"getelementptr {real}, ptr addrspace(1) {self.carried}, i64 {offset}")
 
     def _far_slot(self, slot: int) -> Operand:
         return self.writer.value(f"getelementptr {self.writer.lanes.real}, ptr {self.far}, i32 {slot - self.room}")
@@ -136,7 +119,7 @@ class GpuMemory(Memory):
         self.first: dict[str, int] = {}
         place = 0
         for b in program.of_role("work"):
-            if b.name in (WAITING, RESULTS, CARRIED):
+            if b.name in (WAITING, RESULTS):
                 continue
             self.first[b.name] = place
             place += size_of(b)
@@ -167,7 +150,7 @@ class GpuMemory(Memory):
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w = self.writer
         for address, value in stores:
-            if address.buffer in (RESULTS, CARRIED):
+            if address.buffer == RESULTS:
                 continue  # the plan has put it there
             if self.role[address.buffer] == "output" and self.arrays[address.buffer].buffer.integer:
                 w.emit(f"store i64 {w.to_integer(value)}, {self.place(address, registers)}")
@@ -182,8 +165,6 @@ class GpuMemory(Memory):
         (index,) = address.indices
         number = self.index(index, registers)
         w = self.writer
-        if address.buffer == CARRIED:
-            return f"ptr addrspace(1) {self.aside.carried_number(index.offset)}"
         if role == "work":
             number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
             if not self.in_global:

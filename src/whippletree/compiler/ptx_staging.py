@@ -80,11 +80,11 @@ class _Division:
         self.inputs = [b for b in program.of_role("input") if _is_vector(b) and b.name in used]
 
     def _is_computed(self, buffer: Buffer) -> bool:
-        """Whether this is where an output is computed, and no number of it is a constant."""
+        """Whether no number of an output is a constant."""
         outputs = [
             w for a, w in zip(self.block.stores, self.block.code.outputs, strict=True) if a.buffer == buffer.name
         ]
-        return bool(outputs) and all(isinstance(w, int) and self.nodes[w][0] != "const" for w in outputs)
+        return all(isinstance(w, int) and self.nodes[w][0] != "const" for w in outputs)
 
     def divided(self, room: int) -> tuple[Program, Staging]:
         starts = list(accumulate((b.size for b in self.inputs), initial=0))

@@ -10,7 +10,7 @@ enough that nobody waits for it. Inputs may wait in slots from the start, result
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +20,6 @@ from whippletree.expression.traced import CONDITIONS
 _LEAVES = ("input", "const")
 _ELSEWHERE = CONDITIONS | {"const"}
 """Constants are part of instructions, and conditions have registers of their own."""
-
-
-SENT = 1 << 20
-"""Slots from this number on are carried to the next part of a kernel: they are never taken back."""
 
 LEAD = 120
 """So many steps before its use a value in a far slot is called back."""
@@ -53,15 +49,13 @@ def plan(
     room: int,
     waiting: int = 0,
     results: Sequence[int] = (),
-    sent: Mapping[int, int] | None = None,
 ) -> Plan:
     """Compute the nodes in that order with at most so many values in registers and ``room`` near slots beside them.
 
     Slots from number ``room`` on are far. Inputs with numbers below ``waiting`` are in the slots of their numbers; the
-    values of ``results`` end up in the first slots, in order. The nodes in ``sent`` are put into the slots from
-    ``SENT`` on with these numbers as soon as they are known.
+    values of ``results`` end up in the first slots, in order.
     """
-    return _Planner(nodes, order, registers, room, waiting, results, sent or {}).run()
+    return _Planner(nodes, order, registers, room, waiting, results).run()
 
 
 class _Planner:
@@ -73,14 +67,12 @@ class _Planner:
         room: int,
         waiting: int,
         results: Sequence[int],
-        sent: Mapping[int, int],
     ) -> None:
         self.nodes = nodes
         self.order = order
         self.registers = registers
         self.room = room
         self.results = results
-        self.sent = sent
         self.steps: list[Step] = []
         self.here: set[int] = set()  # values in registers
         # where few results wait for the end, they do so in registers
@@ -111,8 +103,6 @@ class _Planner:
                 self.here.add(operand)
             self.make_room(operands)
             self.steps.append(Step("compute", node))
-            if node in self.sent:
-                self.steps.append(Step("put", node, SENT + self.sent[node]))
             for operand in operands:
                 self.uses[operand].pop()
                 if not self.uses[operand]:
@@ -155,19 +145,12 @@ class _Planner:
             (self.free if slot < self.room else self.far).append(slot)
 
     def called_early(self) -> list[Step]:
-        """The steps with numbers called from far memory before they are needed, but not before they are there.
-
-        Where inputs wait in slots, all other inputs are far.
-        """
+        """The steps with values called back from far slots before they are needed, but not before they are there."""
         written: dict[int, int] = {}
         times: list[float] = []
         for time, step in enumerate(self.steps):
             if step.action == "put":
                 written[step.slot] = time
-            if step.action == "take" and step.slot >= self.room:
-                times.append(max(time - LEAD, written[step.slot] + 0.5))
-            elif step.action == "compute" and self.waiting and self.nodes[step.node][0] == "input":
-                times.append(time - LEAD)
-            else:
-                times.append(time)
+            called = step.action == "take" and step.slot >= self.room
+            times.append(max(time - LEAD, written[step.slot] + 0.5) if called else time)
         return [self.steps[i] for i in sorted(range(len(self.steps)), key=times.__getitem__)]

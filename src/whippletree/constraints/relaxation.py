@@ -97,7 +97,7 @@ class RelaxedRows:
         return np.stack(columns, axis=1)
 
     def sizes(self) -> Array:
-        return np.abs(self.jacobian()).max(axis=1, initial=0)
+        return np.asarray(np.abs(self.jacobian()).max(axis=1, initial=0))
 
     def velocity(self) -> Array:
         assert self.v is not None
@@ -162,7 +162,7 @@ class HeldRows:
         return identity(self.nv)[[self.velocity_number]]
 
     def sizes(self) -> Array:
-        return np.abs(self.jacobian()).max(axis=1, initial=0)
+        return np.asarray(np.abs(self.jacobian()).max(axis=1, initial=0))
 
     def velocity(self) -> Array:
         assert self.v is not None

@@ -104,7 +104,7 @@ class Rows:
     ) -> None:
         """``links`` in motion, and v, are needed for velocity and bias only."""
         self.nv = m.tree.model.nv
-        kinds: dict[str, Any] = {"frames": _FrameRows, "joints": _JointRows, "massless": _massless_rows}
+        kinds: dict[str, Any] = {"frames": _TreeFrameRows, "joints": _TreeJointRows, "massless": _massless_rows}
         self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
 
     def residual(self) -> Array:
@@ -133,17 +133,40 @@ class Rows:
         return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
 
 
-class _FrameRows:
-    """Rows of a residual of poses, and for velocity rows of twists."""
+class FrameRows:
+    """Rows of a residual of poses, and for velocity rows of twists, whoever knows the frames' motion."""
 
-    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
-        self.demand, self.t = c.demand, t
-        self.tree, self.links = m.tree, links
-        self.places = [m.place(name) for name in c.constraint.on]
-        self.poses = [kinematics.pose(m.tree, links, place) for place in self.places]
+    def __init__(self, demand: Demand, poses: Sequence[Pose], t: Any) -> None:
+        self.demand, self.poses, self.t = demand, poses, t
 
     def residual(self) -> Array:
         return self.demand.residual(self.poses, self.t)
+
+    def velocity(self) -> Array:
+        if self.demand.level == "velocity":
+            return self.demand.residual(self.poses, self.twists(), self.t)
+        moved = [moved_pose(X, V) for X, V in zip(self.poses, self.twists(), strict=True)]
+        return slopes(self.demand.residual(moved, Dual(self.t, 1)))
+
+    def bias(self) -> Array:
+        return frame_acceleration(self.demand, self.poses, self.twists(), self.rates(), self.t)
+
+    def twists(self) -> list[Array]:
+        """Of the frames, in their axes, (6,) each."""
+        raise NotImplementedError
+
+    def rates(self) -> list[Array]:
+        """Their spatial accelerations at θ̈ = 0, (6,) each."""
+        raise NotImplementedError
+
+
+class _TreeFrameRows(FrameRows):
+    """The same of frames whose links are at hand."""
+
+    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
+        self.tree, self.links = m.tree, links
+        self.places = [m.place(name) for name in c.constraint.on]
+        super().__init__(c.demand, [kinematics.pose(m.tree, links, place) for place in self.places], t)
 
     def jacobian(self) -> Array:
         A = zeros(len(self.demand.rows), self.tree.model.nv)
@@ -156,7 +179,7 @@ class _FrameRows:
         A = zeros(len(self.demand.rows), self.tree.model.nv)
         for G, J in self._products():
             A = A + np.abs(G) @ np.abs(J)
-        return A.max(axis=1, initial=0)
+        return np.asarray(A.max(axis=1, initial=0))
 
     def _products(self) -> Iterator[tuple[Array, Array]]:
         """G (rows, 6) and J (6, nv) of every frame that can move: A is the sum of their products."""
@@ -165,18 +188,11 @@ class _FrameRows:
                 G = frame_coefficients(self.demand, self.poses, i, self.t)
                 yield G, kinematics.jacobian(self.tree, self.links, place)
 
-    def velocity(self) -> Array:
-        if self.demand.level == "velocity":
-            return self.demand.residual(self.poses, self._twists(), self.t)
-        moved = [moved_pose(X, V) for X, V in zip(self.poses, self._twists(), strict=True)]
-        return slopes(self.demand.residual(moved, Dual(self.t, 1)))
-
-    def bias(self) -> Array:
-        rates = [kinematics.jacobian_bias(self.tree, self.links, place) for place in self.places]
-        return frame_acceleration(self.demand, self.poses, self._twists(), rates, self.t)
-
-    def _twists(self) -> list[Array]:
+    def twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place) for place in self.places]
+
+    def rates(self) -> list[Array]:
+        return [kinematics.jacobian_bias(self.tree, self.links, place) for place in self.places]
 
 
 def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:
@@ -205,28 +221,14 @@ def frame_acceleration(
     return slopes(slopes(demand.residual(jets, _time_jet(t))))
 
 
-class _JointRows:
-    """Rows on joint coordinates or rates: A has entries at these joints only."""
+class JointRows:
+    """Rows on joint coordinates x and their rates."""
 
-    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
-        self.demand, self.t = c.demand, t
-        model = m.tree.model
-        self.nv = model.nv
-        self.columns = [model.slice(name).start for name in c.constraint.on]
-        self.x = [q[model.q_slice(name).start] for name in c.constraint.on]
-        self.rates = [v[j] for j in self.columns] if v is not None else []
+    def __init__(self, demand: Demand, x: Sequence[Any], rates: Sequence[Any], t: Any) -> None:
+        self.demand, self.x, self.rates, self.t = demand, x, rates, t
 
     def residual(self) -> Array:
         return self.demand.residual(self.x, self.t)
-
-    def jacobian(self) -> Array:
-        A = zeros(len(self.demand.rows), self.nv)
-        for i, column in enumerate(self.columns):
-            A[:, column] = A[:, column] + joint_coefficients(self.demand, self.x, i, self.t)
-        return A
-
-    def sizes(self) -> Array:
-        return np.abs(self.jacobian()).max(axis=1, initial=0)
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
@@ -236,6 +238,26 @@ class _JointRows:
 
     def bias(self) -> Array:
         return joint_acceleration(self.demand, self.x, self.rates, [0] * len(self.x), self.t)
+
+
+class _TreeJointRows(JointRows):
+    """The same with A, which has entries at these joints only."""
+
+    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
+        model = m.tree.model
+        self.nv = model.nv
+        self.columns = [model.slice(name).start for name in c.constraint.on]
+        x = [q[model.q_slice(name).start] for name in c.constraint.on]
+        super().__init__(c.demand, x, [v[j] for j in self.columns] if v is not None else [], t)
+
+    def jacobian(self) -> Array:
+        A = zeros(len(self.demand.rows), self.nv)
+        for i, column in enumerate(self.columns):
+            A[:, column] = A[:, column] + joint_coefficients(self.demand, self.x, i, self.t)
+        return A
+
+    def sizes(self) -> Array:
+        return np.asarray(np.abs(self.jacobian()).max(axis=1, initial=0))
 
 
 def joint_coefficients(demand: Demand, x: Sequence[Any], i: int, t: Any) -> Array:

@@ -224,12 +224,19 @@ def null_space(A: Array) -> Array:
     return np.asarray(Vt[rank:].T)
 
 
-def holding_rows(M: Array, A: Array) -> Array:
-    """Unit rows (z, n) that hold the massless motions which A leaves free: for each, the velocity that moves most."""
+def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
+    """Unit rows (z, n) that hold the massless motions which A leaves free: for each, the velocity that moves most.
+
+    Velocities of a larger ``first`` (n,) are held before others that move, too.
+    """
     Z = massless_motions(M, A)
     rows = []
     while Z.shape[1]:
-        j = int(np.argmax(np.linalg.norm(Z, axis=1)))
+        moves = np.linalg.norm(Z, axis=1)
+        if first is not None:
+            moving = moves > DEPENDENT
+            moves = np.where(moving & (first == first[moving].max()), moves, 0.0)
+        j = int(np.argmax(moves))
         rows.append(np.eye(len(M))[j])
         # what is left of the motions once velocity j is held
         Z = Z @ null_space(Z[j : j + 1])

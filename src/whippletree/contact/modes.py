@@ -66,6 +66,10 @@ class Mode:
         """The mode with these contacts sticking."""
         return self._set(contacts, STICK)
 
+    def trailing(self, contacts: Sequence[int]) -> Mode:
+        """The mode with these contacts, on parts without mass, sliding along without force."""
+        return self._set(contacts, SLIDE)
+
     def _set(self, contacts: Sequence[int], value: int) -> Mode:
         status, directions = list(self.status), self.directions.copy()
         for i in contacts:

@@ -1,4 +1,4 @@
-"""Where sweeps creep: Newton's method and the proximal point method on the contact problem, for plain numbers.
+"""Where sweeps creep: Newton's method on the contact problem, for plain numbers.
 
 Sweeps carry an impulse from block to block, so that a tall stack, or a heavy body on light ones, needs thousands of
 them. A semismooth Newton method on Alart and Curnier's form of Coulomb's law sees the whole matrix at once:
@@ -7,20 +7,15 @@ them. A semismooth Newton method on Alart and Curnier's form of Coulomb's law se
 
 Its zeros are the solutions of the problem. Where forces are not unique (hyperstatic scenes), F′ is singular: the steps
 are damped by a share ``DAMPING`` of each block's own diagonal, which changes the way and not the goal.
-
-Where Newton fails too, each problem is replaced by one that is easier because it does not let the impulses go far,
-u = G λ + g + ρ (λ − λ_old) / m, again and again: ρ falls where that succeeds and rises where it fails. The limit solves
-the problem as stated; nothing stays regularised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from whippletree.contact.complementarity import Measure, Problem
+from whippletree.contact.complementarity import Problem
 from whippletree.spatial import Array
 
 DAMPING = 1e-7
@@ -34,119 +29,6 @@ DESCENT = 1e-3
 
 NEWTON_ROUNDS = 25
 """Newton steps on one problem."""
-
-FIRST_LOOK = 5
-"""Sweeps before the first look at the residual: enough for a few contacts, and for a scene that hardly changes."""
-
-SWEEPS = 20
-"""Sweeps before Newton's method is asked."""
-
-ALTERNATIONS = 3
-"""Times that Newton's method and sweeps take turns on the problem as stated."""
-
-INNER_SWEEPS = 10
-"""Sweeps before Newton's method in a proximal problem."""
-
-PATIENCE = 12
-"""Proximal problems before a solution is returned as it is, with its residual."""
-
-FIRST, FASTER, LARGEST = 0.1, 10.0, 10.0
-"""The first ρ, the factor by which it falls and rises, and how large it may get."""
-
-Sweeps = Callable[[Problem, Array, Array, int], tuple[Array, Array, Measure]]
-"""(problem, impulse, κ, how many) → (impulse, κ, measure)."""
-
-
-class Solution(NamedTuple):
-    """Impulses, and how good they are: nobody has to believe that an iteration has converged."""
-
-    impulse: Array
-    """N s, (k, 3)."""
-    measure: Measure
-    sweeps: int
-    newton_steps: int
-    converged: bool
-    """Whether the residual is within the tolerance."""
-
-
-def solve(problem: Problem, start: Array, sweeps: Sweeps, *, tolerance: float, patience: int = PATIENCE) -> Solution:
-    """Sweeps from a start (k, 3), then Newton's method, then the proximal point method, as far as each is needed.
-
-    Args:
-        problem: k blocks of plain numbers.
-        start: impulses to begin with, such as those of the last step.
-        sweeps: how sweeps are made.
-        tolerance: of the natural map as a velocity, m/s.
-        patience: proximal problems before giving up.
-    """
-    search = _Search(problem, sweeps, tolerance)
-    now = search.swept(np.asarray(start, dtype=float), FIRST_LOOK)
-    if now.measure.velocity > tolerance:
-        now = search.swept(now.impulse, SWEEPS - FIRST_LOOK)
-    for _ in range(ALTERNATIONS):
-        if search.best.measure.velocity > tolerance:
-            then, _ = search.polished(now, problem)
-            # a Newton step may lead away: sweeps go on from wherever the residual is smaller
-            now = search.swept(min(now, then, key=lambda point: float(point.measure.velocity)).impulse, SWEEPS)
-    rho, rounds = FIRST, 0
-    while search.best.measure.velocity > tolerance and rounds < patience:
-        then, solved = search.proximal(now, rho)
-        if solved or then.measure.velocity < now.measure.velocity:
-            now = then
-        rho = rho / FASTER if solved else min(rho * FASTER, LARGEST)
-        rounds += 1
-    best = search.best
-    converged = bool(best.measure.velocity <= tolerance)
-    return Solution(best.impulse, best.measure, search.sweeps_made, search.newton_steps, converged)
-
-
-class _Point(NamedTuple):
-    """Impulses on the way, with κ and their residual in the problem as stated."""
-
-    impulse: Array
-    kappa: Array
-    measure: Measure
-
-
-class _Search:
-    """The best that was found so far, and what it has cost."""
-
-    def __init__(self, problem: Problem, sweeps: Sweeps, tolerance: float) -> None:
-        self.problem, self.sweeps, self.tolerance = problem, sweeps, tolerance
-        self.sweeps_made, self.newton_steps = 0, 0
-        self.kappa = np.zeros(problem.blocks)
-        self.best = _Point(np.zeros((problem.blocks, 3)), self.kappa, Measure(np.inf, np.inf, np.inf))
-
-    def swept(self, impulse: Array, count: int) -> _Point:
-        """The point after some sweeps over the problem as stated."""
-        point = _Point(*self.sweeps(self.problem, impulse, self.kappa, count))
-        self.sweeps_made += count
-        self.kappa = point.kappa
-        if point.measure.velocity < self.best.measure.velocity:
-            self.best = point
-        return point
-
-    def polished(self, point: _Point, problem: Problem) -> tuple[_Point, bool]:
-        """Newton's method on a problem from a point, one sweep over the problem as stated; whether Newton was done."""
-        impulse, made, solved = newton(problem, point.impulse, self.tolerance / 10)
-        self.newton_steps += made
-        return self.swept(impulse, 1), solved
-
-    def proximal(self, point: _Point, rho: float) -> tuple[_Point, bool]:
-        """The solution of the problem that keeps near a point."""
-        near = proximal_problem(self.problem, point.impulse, rho)
-        impulse, self.kappa, _ = self.sweeps(near, point.impulse, self.kappa, INNER_SWEEPS)
-        self.sweeps_made += INNER_SWEEPS
-        return self.polished(point._replace(impulse=impulse), near)
-
-
-def proximal_problem(problem: Problem, impulse: Array, rho: float) -> Problem:
-    """The problem with u = G λ + g + ρ (λ − λ_old) / m."""
-    pull = rho / block_masses(problem)
-    G = problem.G.copy()
-    for i in range(3):
-        G[np.arange(problem.blocks), i, np.arange(problem.blocks), i] += pull
-    return problem._replace(G=G, g=problem.g - pull[:, None] * impulse)
 
 
 def block_masses(problem: Problem) -> Array:
@@ -214,6 +96,8 @@ class _Curve:
         """−F′⁻¹ F with F′ = 1 − P (1 − m G), damped; blocks that P sends to zero decide for themselves."""
         step = -F
         busy = np.flatnonzero(np.any(P, axis=(1, 2)))
+        if not len(busy):
+            return step
         idle = np.setdiff1d(np.arange(self.k), busy)
         rows = (3 * busy[:, None] + np.arange(3)).ravel()
         others = (3 * idle[:, None] + np.arange(3)).ravel()

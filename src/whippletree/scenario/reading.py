@@ -51,7 +51,8 @@ class Scenario:
         checkpoint = self.place(self.outputs.checkpoint) if self.outputs.checkpoint else None
         run = simulate(
             self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, method=s.method,
-            rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points, massless=s.massless,
+            rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points,
+            variables=self.outputs.variables, massless=s.massless,
             project=s.project, effort_limits=s.effort_limits, progress=progress, checkpoint=checkpoint, **s.options,
         )  # fmt: skip
         return with_model(run, self.model)
@@ -72,6 +73,14 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     if place.suffix.lower() != ".toml":
         raise FileError(str(place), [f"a scenario is a .toml file, got {place.suffix!r}"])
     return _Reader(place).scenario()
+
+
+def is_scenario(path: str | os.PathLike[str]) -> bool:
+    """Whether a TOML file is a scenario rather than a model: it has a ``[solver]``."""
+    place = Path(path)
+    if place.suffix.lower() != ".toml":
+        return False
+    return "solver" in native.parse(place, native.decoded(place, read_bytes(place)))
 
 
 class _Reader:

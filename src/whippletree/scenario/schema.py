@@ -32,6 +32,7 @@
     [outputs]
     run = "gripper.nc"
     points = ["tool"]
+    variables = ["a", "kinetic_energy"]    # beside q and v; everything if it is not said
     replay = "gripper.html"
     plots = ["energies", "joints"]
 
@@ -106,6 +107,7 @@ class Outputs(Struct, forbid_unknown_fields=True):
 
     run: str = ""
     points: list[str] = []
+    variables: list[str] | None = None
     replay: str = ""
     plots: list[str] = []
     checkpoint: str = ""

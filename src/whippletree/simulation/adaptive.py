@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -23,12 +23,14 @@ class Adaptive(Method):
     """Gauss collocation of order 16 with steps as long as the tolerances allow."""
 
     options = ("max_steps",)
+    counters = ("statistics",)
 
     def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
         """``max_steps``: accepted and rejected steps together after which the run gives up."""
         super().__init__(task)
         self.max_steps = max_steps
-        self.integrator = Integrator(task.motion, task.rtol, task.atol, task.events)
+        self.statistics = Statistics()
+        self.integrator = Integrator(task.motion, task.rtol, task.atol, task.events, statistics=self.statistics)
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times = self.task.times
@@ -43,7 +45,7 @@ class Adaptive(Method):
             self._give_up_in_time(piece.progress)
 
     def _give_up_in_time(self, reached: Progress) -> None:
-        taken = self.integrator.statistics.steps + self.integrator.statistics.rejections
+        taken = self.statistics.steps + self.statistics.rejections
         if taken >= self.max_steps and reached.time < self.task.times[-1]:
             last = 0.0 if reached.guess is None else reached.guess.length
             raise IntegrationError(
@@ -66,14 +68,8 @@ class Adaptive(Method):
     def _between(self, piece: Piece, time: float) -> Array:
         return self.task.motion.project(time, piece.interpolant(time))
 
-    def tally(self) -> dict[str, Any]:
-        return asdict(self.integrator.statistics)
-
-    def take_over(self, tally: Mapping[str, Any]) -> None:
-        self.integrator.statistics = Statistics(**tally)
-
     def account(self) -> dict[str, Any]:
-        return asdict(self.integrator.statistics)
+        return asdict(self.statistics)
 
 
 def memo_of(progress: Progress) -> Memo:

@@ -48,13 +48,17 @@ class InTurn(Method):
             self._events += [(f"run {k}: {name}", time) for name, time in record.events]
             self._account = _added(self._account, record.account)
             yield self._nothing(k + 1)
-        yield self.unfinished()
+        if done <= runs:
+            yield self._everything()
 
-    def unfinished(self) -> Chunk:
-        """Everything that there is so far, at all output times."""
+    def unfinished(self) -> Chunk | None:
+        return self._everything() if self._account else None
+
+    def _everything(self) -> Chunk:
+        """What there is so far, at all output times."""
         variables = {name: x for name, x in self._found.items() if name != "states"}
         return Chunk(
-            self.task.times, self._found["states"], self._memo(len(self._runs)), tuple(self._events), variables
+            self.task.times, self._found["states"], self._memo(len(self._runs) + 1), tuple(self._events), variables
         )
 
     def _nothing(self, done: int) -> Chunk:
@@ -64,7 +68,10 @@ class InTurn(Method):
         return Chunk(self.task.times[:0], states, self._memo(done), variables=empty)
 
     def _memo(self, done: int) -> Memo:
-        """How many runs are done, and their output; no copy, since later runs leave the rows of earlier ones alone."""
+        """How many runs are done, one more when all is handed out, and their output.
+
+        Not a copy: later runs leave the rows of earlier ones alone.
+        """
         memo = {"runs": np.array(done), f"{PREVIEW}times": self.task.times}
         return memo | {f"{PREVIEW}{name}": array for name, array in self._found.items()}
 

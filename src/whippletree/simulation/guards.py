@@ -4,6 +4,7 @@
     lift-off    the normal force of a closed one
     slip        μ fₙ − |fₜ| of one that sticks
     stick       the speed of one that slides, along its direction
+                (of a massless foot that trails: what it lacks to grip; and lift-off: how fast it would sink)
     jam         ∂u̇ₙ/∂fₙ of one that slides (Painlevé), in units of its value without friction
 
 A guard that is zero at the start of a phase (a contact that has just parted) is divided by the time since then: what is
@@ -19,6 +20,7 @@ import numpy as np
 
 from whippletree.contact.impact import response
 from whippletree.simulation.collocation import Polynomial, basis_integrals
+from whippletree.simulation.footing import Footing
 from whippletree.simulation.phase import Phase
 
 Array = np.ndarray[Any, Any]
@@ -55,15 +57,20 @@ class Guard(NamedTuple):
 class Guards:
     """The guards of a phase."""
 
-    def __init__(self, phase: Phase, admits: Admits | None = None) -> None:
-        self.phase, self.admits = phase, admits
+    def __init__(self, phase: Phase, admits: Admits | None = None, stopped: float = 0.0) -> None:
+        """``stopped``: speed, m/s, below which a slip that turns has stopped."""
+        self.phase, self.admits, self.stopped = phase, admits, stopped
         mode, friction = phase.mode, phase.friction
         opened = [i for i in range(len(mode.status)) if i not in mode.closed]
         self.guards = [Guard(TOUCHDOWN, i) for i in opened]
-        self.guards += [Guard(STICK, i) for i in mode.sliding if friction[i]]
+        feet = {i: Footing(phase.scene, mode, i, phase.time, phase.state) for i in phase.weightless}
+        self.loading = {i: foot.loading(phase.time, phase.state) for i, foot in feet.items()}
+        self.footings = {i: feet[i] for i in phase.trailing}
+        self.guards += [Guard(STICK, i) for i in mode.sliding if friction[i] or i in self.footings]
+        self.guards += [Guard(LIFT_OFF, i) for i in self.footings]
         self.guards += [Guard(JAM, i) for i in mode.sliding if friction[i]]
         if not phase.hyperstatic:
-            self.guards += [Guard(LIFT_OFF, i) for i in mode.closed]
+            self.guards += [Guard(LIFT_OFF, i) for i in mode.closed if i not in self.footings]
             self.guards += [Guard(SLIP, i) for i in mode.sticking if np.isfinite(friction[i])]
         first = self.values(np.array([phase.time]), phase.state[None])[0] if self.guards else np.zeros(0)
         units = np.array([self._unit(guard) for guard in self.guards])
@@ -83,8 +90,12 @@ class Guards:
         for kind, i in self.guards:
             if kind == TOUCHDOWN:
                 columns.append(gaps[:, i])
+            elif i in self.footings:
+                columns.append(self._trails(kind, i, t, y))
             elif kind == STICK:
-                columns.append(u[:, i, 1:] @ mode.directions[i])
+                along = u[:, i, 1:] @ mode.directions[i]
+                turns = 3 * i + 2 in self.phase.moving_rows
+                columns.append(np.minimum(along, np.hypot(u[:, i, 1], u[:, i, 2]) - self.stopped) if turns else along)
             elif kind == LIFT_OFF:
                 columns.append(forces[:, i, 0])
             elif kind == SLIP:
@@ -92,6 +103,10 @@ class Guards:
             else:
                 columns.append(self._sliding_inertia(t, q, v, i))
         return np.array(columns).T.reshape(len(t), len(self.guards))
+
+    def _trails(self, kind: str, i: int, t: Array, y: Array) -> Array:
+        """Of a trailing foot: positive while nothing grips it (stick), or while it does not rise (lift-off)."""
+        return -self.footings[i].grip(t, y) if kind == STICK else -self.footings[i].rise(t, y)
 
     def first_zero(self, start: float, end: float, interpolant: Polynomial) -> tuple[float, list[Guard]] | None:
         """The earliest end of the phase in a step, with all guards that end it then."""
@@ -186,7 +201,8 @@ class Guards:
     def _unit(self, guard: Guard) -> float:
         if guard.kind in (LIFT_OFF, SLIP):
             forces = self.phase.loads(np.array([self.phase.time]), self.phase.state[None]).contacts
-            return max(1.0, float(np.abs(forces).max(initial=0.0)))
+            # the rounding of a spring's force is that of its length
+            return max(1.0, float(np.abs(forces).max(initial=0.0)), self.loading.get(guard.contact, 0.0))
         return 0.0 if guard.kind == JAM else 1.0
 
     def _sliding_inertia(self, t: Array, q: Array, v: Array, i: int) -> Array:

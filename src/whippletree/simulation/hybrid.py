@@ -37,6 +37,9 @@ AT_ONCE_WITHIN = 1e-12
 SETTLED = 0.2
 """How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
 
+TOWARDS_STOP = 0.25
+"""Share of the time to the stop of a turning slip that a step may take."""
+
 HALVINGS = 40
 """Of the interval in which a hyperstatic mode ends."""
 
@@ -158,8 +161,10 @@ class Events(Method):
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
         integrator = Integrator(phase, self.task.rtol, self.task.atol, self.task.events, statistics=self.statistics)
-        guards = Guards(phase, self.admits)
+        guards = Guards(phase, self.admits, self.rules.speed_tolerance / 2)
         for piece in integrator.pieces(progress, end):
+            # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
+            integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(piece.end, piece.state)
             hit = guards.first_zero(piece.start, piece.end, piece.interpolant)
             if hit is None and phase.hyperstatic:
                 hit = self._rearranged(phase, piece)

@@ -27,6 +27,7 @@ class Advance(NamedTuple):
     cone_violation: Any
     sweeps: Any
     newton_steps: Any
+    interior_steps: Any
     unconverged: Any
     """Steps whose residual exceeds the tolerance."""
     contact_work: Any
@@ -50,6 +51,7 @@ class Advance(NamedTuple):
             cone_violation=cone,
             sweeps=sum(step.solution.sweeps for step in steps),
             newton_steps=sum(step.solution.newton_steps for step in steps),
+            interior_steps=sum(step.solution.interior_steps for step in steps),
             unconverged=sum(not step.solution.converged for step in steps),
             contact_work=sum(step.contact_work for step in steps),
             joint_work=sum(step.joint_work for step in steps),
@@ -59,7 +61,7 @@ class Advance(NamedTuple):
     def none(y: Array, impulses: Array, a: Array) -> Advance:
         """The start y: nothing done yet, with forces and accelerations of the first step."""
         zero = np.zeros(y.shape[:-1])
-        return Advance(y, impulses, a, zero, zero, zero, zero, zero, zero, zero, zero)
+        return Advance(y, impulses, a, *[zero] * (len(Advance._fields) - 3))
 
 
 def advance_batch(
@@ -84,7 +86,7 @@ def advance_batch(
     return parts[-1]._replace(**sums, **worst)
 
 
-SUMMED = ("sweeps", "newton_steps", "unconverged", "contact_work", "joint_work")
+SUMMED = ("sweeps", "newton_steps", "interior_steps", "unconverged", "contact_work", "joint_work")
 LARGEST = ("residual_impulse", "residual_velocity", "cone_violation")
 
 
@@ -108,6 +110,7 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         cone_violation=cone,
         sweeps=np.full(len(y), sweeps * count),
         newton_steps=np.zeros(len(y)),
+        interior_steps=np.zeros(len(y)),
         unconverged=(made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
         contact_work=made.work.sum(axis=1),
         joint_work=work,

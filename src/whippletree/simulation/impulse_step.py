@@ -13,7 +13,7 @@ import numpy as np
 from whippletree.compiler.contact_sweeps import contact_sweeps
 from whippletree.contact.complementarity import Measure, Problem
 from whippletree.contact.nearby import REACH, Near, Neighbourhood
-from whippletree.contact.newton import Solution, solve
+from whippletree.contact.solver import Solution, solve
 from whippletree.contact.step import Blocks, shifts
 from whippletree.simulation.motion import Motion
 

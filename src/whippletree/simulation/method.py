@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -90,7 +90,7 @@ class Method(ABC):
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
     counters: ClassVar[tuple[str, ...]] = ()
-    """Attributes that count what a run costs."""
+    """Attributes that count what a run costs: numbers, or dataclasses of numbers."""
     failures: Mapping[int, str] = MappingProxyType({})
     """Of a batch: which runs have failed, and why. A single run that fails raises instead."""
 
@@ -121,16 +121,25 @@ class Method(ABC):
 
     def tally(self) -> dict[str, Any]:
         """What was counted and noted so far, of plain values as JSON has them; kept with a memo."""
-        return {name: getattr(self, name) for name in self.counters}
+        counted: dict[str, Any] = {name: getattr(self, name) for name in self.counters}
+        return {name: _plain(value) for name, value in counted.items()}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
         """Count on from an earlier tally, so that a resumed run has the account of one that never stopped."""
         for name in self.counters:
-            setattr(self, name, tally[name])
+            if is_dataclass(getattr(self, name)):
+                for field_name, value in tally[name].items():
+                    setattr(getattr(self, name), field_name, value)
+            else:
+                setattr(self, name, tally[name])
 
     @abstractmethod
     def account(self) -> dict[str, Any]:
         """What the run has cost and met: attributes of the result."""
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 METHODS = {

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.contact.impact import holding_rows, response
+from whippletree.contact.impact import holding_rows, massless_motions
 from whippletree.contact.modes import Mode
-from whippletree.errors import SingularSystemError
 from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.scene import At, Scene
+from whippletree.simulation.scene import REACH, At, Scene
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +32,9 @@ ROUNDS = 10
 
 CLOSED = 1e-15
 """Residual, m or rad, that counts as closed."""
+
+STRAIGHT = 1e-6
+"""Sine between slip and its rate below which the slip goes straight to its stop."""
 
 TURNED = 1e-300
 """Slip speed, m/s, below which its direction is that of the mode."""
@@ -59,11 +61,17 @@ class Phase:
         at = scene.at(np.array([time]), q[None], v[None])
         # a tangent along which nothing can move (planar models) has no row
         moves = np.any(at.J[0] != 0, axis=1)
+        self.moving_rows = set(np.flatnonzero(moves).tolist())
         self.sticking_rows = [3 * i + j for i in mode.sticking for j in (1, 2) if moves[3 * i + j]]
         self.contact_rows = [3 * i for i in mode.closed] + self.sticking_rows
-        self.kept = scene.firm + self._needed_loose(at)
-        self.holds = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows]]))
-        self.friction = scene.contacts.friction
+        self.weightless = scene.weightless(at, mode.closed)
+        self.trailing = [i for i in self.weightless if i in mode.sliding]
+        # what drives a massless joint stays where it is, the others follow the foot that trails
+        driven = scene.driven(time, q, v) if self.trailing else None
+        self.kept = scene.firm + self._needed_loose(at, driven)
+        self.holds = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows]]), driven)
+        self.friction = scene.contacts.friction.copy()
+        self.friction[self.trailing] = 0.0
 
     @cached_property
     def hyperstatic(self) -> bool:
@@ -76,14 +84,18 @@ class Phase:
         s = np.linalg.svd(R / sizes[:, None], compute_uv=False)
         return len(R) > R.shape[1] or bool(s[-1] < HYPERSTATIC * s[0])
 
-    def _needed_loose(self, at: At) -> list[int]:
-        """Loose rows that no contact of this mode takes the place of."""
+    def _needed_loose(self, at: At, driven: Array | None) -> list[int]:
+        """Loose rows that no contact of this mode takes the place of; those of driven joints first."""
         kept: list[int] = []
         firm = np.concatenate([at.A[0, self.scene.firm], at.J[0, self.contact_rows]])
-        for row in self.scene.loose:
-            if len(holding_rows(at.M[0], np.concatenate([firm, at.A[0, kept]]))):
+        rows = self.scene.loose
+        if driven is not None:
+            rows = sorted(rows, key=lambda row: not np.any(at.A[0, row, driven]))
+        for row in rows:
+            free = massless_motions(at.M[0], np.concatenate([firm, at.A[0, kept]]))
+            if free.size and np.abs(at.A[0, row] @ free).max() > REACH * np.abs(at.A[0, row]).max():
                 kept.append(row)
-        return kept
+        return sorted(kept)
 
     def rates(self, t: Array, y: Array) -> Array:
         """(q̇, v̇) (m, nq + nv)."""
@@ -133,6 +145,23 @@ class Phase:
         speed = np.linalg.norm(u, axis=-1, keepdims=True)
         return np.where((speed > TURNED) & (along != 0), along * u / np.maximum(speed, TURNED), given)
 
+    def time_to_stop(self, t: float, y: Array) -> float:
+        """|uₜ| / |u̇ₜ| of the contact whose turning slip changes fastest, s; infinite where no slip turns."""
+        turning = [i for i in self.mode.sliding if self.friction[i] and 3 * i + 2 in self.moving_rows]
+        if not turning:
+            return np.inf
+        q, v = self.scene.motion.split(y[None])
+        at = self.scene.at(np.array([t]), q, v)
+        u = self.scene.contact_velocity(q, v)[0]
+        rates = (at.J[0] @ self.loads(np.array([t]), y[None]).a[0] + at.beta[0]).reshape(-1, 3)
+        times = [np.inf]
+        for i in turning:
+            (x, z), (dx, dz) = u[i, 1:], rates[i, 1:]
+            speed, change = float(np.hypot(x, z)), float(np.hypot(dx, dz))
+            if abs(x * dz - z * dx) > STRAIGHT * speed * change:
+                times.append(speed / change)
+        return min(times)
+
     def _solved(self, K: Array, b: Array) -> Array:
         if self.hyperstatic:
             return np.asarray(np.einsum("mij,mj->mi", np.linalg.pinv(K, rcond=1e-12), b))
@@ -177,12 +206,16 @@ class Phase:
 
     def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
         """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""
+        return np.asarray(self.velocities_projected(np.array([t]), q[None], v[None])[0])
+
+    def velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
+        """The same at m states, (m, n)."""
         if not (self.kept or len(self.holds) or self.contact_rows):
             return v
-        at = self.scene.at(np.array([t]), q[None], v[None])
-        speed = np.concatenate([self.scene.row_velocity(t, q, v)[self.kept], self.holds @ v])
-        speed = np.concatenate([speed, at.J[0, self.contact_rows] @ v])
-        return v + self._correction(at, -speed)
+        at = self.scene.at(t, q, v)
+        moving = np.einsum("mrn,mn->mr", at.J[:, self.contact_rows], v)
+        speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]
+        return v + self._corrections(at, -np.concatenate(speed, axis=1))
 
     def _closed(self, t: float, q: Array, v: Array) -> Array:
         residual = self._residual(t, q)
@@ -190,7 +223,7 @@ class Phase:
             if np.abs(residual).max(initial=0.0) <= CLOSED:
                 break
             at = self.scene.at(np.array([t]), q[None], v[None])
-            nearer = self.scene.moved(q, self._correction(at, -residual))
+            nearer = self.scene.moved(q, self._corrections(at, -residual[None])[0])
             left = self._residual(t, nearer)
             if np.abs(left).max() >= np.abs(residual).max():
                 break
@@ -202,14 +235,10 @@ class Phase:
         gaps = self.scene.gaps(q)[self.mode.closed]
         return np.concatenate([own, gaps, np.zeros(len(self.sticking_rows))])
 
-    def _correction(self, at: At, change: Array) -> Array:
-        """The least-energy d with R d = change."""
-        R = self._rows(at)[0]
-        if self.hyperstatic:
-            n = R.shape[1]
-            K = np.block([[at.M[0], -R.T], [R, np.zeros((len(R), len(R)))]])
-            return np.asarray(np.linalg.pinv(K, rcond=1e-12)[:n, n:] @ change)
-        try:
-            return response(at.M[0], R, None).correction(change).a
-        except SingularSystemError:
-            raise self._undetermined() from None
+    def _corrections(self, at: At, change: Array) -> Array:
+        """The least-energy d (m, n) with R d = change."""
+        R = self._rows(at)
+        m, r, n = R.shape
+        K = np.zeros((m, n + r, n + r))
+        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(R, 1, 2), R
+        return self._solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]

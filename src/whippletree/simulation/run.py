@@ -18,7 +18,7 @@ from whippletree.model import Model
 from whippletree.simulation.batches import InTurn
 from whippletree.simulation.checkpoint import Checkpoint, identity
 from whippletree.simulation.integrator import Event
-from whippletree.simulation.method import Method, Task, find_method
+from whippletree.simulation.method import Method, Task, find_method, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
@@ -98,6 +98,7 @@ def simulate(
     Raises:
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
+    method = suitable(model) if method == "auto" else method
     way = _with_options(find_method(method, model), options)
     dyn = compiled if compiled is not None else compile_model(model, massless=massless)
     model = dyn.model  # with what was decided about massless motions

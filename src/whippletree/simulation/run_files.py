@@ -28,6 +28,8 @@ _AS_TEXT = "json:"
 def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a run to a file ``.nc`` (NetCDF 4) or a folder ``.zarr``, as a whole or not at all.
 
+    The folder around it is made.
+
     Raises:
         UnsupportedError: another suffix.
         MissingExtraError: zarr is not installed.
@@ -40,6 +42,7 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     for name in stored.variables:
         variable = stored[name]
         variable.attrs = {key: _kept(value) for key, value in variable.attrs.items()}
+    place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
         temporary = Path(folder) / place.name
         if kind == "NetCDF":
@@ -51,6 +54,20 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             shutil.rmtree(place)
         temporary.replace(place)
     return place
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place that :func:`save_run` could not write to; its folder is made.
+
+    Raises:
+        UnsupportedError, MissingExtraError, OSError: as :func:`save_run`.
+    """
+    place = Path(path)
+    if _kind(place) == "zarr":
+        _need_zarr()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}."):
+        pass
 
 
 def load_run(path: str | os.PathLike[str]) -> xarray.Dataset:

@@ -8,15 +8,23 @@ else carries are *loose*: a contact that carries the motion takes their place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set
+from whippletree.contact.impact import massless_motions
 from whippletree.simulation.motion import Motion
 
 Array = np.ndarray[Any, Any]
+
+REACH = 1e-10
+"""Share of its largest entry below which a contact's row does not move a massless part."""
+
+DRIVEN = 1e-6
+"""Change of a coordinate or velocity, rad, m or per second, that shows whether a force depends on it."""
 
 
 class At(NamedTuple):
@@ -66,6 +74,24 @@ class Scene:
         J, beta = self._many("contact_jacobian", q=q), self._many("contact_bias", q=q, v=v)
         return At(M, tau - c, A, gamma, J, beta)
 
+    def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
+        """Those of these contacts that are on parts without mass, at the first state."""
+        Z = massless_motions(at.M[0], at.A[0, self.firm])
+        if not Z.size:
+            return []
+        rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
+        return [i for i, J in rows.items() if np.abs(J @ Z).max() > REACH * np.abs(J).max()]
+
+    def driven(self, t: float, q: Array, v: Array) -> Array:
+        """Whether a force along a velocity without inertia depends on its position or itself (n,): spring, damper, …"""
+        n, d = self.model.nv, DRIVEN * np.eye(self.model.nv)
+        rest, ones = np.zeros((n + 1, n)), np.ones((2 * n + 1, 1))
+        moved = self.moved(q * ones, np.concatenate([rest, d]))
+        b = self.at(np.full(2 * n + 1, t), moved, v * ones + np.concatenate([rest[:1], d, 0 * d])).b
+        change = np.abs(b[1:] - b[0]).reshape(2, n, n).max(axis=0).diagonal()
+        light = self._many("mass_matrix", q=q).diagonal() == 0
+        return np.asarray(light & (change > 0))
+
     def gaps(self, q: Array) -> Array:
         """(..., k)"""
         return self._many("contact_gaps", q=q)
@@ -82,9 +108,11 @@ class Scene:
         g = np.append(self._many("constraint_residual", q=q, t=t), 0.0)
         return g[self.position_rows]
 
-    def row_velocity(self, t: float, q: Array, v: Array) -> Array:
-        """A v + gₜ (r,)."""
-        return self._many("constraint_velocity", q=q, v=v, t=t)[self.rows] if self.rows else np.zeros(0)
+    def row_velocity(self, t: Any, q: Array, v: Array) -> Array:
+        """A v + gₜ (..., r)."""
+        if not self.rows:
+            return np.zeros((*v.shape[:-1], 0))
+        return self._many("constraint_velocity", q=q, v=v, t=t)[..., self.rows]
 
     def moved(self, q: Array, d: Array) -> Array:
         """q ⊕ d."""

@@ -75,6 +75,7 @@ class TimeStepping(Method):
             "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
             "sweeps": Variable((), "sweeps since the last output", "1"),
             "newton_steps": Variable((), "Newton steps since the last output", "1"),
+            "interior_steps": Variable((), "interior-point steps since the last output", "1"),
             "penetration": Variable((), "largest overlap of contacts or overshoot of limits", "m or rad"),
             "contact_work": Variable((), "work of contacts, limits and joint friction since the start", "J"),
             "joint_work": Variable((), "work of motors and dampers since the start", "J"),

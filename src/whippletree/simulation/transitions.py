@@ -10,18 +10,16 @@ import numpy as np
 
 from whippletree.contact import coulomb
 from whippletree.contact.coulomb import OPEN, SLIDE
-from whippletree.contact.impact import Impact, Outcome, holding_rows, massless_motions, response
+from whippletree.contact.impact import Impact, Outcome, holding_rows, response
 from whippletree.contact.laws import Energetic, Law
 from whippletree.contact.modes import STICK, Mode
 from whippletree.errors import SingularSystemError
+from whippletree.simulation.footing import settled
 from whippletree.simulation.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
 from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.scene import At, Scene
 
 Array = np.ndarray[Any, Any]
-
-REACH = 1e-10
-"""Share of its largest entry below which a contact's row does not move a massless part."""
 
 STAYS = 1e-9
 """Share of the largest contact acceleration below which a contact does not part, or does not begin to slip."""
@@ -132,12 +130,13 @@ class Transitions:
         near = [i for i in touching if u[i, 0] <= self.speed_tolerance]
         at = self.scene.at(np.array([t]), q[None], v[None])
         lifted = {guard.contact for guard in fired if guard.kind == LIFT_OFF}
-        light = [i for i in self._weightless(at, near) if i not in lifted]
-        heavy = [i for i in near if i not in light and i not in (lifted & set(self._weightless(at, near)))]
-        rest = mode.opened([i for i in range(self.scene.count) if i not in near]).opened(sorted(lifted)).stuck(light)
+        light = self.scene.weightless(at, near)
+        heavy = [i for i in near if i not in light]
+        rest = mode.opened([i for i in range(self.scene.count) if i not in near or i in lifted])
+        rest = settled(self.scene, rest, light, [i for i in light if self._slips(fired, i)], t, np.concatenate([q, v]))
         directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
         forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
-        posed = self._posed(at, heavy, light)
+        posed = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
         friction = self.scene.contacts.friction[heavy]
         answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced))
         if answer is None and any(choice is not None for choice in forced):
@@ -156,12 +155,6 @@ class Transitions:
 
     def _slips(self, fired: Sequence[Guard], i: int) -> bool:
         return any(guard.kind == SLIP and guard.contact == i for guard in fired)
-
-    def _weightless(self, at: At, contacts: Sequence[int]) -> list[int]:
-        """Contacts on parts without mass: they stick as long as they press."""
-        Z = massless_motions(at.M[0], at.A[0, self.scene.firm])
-        rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
-        return [i for i, J in rows.items() if Z.size and np.abs(J @ Z).max() > REACH * np.abs(J).max()]
 
     def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array]:
         """G and b of the contacts with mass behind them, at the level of accelerations."""

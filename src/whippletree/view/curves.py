@@ -47,6 +47,8 @@ def contacts(axes: Any, run: xarray.Dataset, model: Model | None = None, *, name
 
 def energies(axes: Any, run: xarray.Dataset, model: Model | None = None) -> None:
     """Kinetic, potential and total energy; the legend tells how far the total moved."""
+    _require(run, "kinetic_energy", "energies")
+    _require(run, "potential_energy", "energies")
     kinetic, potential = (np.asarray(run[name], dtype=float) for name in ("kinetic_energy", "potential_energy"))
     total = kinetic + potential
     drift = float(np.abs(total - total[0]).max())
@@ -183,8 +185,9 @@ def _require(run: xarray.Dataset, variable: str, figure: str) -> None:
 
 
 _REASONS = {
-    "forces": "its model has no constraints",
-    "residuals": "its model has no constraints",
+    "energies": "they were not asked for",
+    "forces": "its model has no constraints, or they were not asked for",
+    "residuals": "its model has no constraints, or they were not asked for",
     "contacts": "its method knows no contacts, or its model has none",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whippletree.errors import MissingExtraError, NameLookupError, UnsupportedError
@@ -58,8 +58,8 @@ def plot(
     residuals     how well constraints are met, on a log scale
     phase         phase portrait: velocity against coordinate       ``names``
     conditioning  δ and δ_s; with the model also κ₂ and pivots
-    strobe        the mechanism at several moments; needs ``model``  ``count``, ``layers``
-    path          the curve of a point; needs ``model``              ``frame``, ``layers``
+    strobe        the mechanism at some moments; needs ``model``    ``count``, ``layers``
+    path          the curve of a point; needs ``model``             ``frame``, ``layers``
     ============  ================================================  ==================================
 
     Args:
@@ -76,19 +76,15 @@ def plot(
         NameLookupError: there is no such figure, joint, row or frame.
         UnsupportedError: the figure needs the model, or something that this run does not have.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
+    check_figures([what])
+    import matplotlib
+    from matplotlib.figure import Figure
 
     require_single(run)
     settings: Any = style.FIGURE
     with matplotlib.rc_context(settings):
         if what == "overview":
             return _overview(run, model)
-        if what not in PLOTS:
-            raise NameLookupError("figure", what, ["overview", *PLOTS])
         chosen = PLOTS[what]
         if chosen.needs_model and model is None:
             raise UnsupportedError(f"the figure {what!r} draws bodies: call plot(run, {what!r}, model=model)")
@@ -99,6 +95,17 @@ def plot(
         return ax.figure  # type: ignore[no-any-return]
 
 
+def check_figures(names: Sequence[str]) -> None:
+    """Refuse names of figures that there are not, and figures where nothing draws them."""
+    for name in names:
+        if name not in PLOTS and name != "overview":
+            raise NameLookupError("figure", name, ["overview", *PLOTS])
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as missing:
+        raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
+
+
 def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
     """A page: the mechanism on the left, if the model is there, and what is worth a look on the right."""
     from matplotlib.figure import Figure
@@ -106,7 +113,8 @@ def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
     found = [
         name for name, variable in (("forces", "constraint_forces"), ("contacts", "contact_force")) if variable in run
     ]
-    names = ["joints", "energies", *(found or ["velocities"])]
+    energies = ["energies"] if "kinetic_energy" in run else []
+    names = ["joints", *energies, *(found or ["velocities"])]
     columns = 1 if model is None else 2
     figure = Figure(figsize=(WIDTH * (1 if model is None else 1.75), 2.5 * len(names)), layout="constrained")
     grid = figure.add_gridspec(len(names), columns, width_ratios=[1] if model is None else [1.0, 1.1])

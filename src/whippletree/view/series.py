@@ -36,19 +36,26 @@ def curves(run: xarray.Dataset, model: Model, times: Array) -> list[Curves]:
     if len(times) < 2:
         return []
     at = np.searchsorted(np.asarray(run["time"], dtype=float), times)
-    energies = [np.asarray(run[f"{kind}_energy"], dtype=float)[at] for kind in ("kinetic", "potential")]
     found = [
         _columns(run, "q", "joints", at, coordinate_units(model)),
-        _diagram("energies", "J", ["kinetic", "potential", "total"], np.stack([*energies, sum(energies)], axis=1)),
+        *_energies(run, at),
         _columns(run, "v", "velocities", at, [f"{unit}/s" for unit in velocity_units(model)]),
     ]
     if "constraint_forces" in run:
         units = [unit.strip() for unit in str(run["constraint_forces"].attrs.get("units", "")).split(",")]
-        found.insert(2, _columns(run, "constraint_forces", "constraint forces", at, units))
+        found.insert(-1, _columns(run, "constraint_forces", "constraint forces", at, units))
     if "contact_force" in run:
         normal = np.asarray(run["contact_force"], dtype=float)[at, :, 0]
-        found.insert(2, _diagram("normal forces of contacts", "N", column_names(run, "contact_force"), normal))
+        found.insert(-1, _diagram("normal forces of contacts", "N", column_names(run, "contact_force"), normal))
     return [c for c in found if c.values.size]
+
+
+def _energies(run: xarray.Dataset, at: Array) -> list[Curves]:
+    names = ("kinetic_energy", "potential_energy")
+    if not all(name in run for name in names):
+        return []
+    values = [np.asarray(run[name], dtype=float)[at] for name in names]
+    return [_diagram("energies", "J", ["kinetic", "potential", "total"], np.stack([*values, sum(values)], axis=1))]
 
 
 def _columns(run: xarray.Dataset, variable: str, title: str, at: Array, units: Sequence[str]) -> Curves:

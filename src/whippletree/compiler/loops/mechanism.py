@@ -18,7 +18,7 @@ from whippletree.compiler.program import Address, Buffer, Index, Program, every_
 from whippletree.compiler.tracing import STATUS, traced_status
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import UnsupportedError
-from whippletree.long_dynamics import held_nodes
+from whippletree.long_rows import held_nodes
 from whippletree.registry import OPTIONAL, Function, resolve, sizes
 from whippletree.spatial import Array
 from whippletree.sweeps import Field
