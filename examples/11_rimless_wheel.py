@@ -20,9 +20,11 @@ gain = 4 * g * np.sin(alpha) * np.sin(slope) / (1 + inertia)  # growth of ω² p
 limit = -keep * np.sqrt(gain / (1 - keep**2))
 
 figure, (left, right) = subplots(1, 2, width=9.5, height=3.8, width_ratios=[1.5, 1])
-for color, rate in zip(PALETTE, (-1.2, -2.0, -3.0)):
-    wheel = wt.mechanisms.rimless_wheel(spokes, slope, inertia, rate=rate)
-    run = wt.simulate(wheel, duration=7.0, method="events", output_dt=0.01)
+wheel = wt.mechanisms.rimless_wheel(spokes, slope, inertia, rate=-1.0)
+dyn = wt.compile(wheel)  # shared by all runs
+for color, rate in zip(PALETTE, (-1.2, -1.8, -2.5)):
+    v0 = -rate * wheel.home.v
+    run = wt.simulate(wheel, v0=v0, duration=7.0, method="events", output_dt=0.01, compiled=dyn)
     assert not run.attrs["failure"]
     turn, spin = run.q[:, 2].values, run.v[:, 2].values
     left.plot(run.time, spin, color=color, label=f"starts at {rate:g} rad/s")
@@ -30,7 +32,11 @@ for color, rate in zip(PALETTE, (-1.2, -2.0, -3.0)):
     steps = np.split(np.arange(len(turn)), np.flatnonzero(np.abs(np.diff(within)) > alpha) + 1)
     for part in steps:
         right.plot(within[part], spin[part], color=color, linewidth=1)
-    print(f"from {rate:g} rad/s: after the last impact {spin[steps[-1][0]]:.3f} rad/s, closed form {limit:.4f}")
+    _, *sides = wt.event_states(run)  # just before and just after each event
+    before, after = (states[:, -1] for states in sides)
+    error = np.abs(after - keep * before).max()
+    print(f"from {rate:g} rad/s: {len(after)} impacts by the closed form to {error:.0e}, the last to {after[-1]:.4f}")
+print(f"fixed point: {limit:.4f} rad/s")
 left.axhline(limit, color="0.3", linestyle=":", label=f"closed form, after an impact: {limit:.3f}")
 left.set(title="angular rate", xlabel="time, s", ylabel="rad/s")
 left.legend(loc="lower right", ncols=2)

@@ -12,6 +12,9 @@ from whippletree.catalogue import find
 from whippletree.compiler.loops import loop_program, work_size
 from whippletree.compiler.program import every_block
 from whippletree.constraints.system import LONG
+from whippletree.expression.passes import finish
+from whippletree.expression.traced import Trace
+from whippletree.long_rows import is_swept
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -143,3 +146,64 @@ def test_constraints_that_hold_nothing():
     for functions in (wt.reference(model), wt.compile(model)):
         found = functions.forward_dynamics(q, v, tau)
         np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
+
+
+def test_corrections_and_rows_are_sweeps_too():
+    """Projection, closing, impact and the rows themselves, as loops: against the routes that form A and factor M."""
+    model, q = wide_tree(TIES)
+    model = with_joint_rows(model, q)
+    dyn, tree, system = wt.compile(model), skeleton(model), wt.constraint_set(model)
+    rng = np.random.default_rng(6)
+    v, near = rng.normal(size=model.nv), wt.reference(model).integrate(q, 1e-3 * rng.normal(size=model.nv))
+    t, active = 0.2, np.array([1.0])
+    near_, v_ = near.astype(object), v.astype(object)
+    m = Mechanism(tree, route="schur")
+    rows = system.rows(m, m.moving(near_, v_), near_, v_, t)
+    after, impulses = constrained.corrected_velocity(m, near_, v_, 1.5, t, active)
+    expected = {
+        "constraint_residual": ((near, t), rows.residual()),
+        "constraint_velocity": ((near, v, t), rows.velocity()),
+        "constraint_bias": ((near, v, t), rows.bias()),
+        "project_velocity": ((near, v, t, active), constrained.corrected_velocity(m, near_, v_, 1, t, active)[0]),
+        "closing_step": ((near, t, active), constrained.closing_step(m, near_, t, active)),
+    }
+    for name, (inputs, wanted) in expected.items():
+        numbers = wanted.astype(float)
+        np.testing.assert_allclose(
+            getattr(dyn, name)(*inputs), numbers, atol=1e-8 * np.abs(numbers).max(), err_msg=name
+        )
+    for ours, theirs in zip(dyn.impact(near, v, 0.5, t, active), (after, impulses), strict=True):
+        numbers = theirs.astype(float)
+        np.testing.assert_allclose(ours, numbers, atol=1e-8 * np.abs(numbers).max())
+
+
+def test_a_long_chain_is_simulated():
+    model, q = pinned_chain(250, 3)
+    run = wt.simulate(model, q, np.zeros(250), duration=0.002)
+    assert not run.attrs["failure"]
+    assert np.abs(run.constraint_residual.values).max() < 1e-12
+    assert np.abs(run.constraint_velocity.values).max() < 1e-9
+
+
+def test_deep_trees_are_swept_and_shallow_ones_factored():
+    """Far below LONG the sweeps of a chain already take fewer operations than a factor of its mass matrix."""
+    model, q = pinned_chain(40, 4)
+    v, tau = np.random.default_rng(3).normal(size=(2, 40))
+    found = {}
+    for route in (None, "schur"):
+        trace = Trace()
+        inputs = [trace.inputs(40) for _ in range(3)]
+        a = constrained.solve(Mechanism(skeleton(model), route=route), *inputs, 0, None)[0]
+        found[route] = finish(trace, list(a)).operations
+    assert found[None] < 0.5 * found["schur"]
+    expected = constrained.solve(
+        Mechanism(skeleton(model), route="schur"), *[x.astype(object) for x in (q, v, tau)], 0, None
+    )[0].astype(float)
+    np.testing.assert_allclose(
+        wt.compile(model).forward_dynamics(q, v, tau), expected, atol=1e-9 * np.abs(expected).max()
+    )
+    assert not is_swept(wt.mechanisms.stewart_platform())
+    tip = replace(model.bodies[-1], mass=0, inertia=np.zeros((3, 3)))
+    light = replace(model, bodies=(*model.bodies[:-1], tip))
+    assert is_swept(model)
+    assert not is_swept(light)  # sweeps divide by the inertia of every joint

@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints.closing import require_consistent
-from whippletree.model import Constraint
+from whippletree.model import Constraint, Frame
 
 
 def arm(*constraints):
@@ -25,7 +25,24 @@ def arm(*constraints):
     return builder.build()
 
 
+WRITTEN = (
+    "It is differentiated, so it may use + - * / @, integer powers and np.sin, cos, sqrt and arctan2, and must not "
+    "branch on values"
+)
+
 FAULTS = [
+    (
+        ("c", "custom", ("hand",), {"residual": lambda X: []}),
+        "constraint 'c': its function returns no numbers: one is expected for each row",
+    ),
+    (
+        ("c", "custom", ("hand",), {"residual": lambda X: 1 / 0}),
+        f"constraint 'c': its function residual failed with ZeroDivisionError: division by zero. {WRITTEN}",
+    ),
+    (
+        ("c", "prescribed_frame", ("world", "hand"), {"motion": lambda t: [t, t]}),
+        "constraint 'c': motion(t) must be a point (3,) or a pose (4, 4), got 2 numbers",
+    ),
     (
         ("c", "point", ("hand", "ancor"), {}),
         "constraint 'c': model 'arm': there is no frame or body 'ancor'; known: 'hand', 'anchor', 'upper', 'fore'. "
@@ -189,3 +206,33 @@ def test_an_inconsistent_state_is_reported_with_its_size():
     with pytest.raises(wt.AssemblyError, match=r"q does not meet its constraints: pin.x = .*wt.assemble"):
         require_consistent(model, q + 0.1, v)
     require_consistent(model, q, wt.reference(model).project_velocity(q, v))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [("weld", {}), ("point", {}), ("knife_edge", {}), ("weld", {"switchable": True}), ("weld", {"compliance": 0.1})],
+)
+def test_a_tie_within_one_body_asks_for_nothing(kind, parameters):
+    """Two frames of one body: its rows are what rounding leaves of zero, and not independent of anything."""
+    pose = np.eye(4)
+    pose[:3, :3] = [[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]]
+    twins = (Frame("palm", "fore", pose), Frame("grip", "fore", pose))
+    tie = Constraint("tie", kind, ("palm", "grip"), parameters)
+    model = replace(arm(), frames=(*arm().frames, *twins), constraints=(tie,))
+    found = wt.constraint_set(model).structure
+    rows = wt.constraint_set(model).row_names
+    assert found.mobility == 2
+    assert wt.constraint_set(model).named(found.redundant) == (() if "compliance" in parameters else rows)
+    state = np.array([0.3, -0.7]), np.array([1.0, 2.0]), np.array([0.1, -0.2])
+    expected = wt.reference(arm()).forward_dynamics(*state)
+    active = ([1.0],) if "switchable" in parameters else ()
+    for functions in (wt.reference(model), wt.compile(model)):
+        np.testing.assert_allclose(functions.forward_dynamics(*state, *active), expected, atol=1e-12)
+
+
+def test_motions_that_contradict_each_other_later():
+    """They agree at the start to second order; the run ends where they part, and says which rows stay open."""
+    follow = [(name, "prescribed", ("elbow",), {"motion": lambda t, k=k: k * t**3}) for name, k in (("a", 1), ("b", 2))]
+    run = wt.simulate(arm(*follow), duration=1.0)
+    assert "no motion nearby meets all constraints" in run.attrs["failure"]
+    assert "b.motion = -" in run.attrs["failure"]

@@ -120,7 +120,9 @@ class Plot:
 
         model, run = stored(self.run_file)
         path = self.output or self.run_file.with_name(f"{self.run_file.stem}-{self.what}.png")
-        wt.plot(run, self.what, model=model).savefig(path)
+        figure = wt.plot(run, self.what, model=model)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
         console.print(f"wrote {path}", markup=False)
         return 0
 

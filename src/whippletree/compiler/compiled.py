@@ -154,16 +154,20 @@ class Compiled:
 
         Returns:
             States, impulses and the residual of each step:
-            :class:`~whippletree.compiler.contact_rollout.ContactRollout`.
+            :class:`~whippletree.compiler.contact_rollout.ContactRollout`. A scene that is no longer finite is NaN from
+            there on, with a RuntimeWarning.
         """
-        from whippletree.compiler.contact_rollout import ContactRollout, contact_rollout_program, refuse_large, start
+        from whippletree.compiler import contact_rollout
 
-        refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
+        contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         key = ("contact_rollout", sweeps)
+        program = contact_rollout.contact_rollout_program
         if key not in self._made:
-            self._made[key] = self._compiled(key, lambda: contact_rollout_program(self.model, sweeps, self.parameters))
-        first = start(self.model, impulses)
-        return ContactRollout(*self._made[key](q0, v0, first, tau, dt, *opened))
+            self._made[key] = self._compiled(key, lambda: program(self.model, sweeps, self.parameters))
+        first = contact_rollout.start(self.model, impulses)
+        with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+            found = self._made[key](q0, v0, first, tau, dt, *opened)
+        return contact_rollout.told(contact_rollout.ContactRollout(*found))
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
         """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.

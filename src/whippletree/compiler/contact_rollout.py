@@ -6,6 +6,7 @@ residual that these leave is part of the result, step by step.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,6 +41,11 @@ class ContactRollout(NamedTuple):
     work: Array
     """Of the impulses in each step, J, (..., T)."""
 
+    @property
+    def good_steps(self) -> Array:
+        """Steps before a scene was no longer finite, (...,): T where all went well."""
+        return np.logical_and.accumulate(np.isfinite(self.work), axis=-1).sum(axis=-1)
+
 
 BLOCKS_UP_TO = 40
 """Blocks of a contact problem up to which its sweep is unrolled."""
@@ -67,6 +73,29 @@ def refuse_large(model: Model, bodies: int, most: int) -> None:
 def start(model: Model, impulses: Any) -> Any:
     """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
     return np.zeros((Blocks(model).count, 3)) if impulses is None else impulses
+
+
+def told(found: ContactRollout) -> ContactRollout:
+    """The same, NaN throughout from the step on in which a scene was lost, with a warning that counts such scenes."""
+    if not isinstance(found.q, np.ndarray):
+        return found  # on a device, where looking costs a transfer
+    lost = ~(np.isfinite(found.q).all(axis=-1) & np.isfinite(found.v).all(axis=-1))
+    if lost.any():
+        lost = np.logical_or.accumulate(lost, axis=-1)
+        scenes = lost.any(axis=-1)
+        warnings.warn(
+            f"contact_rollout: {scenes.sum()} of {scenes.size} scenes are no longer finite and NaN from there on "
+            f"(good_steps); the first is {tuple(int(i) for i in np.argwhere(scenes)[0])}: shorten the step",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        found = ContactRollout(*[np.where(_beside(lost, part), np.nan, part) for part in found])
+    return found
+
+
+def _beside(lost: Array, part: Array) -> Array:
+    """(..., T) with further dimensions of one, for comparison with an array (..., T, …)."""
+    return lost.reshape(*lost.shape, *[1] * (part.ndim - lost.ndim))
 
 
 def contact_rollout_program(model: Model, sweeps: int, parameters: Sequence[str] = ()) -> Program:

@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Array:
     """An array and its first slot."""
 
     first: int
@@ -72,45 +72,45 @@ class Stager:
 
     def read(self, staging: Staging, places: dict[str, Place]) -> None:
         """Inputs to their slots, then sines and cosines to theirs."""
-        parts = [_Part(first, b.size, places[b.name]) for first, b in staging.inputs]
+        arrays = [_Array(first, b.size, places[b.name]) for first, b in staging.inputs]
 
         def rows() -> None:
-            self._side_by_side([self._row(part, self._copies_in) for part in parts])
+            self._side_by_side([self._row(array, self._copies_in) for array in arrays])
             self._wait_for_copies()
             self._wait_for_warp()
 
         def columns() -> None:
-            self._side_by_side([self._column(part, self._copies_in) for part in parts])
+            self._side_by_side([self._column(array, self._copies_in) for array in arrays])
             self._wait_for_copies()
 
-        self._either(parts, rows, columns)
+        self._either(arrays, rows, columns)
         for run in staging.angles:
             self._angles(run)
 
     def write(self, staging: Staging, places: dict[str, Place]) -> None:
         """Results from their slots to the outputs."""
         starts = accumulate((b.size for b in staging.results), initial=0)
-        parts = [_Part(first, b.size, places[b.name]) for first, b in zip(starts, staging.results, strict=False)]
+        arrays = [_Array(first, b.size, places[b.name]) for first, b in zip(starts, staging.results, strict=False)]
 
         def rows() -> None:
             self._wait_for_warp()
-            self._side_by_side([self._row(part, self._copies_out) for part in parts])
+            self._side_by_side([self._row(array, self._copies_out) for array in arrays])
 
         def columns() -> None:
-            self._side_by_side([self._column(part, self._copies_out) for part in parts])
+            self._side_by_side([self._column(array, self._copies_out) for array in arrays])
 
-        if parts:
-            self._either(parts, rows, columns)
+        if arrays:
+            self._either(arrays, rows, columns)
 
     # ---- copying -------------------------------------------------------------------------------------------------
 
-    def _either(self, parts: Sequence[_Part], rows: Callable[[], None], columns: Callable[[], None]) -> None:
+    def _either(self, arrays: Sequence[_Array], rows: Callable[[], None], columns: Callable[[], None]) -> None:
         """By rows if every array lies state after state without gaps and all threads of the warp have one."""
         w = self.writer
         last = w.value(f"add i64 {self._first_state()}, {WARP}")
         dense = w.value(f"icmp sle i64 {last}, %states")
-        for part in parts:
-            for operand, bytes_ in ((part.place.step, part.size * self.bytes), (part.place.stride, self.bytes)):
+        for array in arrays:
+            for operand, bytes_ in ((array.place.step, array.size * self.bytes), (array.place.stride, self.bytes)):
                 dense = w.value(f"and i1 {dense}, {w.value(f'icmp eq i64 {operand}, {bytes_}')}")
         together, alone, join = w.label("rows"), w.label("columns"), w.label("join")
         w.emit(f"br i1 {dense}, label %{together}, label %{alone}")
@@ -120,9 +120,9 @@ class Stager:
             w.emit(f"br label %{join}")
         w.start(join)
 
-    def _column(self, part: _Part, copy: Copy) -> _Walk:
+    def _column(self, array: _Array, copy: Copy) -> _Walk:
         """Every thread walks over the numbers of its own state."""
-        place = part.place
+        place = array.place
         start = self._moved(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
 
         def step(at: Handed, count: int) -> Handed:
@@ -133,13 +133,15 @@ class Stager:
             copy(slots[:count], numbers[:count])
             return [numbers[-1], slots[-1]]
 
-        return _Walk(part.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(part.first))], step)
+        return _Walk(
+            array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step
+        )
 
-    def _row(self, part: _Part, copy: Copy) -> _Walk:
+    def _row(self, array: _Array, copy: Copy) -> _Walk:
         """The warp walks over the numbers of its states together, 32 at a time."""
-        w, size, pitch = self.writer, part.size, self.aside.pitch
+        w, size, pitch = self.writer, array.size, self.aside.pitch
         member, position = (w.value(f"{o} i32 {self.lane}, {size}") for o in ("udiv", "urem"))
-        slot = self._element(self._of_warp(part.first), w.value(f"mul i32 {position}, {pitch}"))
+        slot = self._element(self._of_warp(array.first), w.value(f"mul i32 {position}, {pitch}"))
         whole, rest = divmod(WARP, size)
         within, across = rest * pitch + whole, (rest - size) * pitch + whole + 1
 
@@ -156,7 +158,7 @@ class Stager:
             copy(slots, numbers[:count])
             return [numbers[-1], slot, position]
 
-        start = [("ptr addrspace(1)", self._own_element(part)), ("ptr addrspace(3)", self._element(slot, member))]
+        start = [("ptr addrspace(1)", self._own_element(array)), ("ptr addrspace(3)", self._element(slot, member))]
         return _Walk(size, [*start, ("i32", position)], step)
 
     def _copies_in(self, slots: Sequence[Operand], numbers: Sequence[Operand]) -> None:
@@ -249,12 +251,12 @@ class Stager:
         """The number of the state of the warp's first thread."""
         return self.writer.value(f"sub i64 {self.state}, {self.writer.value(f'zext i32 {self.lane} to i64')}")
 
-    def _own_element(self, part: _Part) -> Operand:
+    def _own_element(self, array: _Array) -> Operand:
         """Among the numbers of all states of the warp, the one with this thread's number."""
         w = self.writer
-        before = w.value(f"mul i64 {self._first_state()}, {part.size}")
+        before = w.value(f"mul i64 {self._first_state()}, {array.size}")
         number = w.value(f"add i64 {before}, {w.value(f'zext i32 {self.lane} to i64')}")
-        return w.value(f"getelementptr {self.real}, ptr addrspace(1) {part.place.pointer}, i64 {number}")
+        return w.value(f"getelementptr {self.real}, ptr addrspace(1) {array.place.pointer}, i64 {number}")
 
     def _of_warp(self, slot: int) -> Operand:
         """The slot of the warp's first thread."""

@@ -32,8 +32,24 @@ Demands: TypeAlias = tuple[Demand, ...]
 
 
 def function_of(c: Constraint, word: str) -> Callable[..., Any]:
-    """A parameter that must be a Python function."""
+    """A parameter that must be a Python function; where it fails, the error names the constraint."""
     function = c.parameters.get(word)
     if not callable(function):
         raise ModelError(f"constraint {c.name!r}", [f"kind {c.kind!r} needs {word}=, a plain NumPy function"])
-    return function  # type: ignore[no-any-return]
+
+    def guarded(*arguments: Any) -> Any:
+        try:
+            result = function(*arguments)
+            if result is None:
+                raise TypeError("it returns nothing")
+        except Exception as error:
+            raise ModelError(
+                f"constraint {c.name!r}",
+                [
+                    f"its function {word} failed with {type(error).__name__}: {error}. It is differentiated, so it may "
+                    f"use + - * / @, integer powers and np.sin, cos, sqrt and arctan2, and must not branch on values"
+                ],
+            ) from error
+        return result
+
+    return guarded

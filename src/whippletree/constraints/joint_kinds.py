@@ -55,7 +55,10 @@ def prescribed(c: Constraint) -> Demands:
     motion = function_of(c, "motion")
 
     def residual(coordinates: Sequence[Any], t: Any) -> Array:
-        return vector(coordinates[0] - called(motion, t)[0])
+        goal = called(motion, t)
+        if len(goal) != 1:
+            raise ModelError(f"constraint {c.name!r}", [f"motion(t) must be one number, got {len(goal)}"])
+        return vector(coordinates[0] - goal[0])
 
     return (Demand("position", "joints", ("motion",), ("rad or m",), residual, timed=True),)
 

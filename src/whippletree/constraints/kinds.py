@@ -190,7 +190,12 @@ def distance(c: Constraint) -> Demands:
 def prescribed_frame(c: Constraint) -> Demands:
     """The second frame follows ``motion(t)`` in the first: a point (3 rows) or a pose (4, 4) (6 rows)."""
     motion = function_of(c, "motion")
-    whole = np.size(motion(0.0)) == 16
+    size = np.size(motion(0.0))
+    if size not in (3, 16):
+        raise ModelError(
+            f"constraint {c.name!r}", [f"motion(t) must be a point (3,) or a pose (4, 4), got {size} numbers"]
+        )
+    whole = size == 16
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         goal, rel = called(motion, t), relative(poses)
@@ -294,8 +299,10 @@ def _frames(
 
 def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[str, ...]:
     """The names that the user gave as ``rows``, or numbered ones, as many as a trial call returns."""
-    names = tuple(c.parameters.get("rows", ()))
-    return names or tuple(f"{word}_{i}" for i in range(len(trial())))
+    names = tuple(c.parameters.get("rows", ())) or tuple(f"{word}_{i}" for i in range(len(trial())))
+    if not names:
+        raise ModelError(f"constraint {c.name!r}", ["its function returns no numbers: one is expected for each row"])
+    return names
 
 
 def _one_per_row(c: Constraint, names: tuple[str, ...], values: Array) -> Array:

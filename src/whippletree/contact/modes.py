@@ -29,6 +29,8 @@ class Mode:
     status: tuple[int, ...]
     directions: Array
     """(k, 2): unit directions of slip along tangents 1 and 2; zeros where nothing slides."""
+    forces: Array | None = None
+    """(k, 3), N, that complementarity found when the mode began: they decide where forces are not unique."""
 
     @property
     def closed(self) -> list[int]:
@@ -52,11 +54,11 @@ class Mode:
 
     def changed(self, contacts: Sequence[int], answer: coulomb.Answer) -> Mode:
         """The mode with the answer for these contacts."""
-        status, directions = list(self.status), self.directions.copy()
+        status, directions, forces = list(self.status), self.directions.copy(), np.zeros((len(self.status), 3))
         for number, i in enumerate(contacts):
-            status[i] = answer.status[number]
+            status[i], forces[i] = answer.status[number], answer.p[number]
             directions[i] = answer.directions[number] if answer.status[number] == SLIDE else 0.0
-        return Mode(tuple(status), directions)
+        return Mode(tuple(status), directions, forces)
 
     def opened(self, contacts: Sequence[int]) -> Mode:
         """The mode with these contacts open."""

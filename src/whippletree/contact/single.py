@@ -8,8 +8,11 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-KAPPAS, BISECTIONS = np.logspace(8, -10, 73), 40
-"""Where the slip of a single contact is looked for (viscosities in units of G), and how often an interval is halved."""
+KAPPAS = np.logspace(8, -10, 73)
+"""Where the slip of a single contact is looked for: viscosities in units of G."""
+
+SECTIONS, NARROWINGS = 32, 8
+"""Points between two of them at which the slip is looked for next, and how often."""
 
 RANK = 1e-12
 """Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
@@ -19,10 +22,34 @@ def alone(G: Array, b: Array, friction: float) -> Array:
     """Impulse (3,) of one contact by itself: the same problem, solved exactly."""
     if b[0] >= 0 or G[0, 0] <= 0:
         return np.zeros(3)
+    if not np.any(G[2]) and b[2] == 0:
+        return _planar(G, b, friction)
     stuck = -np.linalg.pinv(G, rcond=RANK, hermitian=True) @ b
     if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
         return np.asarray(stuck)
     return _slipping(G, b, friction)
+
+
+def _planar(G: Array, b: Array, friction: float) -> Array:
+    """The same where nothing moves along tangent 2: it sticks, or slides one way or the other."""
+    (gnn, gnt, _), (_, gtt, _) = G[0].tolist(), G[1].tolist()
+    bn, bt = float(b[0]), float(b[1])
+    det = gnn * gtt - gnt * gnt
+    if det > RANK * gnn * gtt:
+        normal, tangent = (gnt * bt - gtt * bn) / det, (gnt * bn - gnn * bt) / det
+        if abs(tangent) <= friction * normal:
+            return np.array([normal, tangent, 0.0])
+    elif gtt == 0:
+        return np.array([-bn / gnn, 0.0, 0.0])
+    answers = []
+    for way in (1.0, -1.0):
+        inertia = gnn - way * friction * gnt
+        if inertia > 0:
+            normal = -bn / inertia
+            answers.append((way * (bt + gnt * normal) - friction * gtt * normal, way, normal))
+    # of two ways to slide, the faster: that with the larger viscosity
+    _, way, normal = max(answers)
+    return np.array([normal, -way * friction * normal, 0.0])
 
 
 def _slipping(G: Array, b: Array, friction: float) -> Array:
@@ -32,14 +59,12 @@ def _slipping(G: Array, b: Array, friction: float) -> Array:
     stick, leaves it: the first crossing is the answer.
     """
     kappas = max(float(np.trace(G[1:, 1:])), float(G[0, 0])) * KAPPAS
-    outside = _beyond(_viscous(G, b, kappas), friction)
-    crossings = np.flatnonzero(outside > 0)
-    last = int(crossings[0]) if len(crossings) else len(kappas) - 1
-    high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
-    for _ in range(BISECTIONS):
-        middle = np.sqrt(low * high)
-        low, high = (middle, high) if _beyond(_viscous(G, b, np.array([middle])), friction)[0] > 0 else (low, middle)
-    return np.asarray(_viscous(G, b, np.array([high]))[0])
+    for _ in range(NARROWINGS):
+        crossings = np.flatnonzero(_beyond(_viscous(G, b, kappas), friction) > 0)
+        last = int(crossings[0]) if len(crossings) else len(kappas) - 1
+        high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
+        kappas = np.geomspace(high, low, SECTIONS)
+    return np.asarray(_viscous(G, b, kappas[:1])[0])
 
 
 def _viscous(G: Array, b: Array, kappas: Array) -> Array:

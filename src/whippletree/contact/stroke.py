@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.contact.turning import turning
+
 Array = np.ndarray[Any, Any]
 
 PIECES = 60
@@ -73,10 +75,22 @@ def _direction(G: Array, u: Array, friction: float, stopped: float) -> Array:
     speed = float(np.hypot(u[1], u[2]))
     if speed > stopped:
         return np.array([1.0, *(-friction * u[1:] / speed)])
-    holding = -np.linalg.pinv(G[1:, 1:], hermitian=True) @ G[1:, 0]
+    holding = _holding(G)
     if np.hypot(*holding) <= friction:
         return np.array([1.0, *holding])
     return np.array([1.0, *(-friction * _onset(G, friction))])
+
+
+def _holding(G: Array) -> Array:
+    """The friction (2,) per normal impulse with which the contact does not begin to slip."""
+    (a, b), (_, d) = G[1:, 1:].tolist()
+    x, y = -G[1, 0], -G[2, 0]
+    det = a * d - b * b
+    if det > 1e-12 * a * d:
+        return np.array([d * x - b * y, a * y - b * x]) / det
+    if b == 0:  # planar: nothing moves along one of the tangents
+        return np.array([x / a if a else 0.0, y / d if d else 0.0])
+    return np.asarray(np.linalg.pinv(G[1:, 1:], hermitian=True) @ np.array([x, y]))
 
 
 def _onset(G: Array, friction: float) -> Array:
@@ -132,35 +146,15 @@ def _end(path: _Path, slope: float, target: float | None) -> float:
 
 
 def _turning(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
-    """A piece whose slip turns: integrated in σ with ds = |uₜ| dσ, in which the motion towards a stop is smooth."""
-    from scipy.integrate import solve_ivp
-
-    push, drag = G[:, 0], -friction * G[:, 1:]
-
-    def rate(sigma: float, y: Array) -> Array:
-        speed = np.hypot(y[1], y[2])
-        return np.array([*(speed * push + drag @ y[1:3]), speed, *(-friction * y[1:3]), speed * y[0]])
-
-    def stops(sigma: float, y: Array) -> float:
-        return float(np.hypot(y[1], y[2])) - NEARLY * stopped
-
-    def ends(sigma: float, y: Array) -> float:
-        return float(y[0]) if target is None else float(y[6]) - target
-
-    stops.terminal, ends.terminal = True, True  # type: ignore[attr-defined]
-    ends.direction = 1  # type: ignore[attr-defined]
-    start = np.array([*path.u, *path.p, path.work])
-    if stops(0.0, start) <= 0:
+    """A piece whose slip turns."""
+    if np.hypot(*path.u[1:]) <= NEARLY * stopped:
         path.u[1:] = 0.0
         return
-    scale = 1 / float(np.linalg.eigvalsh(G)[-1])
-    for length in 10.0 * scale * 2.0 ** np.arange(PIECES):
-        run = solve_ivp(rate, (0.0, length), start, method="DOP853", rtol=1e-11, atol=1e-14, events=(stops, ends))
-        start = run.y[:, -1]
-        if run.status == 1:
-            break
-    path.u, path.p, path.work = start[:3], start[3:6], float(start[6])
-    if len(run.t_events[1]):
-        path.u[0], path.work = (0.0, path.work) if target is None else (path.u[0], target)
-    elif len(run.t_events[0]):
+    end = turning(G, friction, (path.u, path.p, path.work), target, NEARLY * stopped)
+    path.u, path.p, path.work = end.u, end.p, end.work
+    if not end.finished:
         path.u[1:] = 0.0
+    elif target is None:
+        path.u[0] = 0.0
+    else:
+        path.work = target

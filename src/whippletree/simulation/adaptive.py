@@ -28,6 +28,8 @@ class Adaptive(Method):
     def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
         """``max_steps``: accepted and rejected steps together after which the run gives up."""
         super().__init__(task)
+        if max_steps < 1:
+            raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
         self.max_steps = max_steps
         self.statistics = Statistics()
         self.integrator = Integrator(task.motion, task.rtol, task.atol, task.events, statistics=self.statistics)

@@ -69,6 +69,8 @@ class Guards:
         self.guards += [Guard(STICK, i) for i in mode.sliding if friction[i] or i in self.footings]
         self.guards += [Guard(LIFT_OFF, i) for i in self.footings]
         self.guards += [Guard(JAM, i) for i in mode.sliding if friction[i]]
+        if phase.reference is not None:
+            self.guards += [Guard(LIFT_OFF, i) for i in mode.closed if 3 * i in phase.acting_rows]
         if not phase.hyperstatic:
             self.guards += [Guard(LIFT_OFF, i) for i in mode.closed if i not in self.footings]
             self.guards += [Guard(SLIP, i) for i in mode.sticking if np.isfinite(friction[i])]

@@ -166,7 +166,7 @@ class Events(Method):
             # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
             integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(piece.end, piece.state)
             hit = guards.first_zero(piece.start, piece.end, piece.interpolant)
-            if hit is None and phase.hyperstatic:
+            if hit is None and phase.hyperstatic and phase.mode.sticking:
                 hit = self._rearranged(phase, piece)
             if hit is None:
                 self._stopped = bool(piece.found) and self._terminal(piece)
@@ -248,7 +248,7 @@ class Events(Method):
         return replace(phase.mode, directions=directions)
 
     def _touching(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> list[int]:
-        """Closed contacts, those that have just closed, and others that arrive at the same instant."""
+        """Closed contacts, those that have just closed, others that arrive at the same instant or rest at no gap."""
         q, v = self.scene.motion.split(y)
         gaps, u = self.scene.gaps(q), self.scene.contact_velocity(q, v)
         landed = {guard.contact for guard in fired if guard.kind == TOUCHDOWN}
@@ -256,9 +256,8 @@ class Events(Method):
             i
             for i in range(self.scene.count)
             if phase.mode.status[i] == OPEN
-            and landed
             and abs(gaps[i]) <= self.rules.gap_tolerance
-            and u[i, 0] < self.rules.speed_tolerance
+            and (u[i, 0] if landed else abs(u[i, 0])) < self.rules.speed_tolerance
             and self._admitted(i, t, q, v)
         }
         return sorted({*phase.mode.closed, *landed, *arriving})
@@ -359,6 +358,7 @@ class Events(Method):
             "phase_state": phase.state,
             "phase_status": np.array(phase.mode.status, dtype=int),
             "phase_directions": phase.mode.directions,
+            "phase_forces": np.zeros((0, 3)) if phase.mode.forces is None else phase.mode.forces,
             "impact_times": np.array([time for time, _ in impacts]),
             "impact_members": members.reshape(len(impacts), self.scene.count),
             "repeats": np.array(self._repeats),
@@ -367,7 +367,8 @@ class Events(Method):
 
     def _recalled(self, memo: Memo) -> tuple[Phase, Progress]:
         self.log.recall(memo)
-        mode = Mode(tuple(int(s) for s in memo["phase_status"]), memo["phase_directions"])
+        forces = memo["phase_forces"] if len(memo["phase_forces"]) else None
+        mode = Mode(tuple(int(s) for s in memo["phase_status"]), memo["phase_directions"], forces)
         members = [tuple(int(i) for i in np.flatnonzero(row)) for row in memo["impact_members"]]
         self._impacts = list(zip(memo["impact_times"].tolist(), members, strict=True))
         self._repeats = (float(memo["repeats"][0]), int(memo["repeats"][1]))

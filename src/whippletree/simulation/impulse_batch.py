@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +96,9 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
     q, v = stepper.motion.split(y)
     tau = stepper.motion.forces(np.full(len(y), t), q, v)
     held = np.repeat(tau[:, None], count, axis=1)
-    made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
+        made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
     before = v if count == 1 else made.v[:, -2]
     springs = np.asarray(stepper.dyn.passive_forces(q, np.zeros_like(v)))
     impulse, velocity, cone = np.moveaxis(made.measure.max(axis=1), 1, 0)

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 CORRECTION_SWEEPS = 50
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
-COMPILED_UP_TO = 128
+COMPILED_UP_TO = 48
 """Candidates up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
 
 

@@ -27,6 +27,9 @@ Array = np.ndarray[Any, Any]
 HYPERSTATIC = 1e-9
 """Relative singular value of the rows below which they depend on each other: forces are then not unique."""
 
+IDLE = 1e-9
+"""Share of the largest contact force below which a contact carries nothing."""
+
 ROUNDS = 10
 """Newton corrections of a position projection."""
 
@@ -72,17 +75,42 @@ class Phase:
         self.holds = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows]]), driven)
         self.friction = scene.contacts.friction.copy()
         self.friction[self.trailing] = 0.0
+        self.acting_rows, self.reference = self._distributed(at)
 
     @cached_property
     def hyperstatic(self) -> bool:
         """Whether the rows depend on each other, so that forces are not unique."""
         q, v = self.scene.motion.split(self.state)
-        R = self._rows(self.scene.at(np.array([self.time]), q[None], v[None]))[0]
+        R = self._rows(self.scene.at(np.array([self.time]), q[None], v[None]), self.contact_rows)[0]
         sizes = np.linalg.norm(R, axis=1)
         if not len(R) or np.any(sizes == 0):
             return bool(len(R))
         s = np.linalg.svd(R / sizes[:, None], compute_uv=False)
         return len(R) > R.shape[1] or bool(s[-1] < HYPERSTATIC * s[0])
+
+    def _distributed(self, at: At) -> tuple[list[int], Array | None]:
+        """Contact rows that carry a load, and the accelerations and forces (n + r,) near which the others are taken.
+
+        Where contacts slide and their forces are not unique, neither are accelerations: those of the complementarity
+        problem that chose this mode hold. A contact that carries nothing in it and follows from the others is left out.
+        """
+        forces = self.mode.forces
+        if forces is None or not self.hyperstatic or not any(self.friction[i] for i in self.mode.sliding):
+            return self.contact_rows, None
+        idle = [i for i in self.mode.sliding if forces[i, 0] <= IDLE * float(np.abs(forces).max())]
+        rows = [row for row in self.contact_rows if row // 3 not in idle]
+        for i in idle:
+            if np.linalg.matrix_rank(at.J[0, [*rows, 3 * i]]) > np.linalg.matrix_rank(at.J[0, rows]):
+                rows.append(3 * i)
+        rows.sort(key=self.contact_rows.index)
+        contacts = forces.reshape(-1)
+        own = np.concatenate([at.A[0, self.kept], self.holds])
+        n, r = len(at.M[0]), len(own)
+        K = np.block([[at.M[0], -own.T], [own, np.zeros((r, r))]])
+        K[range(n, n + len(self.kept)), range(n, n + len(self.kept))] = self.scene.compliance[self.kept]
+        bias = np.concatenate([at.gamma[0, self.kept], np.zeros(len(self.holds))])
+        x = np.linalg.lstsq(K, np.concatenate([at.b[0] + at.J[0].T @ contacts, -bias]), rcond=None)[0]
+        return rows, np.concatenate([x, contacts[rows]])
 
     def _needed_loose(self, at: At, driven: Array | None) -> list[int]:
         """Loose rows that no contact of this mode takes the place of; those of driven joints first."""
@@ -106,7 +134,7 @@ class Phase:
         """Accelerations and forces at m states."""
         q, v = self.scene.motion.split(y)
         at = self.scene.at(t, q, v)
-        R = self._rows(at)
+        R = self._rows(at, self.acting_rows)
         E = self._acting(at, R, self.slip_directions(q, v))
         m, r, n = R.shape
         K = np.zeros((m, n + r, n + r))
@@ -114,23 +142,23 @@ class Phase:
         soft = self.scene.compliance[self.kept]
         K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
         bias = np.concatenate(
-            [at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.contact_rows]], 1
+            [at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1
         )
-        x = self._solved(K, np.concatenate([at.b, -bias], axis=1))
+        x = self._solved(K, np.concatenate([at.b, -bias], axis=1), self.reference)
         return Loads(x[:, :n], *self._named(x[:, n:], q, v))
 
-    def _rows(self, at: At) -> Array:
+    def _rows(self, at: At, contact_rows: list[int]) -> Array:
         """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
         held = np.broadcast_to(self.holds, (len(at.M), *self.holds.shape))
-        return np.concatenate([at.A[:, self.kept], held, at.J[:, self.contact_rows]], axis=1)
+        return np.concatenate([at.A[:, self.kept], held, at.J[:, contact_rows]], axis=1)
 
     def _acting(self, at: At, R: Array, d: Array) -> Array:
         """E (m, r, n): sliding contacts push along the edge of their cone."""
         E = R
-        for number, i in enumerate(self.mode.closed):
-            if i in self.mode.sliding and self.friction[i]:
+        for i in self.mode.sliding:
+            if self.friction[i] and 3 * i in self.acting_rows:
                 E = E.copy() if E is R else E
-                row = len(self.kept) + len(self.holds) + number
+                row = len(self.kept) + len(self.holds) + self.acting_rows.index(3 * i)
                 tangents = at.J[:, 3 * i + 1 : 3 * i + 3]
                 E[:, row] -= self.friction[i] * np.einsum("mj,mjn->mn", d[:, i], tangents)
         return E
@@ -162,9 +190,11 @@ class Phase:
                 times.append(speed / change)
         return min(times)
 
-    def _solved(self, K: Array, b: Array) -> Array:
+    def _solved(self, K: Array, b: Array, near: Array | None = None) -> Array:
+        """x of K x = b; where it is not unique the smallest, or the one nearest to a given one."""
         if self.hyperstatic:
-            return np.asarray(np.einsum("mij,mj->mi", np.linalg.pinv(K, rcond=1e-12), b))
+            start = np.zeros(b.shape[1]) if near is None else near
+            return np.asarray(start + np.einsum("mij,mj->mi", np.linalg.pinv(K, rcond=1e-12), b - K @ start))
         scale = np.sqrt(np.abs(K).max(axis=2))
         if np.any(scale == 0):
             raise self._undetermined()
@@ -188,7 +218,7 @@ class Phase:
         constraints = np.zeros((m, len(self.scene.rows)))
         constraints[:, self.kept] = f[:, : len(self.kept)]
         rows = np.zeros((m, 3 * self.scene.count))
-        rows[:, self.contact_rows] = f[:, len(self.kept) + len(self.holds) :]
+        rows[:, self.acting_rows] = f[:, len(self.kept) + len(self.holds) :]
         contacts: Array = rows.reshape(m, self.scene.count, 3)
         d = self.slip_directions(q, v)
         for i in self.mode.sliding:
@@ -237,7 +267,7 @@ class Phase:
 
     def _corrections(self, at: At, change: Array) -> Array:
         """The least-energy d (m, n) with R d = change."""
-        R = self._rows(at)
+        R = self._rows(at, self.contact_rows)
         m, r, n = R.shape
         K = np.zeros((m, n + r, n + r))
         K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(R, 1, 2), R

@@ -51,8 +51,8 @@ def simulate(
     atol: float = 1e-10,
     output_dt: float | None = None,
     events: tuple[Event, ...] = (),
-    points: Sequence[str] = (),
-    variables: Sequence[str] | None = None,
+    points: str | Sequence[str] = (),
+    variables: str | Sequence[str] | None = None,
     effort_limits: bool = False,
     project: bool = False,
     massless: str = "refuse",
@@ -103,9 +103,14 @@ def simulate(
     dyn = compiled if compiled is not None else compile_model(model, massless=massless)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
+    if controller is not None and not callable(controller):
+        raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
     q, v = _starts(model, q0, v0)
-    spacing = way.spacing(duration, options) if output_dt is None else output_dt
+    rtol, atol = _tolerance("rtol", rtol), _tolerance("atol", atol)
+    duration = _number("duration", duration)
+    spacing = way.spacing(duration, options) if output_dt is None else _number("output_dt", output_dt)
     times = _output_times(duration, spacing)
+    points, variables = _listed(points), None if variables is None else _listed(variables)
     for name in points:
         model.frame(name)
     if effort_limits and controller is not None:
@@ -149,6 +154,26 @@ def _refuse_open_parameters(dyn: Compiled) -> None:
         )
 
 
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    """One name is as good as a list of one."""
+    return (names,) if isinstance(names, str) else names
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"simulate: {name} is {value!r}, expected a number") from None
+
+
+def _tolerance(name: str, value: Any) -> float:
+    """A tolerance; rtol may be 0, atol may not: a coordinate at 0 would have to be exact."""
+    number = _number(name, value)
+    if not (np.isfinite(number) and (number > 0 or (number == 0 and name == "rtol"))):
+        raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
+    return number
+
+
 def _output_times(duration: float, spacing: float) -> Array:
     """0, spacing, 2 spacing, … and the end itself."""
     if not (duration > 0 and spacing > 0 and np.isfinite(duration)):
@@ -178,7 +203,10 @@ def _starts(model: Model, q0: Any, v0: Any) -> tuple[Array, Array]:
 
 
 def _start(name: str, value: Any, size: int, model: Model) -> Array:
-    array = np.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ShapeError(f"simulate: {name} is {value!r}, expected {size} numbers for model {model.name!r}") from None
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ShapeError(
             f"simulate: {name} has shape {array.shape}, expected ({size},) or (runs, {size}) for model {model.name!r}"

@@ -42,18 +42,27 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     for name in stored.variables:
         variable = stored[name]
         variable.attrs = {key: _kept(value) for key, value in variable.attrs.items()}
+    if kind == "zarr":
+        _need_zarr()
+    try:
+        _write(stored, place)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(place)) from error
+    return place
+
+
+def _write(stored: xarray.Dataset, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
         temporary = Path(folder) / place.name
-        if kind == "NetCDF":
-            stored.to_netcdf(temporary, engine="h5netcdf")
+        if place.suffix == ".nc":
+            # in memory first: the HDF5 library does not survive a disk that fills up under it
+            temporary.write_bytes(stored.to_netcdf(engine="h5netcdf"))
         else:
-            _need_zarr()
             _texts_aside(stored).to_zarr(temporary, zarr_format=3, consolidated=False)
         if place.is_dir():
             shutil.rmtree(place)
         temporary.replace(place)
-    return place
 
 
 def check_place(path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ of energy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -39,6 +39,7 @@ class TimeStepping(Method):
     options = ("step", "tolerance", "sweeps")
     batches = True
     tolerances = False
+    counters = ("steps", "unconverged", "worst")
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
@@ -127,9 +128,14 @@ class TimeStepping(Method):
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged))
         self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
-        if not np.all(np.isfinite(made.state)):
-            time = float(self.task.times[row])
-            raise IntegrationError(f"the stepping stopped before t = {time:.9g} s: the state is no longer finite", time)
+        time = float(self.task.times[row])
+        reason = f"the stepping stopped before t = {time:.9g} s: the state is no longer finite"
+        lost = ~np.isfinite(made.state).all(axis=-1)
+        if made.state.ndim == 1 and lost:
+            raise IntegrationError(reason, time)
+        if made.state.ndim > 1:
+            new = [int(run) for run in np.flatnonzero(lost) if run not in self.failures]
+            self.failures = {**self.failures, **dict.fromkeys(new, reason)}
 
     def _energy(self, y: Array) -> Array:
         q, v = self.task.motion.split(y)
@@ -155,6 +161,13 @@ class TimeStepping(Method):
         }
         rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
         return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)
+
+    def tally(self) -> dict[str, Any]:
+        return super().tally() | {"failures": {str(run): why for run, why in self.failures.items()}}
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        super().take_over(tally)
+        self.failures = {int(run): why for run, why in tally["failures"].items()}
 
     def account(self) -> dict[str, Any]:
         return {

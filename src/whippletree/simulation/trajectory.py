@@ -86,7 +86,7 @@ class _Grid:
         self.times = times
         self.runs: int | None = states.shape[1] if states.ndim == 3 else None
         self._shape = states.shape[:-1]
-        flat = states.reshape(-1, states.shape[-1])
+        flat = states.reshape(int(np.prod(self._shape)), states.shape[-1])
         finite = np.isfinite(flat)
         self._good: Any = slice(None) if finite.all() else finite.all(axis=1)
         self.states = flat[self._good]

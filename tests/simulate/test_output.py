@@ -1,0 +1,156 @@
+"""What a run holds: variables, units, names and statistics; what is left out when asked; disks that refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+
+STATISTICS = {"steps", "rejections", "events", "projections", "max_residual", "energy_drift"}
+EVERYTHING = {"q", "v", "a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio"}
+OF_CONSTRAINTS = {"constraint_forces", "constraint_residual", "constraint_velocity"}
+
+
+@pytest.fixture(scope="module")
+def bar():
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
+    return model, wt.compile(model)
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_everything_has_units_names_and_an_account(bar, method):
+    model, dyn = bar
+    run = wt.simulate(model, duration=0.2, output_dt=0.05, method=method, points="coupler end", compiled=dyn)
+    assert set(run.data_vars) == EVERYTHING | OF_CONSTRAINTS | {"points"}
+    for name, variable in run.data_vars.items():
+        assert variable.attrs["long_name"], name
+        assert variable.attrs["units"], name
+        if variable.dims[-1] in ("coordinate", "velocity", "row", "position_row"):
+            assert len(variable.attrs["names"]) == variable.shape[-1], name
+    assert run.q.attrs["units"] == "rad"
+    assert run.a.attrs["units"] == "rad/s²"
+    assert run.tau.attrs["units"] == "N m"
+    assert set(run.attrs) >= STATISTICS - ({"rejections"} if method == "rk4" else set())
+    assert run.attrs["method"] == method
+    assert run.attrs["projections"] == run.attrs["steps"] > 0
+    assert run.attrs["max_residual"] == float(np.abs(run.constraint_residual).max()) < 1e-14
+    energy = run.kinetic_energy + run.potential_energy
+    assert run.attrs["energy_drift"] == float(np.abs(energy - energy[0]).max())
+
+
+def test_auto_says_what_it_took():
+    assert wt.simulate(wt.mechanisms.pendulum(), duration=0.1).attrs["method"] == "adaptive"
+    assert wt.simulate(wt.mechanisms.bouncing_ball(), duration=0.1).attrs["method"] == "events"
+
+
+def test_units_of_joints_that_slide_and_turn():
+    run = wt.simulate(wt.mechanisms.cart_pole(), duration=0.1)
+    assert run.v.attrs["units"] == "m/s or rad/s"
+    assert run.tau.attrs["units"] == "N or N m"
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_only_what_is_asked_for(bar, method):
+    model, dyn = bar
+    options = {"duration": 0.2, "output_dt": 0.05, "method": method, "compiled": dyn}
+    whole = wt.simulate(model, **options)
+    lean = wt.simulate(model, variables=["a", "constraint_forces"], **options)
+    assert set(lean.data_vars) == {"q", "v", "a", "constraint_forces"}
+    for name in lean.data_vars:
+        np.testing.assert_array_equal(lean[name].values, whole[name].values)
+    assert np.isnan(lean.attrs["energy_drift"])
+    assert np.isnan(lean.attrs["max_residual"])
+    assert set(wt.simulate(model, variables=[], **options).data_vars) == {"q", "v"}
+    assert set(wt.simulate(model, variables="tau", **options).data_vars) == {"q", "v", "tau"}
+
+
+def test_a_variable_that_no_run_has(bar):
+    with pytest.raises(wt.NameLookupError, match=r"there is no variable 'energy'.*Did you mean 'kinetic_energy'"):
+        wt.simulate(bar[0], duration=0.1, variables=["energy"], compiled=bar[1])
+
+
+def test_a_model_that_cannot_move():
+    run = wt.simulate(wt.Builder("nothing").build(), duration=1.0, output_dt=0.5)
+    assert run.q.shape == (3, 0)
+    assert run.attrs["energy_drift"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"duration": "long"}, "simulate: duration is 'long', expected a number"),
+        ({"output_dt": [1]}, "simulate: output_dt is [1], expected a number"),
+        ({"rtol": -1.0}, "simulate: rtol is -1.0, expected a positive, finite number"),
+        ({"atol": 0.0}, "simulate: atol is 0.0, expected a positive, finite number"),
+        ({"atol": np.inf}, "simulate: atol is inf, expected a positive, finite number"),
+        ({"controller": 3}, "simulate: the controller 3 is not a function of (t, q, v)"),
+        ({"q0": "up"}, "simulate: q0 is 'up', expected 1 numbers for model 'pendulum'"),
+        ({"max_steps": 0}, "simulate: max_steps is 0, expected at least 1"),
+    ],
+)
+def test_absurd_arguments(arguments, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the whole message is compared below)
+        wt.simulate(wt.mechanisms.pendulum(), **({"duration": 1.0} | arguments))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_an_interrupted_batch_keeps_the_runs_that_are_done_and_goes_on(tmp_path, method):
+    calls = []
+
+    def interrupting(t, q, v):
+        calls.append(t)
+        if len(calls) == 700:
+            raise KeyboardInterrupt
+        return [0.0 if q[0] > -99 else 1.0, 0.0]  # the branch keeps it out of the kernel
+
+    model = wt.mechanisms.double_pendulum()
+    starts = np.random.default_rng(0).uniform(-1, 1, (4, 2))
+    options = {"duration": 0.2, "output_dt": 0.01, "method": method, "checkpoint": tmp_path, "controller": interrupting}
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        first = wt.simulate(model, starts, **options)
+    assert first.attrs["failure"] == "interrupted by the user"
+    assert 0 < np.isfinite(first.q.values).sum() < 21 * 4 * 2 or len(first.time) < 21
+    second = wt.simulate(model, starts, **options)
+    assert second.attrs["failure"] == ""
+    del options["checkpoint"]
+    whole = wt.simulate(model, starts, **options)
+    assert second.q.values.tobytes() == whole.q.values.tobytes()
+    assert second.attrs["steps"] == whole.attrs["steps"]
+    known = np.isfinite(first.q.values)
+    assert (first.q.values == whole.q.values[: len(first.time)])[known].all()
+
+
+SMALL_DISK = """
+import os, resource, sys, warnings
+import whippletree as wt
+from whippletree.simulation.checkpoint import CheckpointWarning
+
+os.chdir(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    run = wt.simulate(wt.mechanisms.pendulum(), duration=50.0, output_dt=0.01, method="rk4", checkpoint="parts")
+assert len(run.time) == 5001 and not run.attrs["failure"]
+assert [w.category for w in caught] == [CheckpointWarning], caught
+try:
+    wt.save_run(run, "run.nc")
+except OSError as error:
+    print(error)
+print(sorted(os.listdir(".")), sorted(os.listdir("parts")))
+"""
+
+
+def test_a_disk_that_refuses_costs_the_file_and_not_the_process(tmp_path):
+    pytest.importorskip("resource", reason="this system has no limits on the size of files to stand for a full disk")
+    command = [sys.executable, "-c", SMALL_DISK, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "[Errno 27] File too large: 'run.nc'",
+        "['parts'] ['lock', 'run.json']",
+    ]
