@@ -75,6 +75,6 @@ def run_slowly(name, folder):
         time.sleep(0.02)
 
     Checkpoint.add = slowly
-    fixed.STEPS_PER_CHUNK = 60
+    fixed.WORK_PER_CHUNK = 60
     model, arguments = case(name)
     wt.simulate(model, checkpoint=folder, checkpoint_every=0.0, **arguments)

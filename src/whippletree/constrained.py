@@ -13,24 +13,21 @@ points along (:mod:`whippletree.constraints.branches`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree import kkt, linalg, long_dynamics
 from whippletree.constraints.branches import branch_rows
-from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.rows import Rows
 from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
-from whippletree.errors import SingularSystemError
 from whippletree.long_rows import LongRows, fits, is_swept, sighted
 from whippletree.long_systems import recursive
 from whippletree.spatial import Array, identity, zeros
 from whippletree.sweeps import Field, add
 from whippletree.tree import inertia, inverse
-from whippletree.tree.mechanism import Mechanism, singular_motion
-from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.mechanism import Mechanism
 
 PIVOT_TOLERANCE = 2.0**-33
 """Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows
@@ -312,43 +309,3 @@ def _long_correction(
     rigid = np.array([0 if system.compliance[i] else 1 for i in chosen.kept], dtype=object)
     found = long_dynamics.correct(m, links, rows, values[chosen.kept] * rigid, chosen)
     return found.a, _trusted(m, system, chosen, found)
-
-
-def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSystemError:
-    """The error for a doubt that turned out to be justified: a joint without inertia, or the block matrix.
-
-    ``state`` holds the inputs of the function that failed; where q is among them, the motion is named.
-    """
-    if number < len(tree.nodes):
-        return singular_motion(tree, number)
-    model = tree.model
-    if number - len(tree.nodes) == DEPENDENT:
-        return SingularSystemError(
-            f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
-            f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
-            f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
-        )
-    motions = massless_motions(tree, state) if "q" in state else []
-    named = "; ".join(motion.words(model) for motion in motions) or "some motion that the constraints allow"
-    return SingularSystemError(
-        f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of "
-        f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
-        f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
-    )
-
-
-def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[Motion]:
-    """The motions that every active row allows and that have no inertia, at one state of plain numbers."""
-    m = Mechanism(tree)
-    q = np.asarray(state["q"]).astype(object)
-    links = m.still(q)
-    M = inertia.mass_matrix(tree, m.sweep, links).astype(float)
-    A = np.zeros((0, tree.model.nv))
-    if tree.model.constraints:
-        system = constraint_set(tree.model)
-        A = system.matrix(m, links, q, state.get("t", 0))
-        mask = system.mask(state.get("active"))
-        on = [i for i, c in enumerate(system.compliance) if not c and (mask is None or mask[i])]
-        A = A[on]
-    found = [motion for motion in lightest(M, A, RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
-    return sparsest(found, tree.model)

@@ -13,7 +13,7 @@ import numpy as np
 
 from whippletree import catalogue, scalars
 from whippletree.catalogue import Function
-from whippletree.constrained import failure
+from whippletree.constrained_failures import failure
 from whippletree.derived import derived_function
 from whippletree.errors import ShapeError
 from whippletree.massless import with_massless

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whippletree.compiler.contact_sweeps import contact_sweeps
+from whippletree.contact import lorentz
 from whippletree.contact.complementarity import Measure, Problem, local, measured, respond, solve_by_sweeps
 from whippletree.contact.cones import natural_map, project_on_cone, project_on_disc
+from whippletree.contact.interior import interior_point
 from whippletree.contact.solver import solve
 from whippletree.simulation.impulse_step import sweeps
 
@@ -171,6 +173,63 @@ def test_hyperstatic_and_ill_conditioned_stacks_converge(masses, push):
     assert float(measured(problem, solution.impulse).velocity) <= 1e-9
     if not push:  # the ground carries the weight
         assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, rel=1e-8)
+
+
+def uneven_problem(seed: int, spread: float) -> Problem:
+    """Random contacts of all kinds, mostly more rows than freedoms, masses over ``spread`` orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    blocks, freedoms = int(rng.integers(2, 40)), int(rng.integers(6, 60))
+    J = rng.normal(size=(blocks, 3, freedoms))
+    friction = rng.choice([0, 0.2, 0.5, 1.0], blocks)
+    cap = np.where(rng.uniform(size=blocks) < 0.2, rng.uniform(0.01, 1, blocks), 0.0)
+    J[cap > 0, 0] = J[(friction == 0) & (cap == 0), 1:] = 0.0
+    friction[cap > 0] = 0.0
+    rows = J.reshape(3 * blocks, freedoms)
+    G = (rows / 10 ** rng.uniform(-spread / 2, spread / 2, freedoms)) @ rows.T
+    return Problem(G.reshape(blocks, 3, blocks, 3), (J @ rng.normal(size=freedoms)), friction, cap)
+
+
+@pytest.mark.parametrize("spread", [0, 3, 6])
+def test_random_problems_converge_whatever_the_masses(spread):
+    for seed in range(40):
+        problem = uneven_problem(seed, spread)
+        solution = solve(problem, np.zeros((problem.blocks, 3)), sweeps, tolerance=1e-8)
+        assert solution.converged, seed
+        assert solution.measure.cone <= 1e-15 * np.abs(solution.impulse).max()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_lorentz_cones(seed):
+    rng = np.random.default_rng(seed)
+    x, y = (
+        np.column_stack([np.hypot(t[:, 0], t[:, 1]) + rng.uniform(0.01, 1, 5), t]) for t in rng.normal(size=(2, 5, 2))
+    )
+    z = rng.normal(size=(5, 3))
+    assert np.allclose(lorentz.product(x, lorentz.quotient(z, x)), z, atol=1e-9)
+    assert np.allclose(lorentz.product(x, lorentz.unit(5)), x)
+    W = lorentz.Scaling.of(x, y)
+    assert np.allclose(np.einsum("kij,kj->ki", W.matrix, x), np.einsum("kij,kj->ki", W.inverse, y), atol=1e-9)
+    assert np.allclose(W.matrix @ W.inverse, np.eye(3), atol=1e-9)
+    way = lorentz.way_to_boundary(x, z)
+    if np.isfinite(way):
+        edge = x + way * z
+        assert np.abs(lorentz.determinant(edge)).min() < 1e-9 * (1 + np.abs(edge).max()) ** 2
+        assert lorentz.determinant(x + 0.999 * way * z).min() > 0
+    else:
+        assert lorentz.determinant(x + 1e6 * z).min() > 0
+
+
+def test_the_interior_point_method_alone_solves_a_stack():
+    problem = stack_problem([1.0] * (TALL - 1) + [1000.0], push=0.02)
+    residuals = []
+
+    def judge(impulse):
+        residuals.append(float(sweeps(problem, impulse, np.zeros(problem.blocks), 0)[2].velocity))
+        return residuals[-1] < 1e-7
+
+    _, made = interior_point(problem, 1.0, judge)
+    assert residuals[-1] < 1e-7
+    assert made < 40
 
 
 def test_sweeps_alone_creep_on_a_stack_and_say_so():

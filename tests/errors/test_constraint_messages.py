@@ -236,3 +236,14 @@ def test_motions_that_contradict_each_other_later():
     run = wt.simulate(arm(*follow), duration=1.0)
     assert "no motion nearby meets all constraints" in run.attrs["failure"]
     assert "b.motion = -" in run.attrs["failure"]
+
+
+def test_a_function_that_needs_the_inertia_of_every_joint():
+    model = wt.mechanisms.crank_slider(rod_mass=0.0)
+    with pytest.raises(wt.SingularSystemError) as raised:
+        wt.reference(model).delassus(model.home.q)
+    assert str(raised.value) == (
+        "model 'crank-slider': the motion of 'rod' about joint 'wrist' has no inertia without the constraints, and this "
+        "function applies M⁻¹ (so does every sweep over more than 200 velocities). Give 'rod' mass, or use "
+        "forward_dynamics of wt.reference, which needs condition (32) only."
+    )

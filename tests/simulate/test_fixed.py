@@ -213,7 +213,7 @@ def test_the_adaptive_method_gives_up_after_max_steps():
 
 @pytest.mark.parametrize("method", ["adaptive", *ORDERS])
 def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
-    monkeypatch.setattr("whippletree.simulation.fixed.STEPS_PER_CHUNK", 60)
+    monkeypatch.setattr("whippletree.simulation.fixed.WORK_PER_CHUNK", 60)
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
     task = Task(
         Motion(wt.compile(model)), np.concatenate([model.home.q, model.home.v]), np.linspace(0, 0.5, 51), 1e-8, 1e-10
@@ -229,7 +229,7 @@ def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
 
 @pytest.mark.parametrize("method", ["adaptive", "rk4"])
 def test_a_batch_goes_on_from_any_chunk_too(method, monkeypatch):
-    monkeypatch.setattr("whippletree.simulation.fixed.STEPS_PER_CHUNK", 60)
+    monkeypatch.setattr("whippletree.simulation.fixed.WORK_PER_CHUNK", 60)
     model = wt.mechanisms.double_pendulum()
     starts = np.random.default_rng(1).uniform(-1, 1, (3, 4))
     task = Task(Motion(wt.compile(model)), starts, np.linspace(0, 0.2, 21), 1e-8, 1e-10)

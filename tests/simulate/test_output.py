@@ -73,8 +73,9 @@ def test_a_variable_that_no_run_has(bar):
         wt.simulate(bar[0], duration=0.1, variables=["energy"], compiled=bar[1])
 
 
-def test_a_model_that_cannot_move():
-    run = wt.simulate(wt.Builder("nothing").build(), duration=1.0, output_dt=0.5)
+@pytest.mark.parametrize("method", ["adaptive", "rk4", "implicit_midpoint"])
+def test_a_model_that_cannot_move(method):
+    run = wt.simulate(wt.Builder("nothing").build(), duration=1.0, output_dt=0.5, method=method)
     assert run.q.shape == (3, 0)
     assert run.attrs["energy_drift"] == 0.0
 

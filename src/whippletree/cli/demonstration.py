@@ -72,7 +72,10 @@ class Demo:
             console.print("no pictures: pip install 'whippletree[plot]'", markup=False)
         console.print(f"pictures, replays and data: {self.output}", markup=False)
         console.print("next: whippletree info FILE, with a robot of your own", markup=False)
-        return 0
+        failures = [f"{run.attrs['model']}: {run.attrs['failure']}" for _, run in runs if run.attrs["failure"]]
+        for failure in failures:
+            console.print(f"failed: {failure}", markup=False, style="red")
+        return 1 if failures else 0
 
 
 def simulated(model: Model, piece: Piece) -> xarray.Dataset:

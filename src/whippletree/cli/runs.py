@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
 from whippletree.cli.drawing import grid
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.record import INTERRUPTED
@@ -109,7 +107,7 @@ class Plot:
 
     run_file: Path
     """The run, .nc or .zarr."""
-    what: tyro.conf.Positional[str] = "overview"
+    what: str = "overview"
     """overview, joints, velocities, energies, forces, contacts, residuals, phase, conditioning, strobe or path."""
     output: Path | None = None
     """Where to write the picture (.png, .svg, .pdf); by default beside the run."""

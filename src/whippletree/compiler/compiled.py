@@ -17,7 +17,7 @@ from whippletree.compiler.ir import Real
 from whippletree.compiler.kernel import Recipe
 from whippletree.compiler.named import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constrained import failure
+from whippletree.constrained_failures import failure
 from whippletree.derived import derived_function
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.massless import with_massless

@@ -44,7 +44,7 @@ class ContactRollout(NamedTuple):
     @property
     def good_steps(self) -> Array:
         """Steps before a scene was no longer finite, (...,): T where all went well."""
-        return np.logical_and.accumulate(np.isfinite(self.work), axis=-1).sum(axis=-1)
+        return np.asarray(np.logical_and.accumulate(np.isfinite(self.work), axis=-1).sum(axis=-1))
 
 
 BLOCKS_UP_TO = 40

@@ -35,7 +35,7 @@ from whippletree.compiler.rollout_blocks import (
     has_passive_forces,
 )
 from whippletree.compiler.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
-from whippletree.constrained import failure
+from whippletree.constrained_failures import failure
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model

@@ -208,14 +208,14 @@ def _associated(G: Array, u: Array, friction: Array) -> Array:
 
 def _struck(G: Array, u: Array, friction: Array, e: Array, strokes: int) -> tuple[Array, bool]:
     """Impulses (3k,) of contacts struck one after another, the fastest first, and whether none approaches any more."""
-    p, small = np.zeros(len(u)), _small(u)
+    p, small, fastest = np.zeros(len(u)), _small(u), float(np.abs(u).max(initial=0.0))
     for _ in range(strokes):
         now = u + G @ p
         i = int(np.argmin(now[::3]))
         if now[3 * i] >= -small:
             return p, True
         rows = slice(3 * i, 3 * i + 3)
-        p[rows] += stroke(G[rows, rows], now[rows], float(friction[i]), float(e[i]))
+        p[rows] += stroke(G[rows, rows], now[rows], float(friction[i]), float(e[i]), fastest)
     return p, False
 
 

@@ -1,7 +1,7 @@
 """Which contacts can matter in a step, in scenes with too many candidates to write down. Plain numbers.
 
-One vectorised pass finds the gaps of all candidates (:mod:`whippletree.contact.snapshot`); rows of J are worked out only
-for those that shapes can reach within the step.
+One vectorised pass finds the gaps of all candidates (:mod:`whippletree.contact.snapshot`); rows of J are worked out
+only for those that shapes can reach within the step.
 """
 
 from __future__ import annotations

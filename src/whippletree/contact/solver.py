@@ -1,12 +1,13 @@
-"""The contact problem of one scene, solved to a tolerance, for plain numbers: three methods, each as far as it is needed.
+"""The contact problem of one scene, solved to a tolerance: three methods, each as far as it is needed. Plain numbers.
 
 1. Sweeps from the impulses of the last step: enough for a few contacts, and for a scene that hardly changes.
-2. Newton's method (:mod:`whippletree.contact.newton`) and sweeps in turn: fast where the set of contacts is nearly right.
+2. Newton's method (:mod:`whippletree.contact.newton`) and sweeps in turn: fast where the set of contacts is nearly
+   right.
 3. The interior-point method (:mod:`whippletree.contact.interior`) from several starts, each time finished by Newton's:
    for scenes whose forces are not unique or whose masses differ by orders of magnitude.
 
-All solve the problem as stated; nothing is regularised. What is returned is the best that any of them has found, judged by
-the natural map.
+All solve the problem as stated; nothing is regularised. What is returned is the best that any of them has found,
+judged by the natural map.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ ALTERNATIONS = 2
 """Times that Newton's method and sweeps take turns."""
 
 HEIGHTS = (1.0, 1e2, 1e4)
-"""Where the interior-point method begins, one after the other: how much larger the impulses may be than those that would
-stop each contact alone."""
+"""Where the interior-point method begins, one after the other: how much larger the impulses may be than those that
+would stop each contact alone."""
 
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""

@@ -24,7 +24,7 @@ STRAIGHT = 1e-13
 """Sine between slip and its change below which a piece counts as straight."""
 
 STOPPED = 1e-12
-"""Share of the first speed below which a slip counts as stopped."""
+"""Share of the impact's speed below which a slip counts as stopped."""
 
 NEARLY = 1e3
 """Multiple of that at which a turning slip, which only creeps to its stop, is taken as stopped."""
@@ -39,11 +39,12 @@ class _Path:
     work: float = 0.0
 
 
-def stroke(G: Array, u: Array, friction: float, restitution: float) -> Array:
+def stroke(G: Array, u: Array, friction: float, restitution: float, fastest: float = 0.0) -> Array:
     """Impulse (3,) on one contact, rows normal, tangent 1, tangent 2.
 
     Args:
         G: (3, 3), 1/kg. u: velocity before, (3,), m/s. friction: μ. restitution: e in [0, 1].
+        fastest: speed of the impact as a whole, m/s, against which a slip counts as stopped.
 
     Returns:
         Zero if the contact neither approaches nor is driven together by its own friction.
@@ -51,9 +52,9 @@ def stroke(G: Array, u: Array, friction: float, restitution: float) -> Array:
     path = _Path(np.array(u, dtype=float), np.zeros(3))
     if G[0, 0] <= 0 or not _compresses(G, path.u, friction):
         return path.p
-    stopped = STOPPED * float(np.linalg.norm(u))
+    stopped = STOPPED * max(float(np.linalg.norm(u)), fastest)
     for _ in range(PIECES):  # compression, to uₙ = 0
-        if path.u[0] >= 0 and path.p[0] > 0:
+        if path.u[0] >= 0 and np.any(path.u != u):
             break
         _advance(G, path, friction, None, stopped)
     target = (1 - restitution**2) * path.work
@@ -87,27 +88,30 @@ def _holding(G: Array) -> Array:
     x, y = -G[1, 0], -G[2, 0]
     det = a * d - b * b
     if det > 1e-12 * a * d:
-        return np.array([d * x - b * y, a * y - b * x]) / det
+        return np.array([(d * x - b * y) / det, (a * y - b * x) / det])
     if b == 0:  # planar: nothing moves along one of the tangents
         return np.array([x / a if a else 0.0, y / d if d else 0.0])
     return np.asarray(np.linalg.pinv(G[1:, 1:], hermitian=True) @ np.array([x, y]))
 
 
 def _onset(G: Array, friction: float) -> Array:
-    """The direction d in which slip starts from rest: along its own change, Gₜₙ − μ Gₜₜ d = κ d with κ > 0."""
+    """The direction d in which slip starts from rest: along its own change, Gₜₙ − μ Gₜₜ d = κ d with κ > 0.
+
+    |d(κ)| = |(μ Gₜₜ + κ)⁻¹ Gₜₙ| falls with κ, from above 1 where friction cannot hold the contact: there is one answer.
+    """
     from scipy.optimize import brentq
 
-    def turning(angle: float) -> float:
-        d = np.array([np.cos(angle), np.sin(angle)])
-        change = G[1:, 0] - friction * G[1:, 1:] @ d
-        return float(d[0] * change[1] - d[1] * change[0])
+    values, vectors = np.linalg.eigh(friction * G[1:, 1:])
+    pushed = vectors.T @ G[1:, 0]
 
-    start = float(np.arctan2(G[2, 0], G[1, 0]))
-    if turning(start) == 0:
-        return np.array([np.cos(start), np.sin(start)])
-    # |Gₜₙ| alone would give the start; friction turns it by less than a right angle
-    found = brentq(turning, start - np.pi / 2, start + np.pi / 2, xtol=1e-15)
-    return np.array([np.cos(found), np.sin(found)])
+    def excess(kappa: float) -> float:
+        return float(np.hypot(*(pushed / (np.maximum(values, 0.0) + kappa)))) - 1
+
+    most = float(np.hypot(*pushed))
+    lowest = 1e-16 * most
+    kappa = float(brentq(excess, lowest, most, xtol=1e-300, rtol=1e-15)) if excess(lowest) > 0 else lowest
+    d = vectors @ (pushed / (np.maximum(values, 0.0) + kappa))
+    return np.asarray(d / np.hypot(*d))
 
 
 def _advance(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
@@ -125,6 +129,10 @@ def _advance(G: Array, path: _Path, friction: float, target: float | None, stopp
     slowing = float(slip @ du[1:]) / speed if speed > stopped else 0.0
     stops = speed / -slowing if slowing < 0 else np.inf
     step = min(length, stops)
+    if not np.isfinite(step):
+        # the contact is held so that no impulse moves it along the normal: what is left of uₙ is rounding
+        path.u[0], path.work = 0.0, path.work if target is None else target
+        return
     path.work += step * float(path.u[0]) + step * step * float(du[0]) / 2
     path.u, path.p = path.u + step * du, path.p + step * dp
     if stops <= length:
@@ -148,13 +156,21 @@ def _end(path: _Path, slope: float, target: float | None) -> float:
 def _turning(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
     """A piece whose slip turns."""
     if np.hypot(*path.u[1:]) <= NEARLY * stopped:
-        path.u[1:] = 0.0
+        _stop(G, path)
         return
     end = turning(G, friction, (path.u, path.p, path.work), target, NEARLY * stopped)
     path.u, path.p, path.work = end.u, end.p, end.work
     if not end.finished:
-        path.u[1:] = 0.0
+        _stop(G, path)
     elif target is None:
         path.u[0] = 0.0
     else:
         path.work = target
+
+
+def _stop(G: Array, path: _Path) -> None:
+    """What is left of a slip, taken by friction."""
+    friction = -np.linalg.pinv(G[1:, 1:], hermitian=True) @ path.u[1:]
+    path.p[1:] += friction
+    path.u = path.u + G[:, 1:] @ friction
+    path.u[1:] = 0.0

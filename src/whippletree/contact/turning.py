@@ -42,7 +42,7 @@ class Turned(NamedTuple):
 
 
 def turning(G: Array, friction: float, start: tuple[Array, Array, float], target: float | None, slow: float) -> Turned:
-    """From velocity, impulse and work on, until uₙ = 0 (or the work reaches ``target``) or the slip is below ``slow``."""
+    """From velocity, impulse and work on, until uₙ = 0 (or the work is ``target``) or the slip is below ``slow``."""
     u, p, work = start
     x = np.array([np.arctan2(u[2], u[1]), np.hypot(u[1], u[2]), u[0], *p, work])
     finished = False

@@ -69,7 +69,7 @@ class Guards:
         self.guards += [Guard(STICK, i) for i in mode.sliding if friction[i] or i in self.footings]
         self.guards += [Guard(LIFT_OFF, i) for i in self.footings]
         self.guards += [Guard(JAM, i) for i in mode.sliding if friction[i]]
-        if phase.reference is not None:
+        if phase.reference is not None and phase.slips:
             self.guards += [Guard(LIFT_OFF, i) for i in mode.closed if 3 * i in phase.acting_rows]
         if not phase.hyperstatic:
             self.guards += [Guard(LIFT_OFF, i) for i in mode.closed if i not in self.footings]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whippletree.contact.laws import Law, Plastic, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.errors import AssemblyError, SingularSystemError
+from whippletree.simulation import event_output
 from whippletree.simulation.adaptive import memo_of, progress_of
-from whippletree.simulation.event_log import EventLog
+from whippletree.simulation.event_log import EventLog, accumulation
+from whippletree.simulation.event_output import Output
 from whippletree.simulation.guards import SLIP, TOUCHDOWN, Admits, Guard, Guards
 from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
@@ -31,25 +33,18 @@ Array = np.ndarray[Any, Any]
 AT_ONCE = 50
 """Events that may follow each other at one instant."""
 
-AT_ONCE_WITHIN = 1e-12
+AT_ONCE_WITHIN = 1e-9
 """s"""
 
-SETTLED = 0.2
-"""How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
+PATIENCE = 8
+"""Events at one instant after each of which contact velocities ten times as large are taken as none: slips that stop
+together are not told apart by rounding."""
 
 TOWARDS_STOP = 0.25
 """Share of the time to the stop of a turning slip that a step may take."""
 
 HALVINGS = 40
 """Of the interval in which a hyperstatic mode ends."""
-
-
-class Output(NamedTuple):
-    """Rows of one phase."""
-
-    times: Array
-    states: Array
-    variables: dict[str, Array]
 
 
 class Events(Method):
@@ -92,51 +87,23 @@ class Events(Method):
         self.statistics = Statistics()
         self._impacts: list[tuple[float, tuple[int, ...]]] = []
         self._repeats = (0.0, 0)
+        self._largest_tolerance = speed_tolerance
 
     # --- output -------------------------------------------------------------------------------------------------------
 
     @property
     def variables(self) -> dict[str, Variable]:
-        from whippletree.simulation.trajectory import velocities
+        return event_output.variables(self.scene)
 
-        names = tuple(self.scene.contacts.names)
-        own = {
-            "a": Variable(("velocity",), "accelerations", "rad/s² or m/s²", tuple(velocities(self.scene.model))),
-            "mode": Variable((), "number of the mode in attrs['mode_names']", "1"),
-            "contact_state": Variable(("contact",), "0 open, 1 sticks, 2 slides", "1", names),
-            "contact_gap": Variable(("contact",), "gaps", "m", names),
-            "contact_force": Variable(("contact", "axis"), "contact forces: normal, tangents 1 and 2", "N", names),
-        }
-        if self.scene.model.constraints:
-            rows = tuple(self.scene.row_names)
-            own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
-            own["constraint_residual"] = Variable(("position_row",), "position residuals of the constraints", "m or 1")
-            own["constraint_velocity"] = Variable(("row",), "velocity residuals of the constraints", "m/s or 1/s")
-        return own
+    @property
+    def _mode_number(self) -> int:
+        return len(self.log.modes) - 1
+
+    def _output(self, phase: Phase, piece: Piece, end: float) -> Output:
+        return event_output.sampled(phase, self._mode_number, piece, end, self.task.times)
 
     def account(self) -> dict[str, Any]:
-        return self.log.account() | asdict(self.statistics) | {"speed_tolerance": self.rules.speed_tolerance}
-
-    def _rows(self, phase: Phase, times: Array, states: Array) -> dict[str, Array]:
-        scene, m = self.scene, len(times)
-        # one state more, so that no output is no special case
-        padded_times, padded = np.append(times, phase.time), np.concatenate([states, phase.state[None]])
-        q, v = scene.motion.split(padded)
-        loads = phase.loads(padded_times, padded)
-        own = {
-            "a": loads.a,
-            "mode": np.full(m + 1, len(self.log.modes) - 1),
-            "contact_state": np.tile(np.array(phase.mode.status, dtype=int).reshape(1, scene.count), (m + 1, 1)),
-            "contact_gap": scene.gaps(q),
-            "contact_force": loads.contacts,
-        }
-        if scene.model.constraints:
-            forces = np.zeros((m + 1, len(scene.row_names)))
-            forces[:, scene.rows] = loads.constraints
-            own["constraint_forces"] = forces
-            own["constraint_residual"] = scene.motion.evaluate("constraint_residual", q=q, t=padded_times)
-            own["constraint_velocity"] = scene.motion.evaluate("constraint_velocity", q=q, v=v, t=padded_times)
-        return {name: values[:m] for name, values in own.items()}
+        return self.log.account() | asdict(self.statistics) | {"speed_tolerance": self._largest_tolerance}
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -146,7 +113,7 @@ class Events(Method):
         if memo is None:
             phase, found = self._begun(float(times[0]), self.task.start)
             progress = Progress(phase.time, phase.state)
-            start = Output(times[:1], phase.state[None], self._rows(phase, times[:1], phase.state[None]))
+            start = event_output.rows(phase, self._mode_number, times[:1], phase.state[None])
             yield self._chunk(phase, progress, start, found)
         else:
             phase, progress = self._recalled(memo)
@@ -235,8 +202,14 @@ class Events(Method):
         self._count(t)
         mode = self._with_onsets(phase, t, y, fired)
         touching = self._touching(phase, t, y, fired)
-        change = self.rules.change(t, y, mode, fired, touching)
+        change = self._relaxed_rules().change(t, y, mode, fired, touching)
         return self._entered(t, y, change, phase, fired)
+
+    def _relaxed_rules(self) -> Transitions:
+        """The rules; where events repeat at one instant, with a larger speed tolerance, which the result reports."""
+        tolerance = self.rules.speed_tolerance * 10.0 ** (self._repeats[1] // PATIENCE)
+        self._largest_tolerance = max(self._largest_tolerance, tolerance)
+        return replace(self.rules, speed_tolerance=tolerance)
 
     def _with_onsets(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> Mode:
         """The mode with the directions in which slip is about to begin: against the friction that held."""
@@ -273,7 +246,7 @@ class Events(Method):
             self._note_saltation(before, phase, t, y, change, fired)
         if change.struck:
             self._impacts = [*self._impacts[-3:], (t, change.struck)]
-            limit = self._accumulation()
+            limit = accumulation([time for time, _ in self._impacts], self.zeno_interval)
             if limit is not None:
                 phase, more = self._settled(phase, t, limit)
                 named += more
@@ -283,18 +256,6 @@ class Events(Method):
     def _phase(self, mode: Mode, t: float, state: Array) -> Phase:
         raw = Phase(self.scene, mode, t, state)
         return Phase(self.scene, mode, t, raw.project(t, state))
-
-    def _accumulation(self) -> float | None:
-        """The time to which impacts converge, if they do and are close already."""
-        if len(self._impacts) < 4:
-            return None
-        intervals = np.diff([time for time, _ in self._impacts])
-        if intervals[-1] > self.zeno_interval or np.any(intervals <= 0):
-            return None
-        first, second = intervals[1] / intervals[0], intervals[2] / intervals[1]
-        if second >= 1 or abs(second - first) > SETTLED * first:
-            return None
-        return float(self._impacts[-1][0] + intervals[2] * second / (1 - second))
 
     def _settled(self, phase: Phase, t: float, limit: float) -> tuple[Phase, list[tuple[str, float]]]:
         """Accumulating impacts end in contact: what is left of the approach is stopped plastically."""
@@ -319,8 +280,8 @@ class Events(Method):
         if self._repeats[1] > AT_ONCE:
             names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts[-AT_ONCE:]))
             raise IntegrationError(
-                f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}. A massless "
-                f"foot does so if it touches down while its leg lengthens, or has to slide: give it mass",
+                f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}: what these "
+                f"contacts do next is not determined. Other friction, or a body with more mass, may cure it",
                 t,
             )
         if len(self.log.times) > self.most_events:
@@ -340,14 +301,6 @@ class Events(Method):
 
     # --- chunks and memos ---------------------------------------------------------------------------------------------
 
-    def _output(self, phase: Phase, piece: Piece, end: float) -> Output:
-        """States at the output times of a step up to ``end``."""
-        wanted = self.task.times
-        inside = wanted[(wanted > piece.start) & (wanted <= end)]
-        states = [phase.project(t, piece.interpolant(t)) for t in inside.tolist()]
-        stacked = np.array(states).reshape(len(inside), len(piece.state))
-        return Output(inside, stacked, self._rows(phase, inside, stacked))
-
     def _chunk(self, phase: Phase, progress: Progress, rows: Output, found: list[tuple[str, float]]) -> Chunk:
         """Output, with all that is needed to go on in a phase."""
         impacts = self._impacts
@@ -361,7 +314,7 @@ class Events(Method):
             "phase_forces": np.zeros((0, 3)) if phase.mode.forces is None else phase.mode.forces,
             "impact_times": np.array([time for time, _ in impacts]),
             "impact_members": members.reshape(len(impacts), self.scene.count),
-            "repeats": np.array(self._repeats),
+            "repeats": np.array([*self._repeats, self._largest_tolerance]),
         }
         return Chunk(rows.times, rows.states, memo, tuple(found), rows.variables)
 
@@ -372,4 +325,5 @@ class Events(Method):
         members = [tuple(int(i) for i in np.flatnonzero(row)) for row in memo["impact_members"]]
         self._impacts = list(zip(memo["impact_times"].tolist(), members, strict=True))
         self._repeats = (float(memo["repeats"][0]), int(memo["repeats"][1]))
+        self._largest_tolerance = float(memo["repeats"][2])
         return Phase(self.scene, mode, float(memo["phase_time"]), memo["phase_state"]), progress_of(memo)

@@ -75,6 +75,9 @@ class Phase:
         self.holds = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows]]), driven)
         self.friction = scene.contacts.friction.copy()
         self.friction[self.trailing] = 0.0
+        self.slips = any(self.friction[i] for i in mode.sliding)
+        self.reference: Array | None = None
+        self.acting_rows = self.contact_rows
         self.acting_rows, self.reference = self._distributed(at)
 
     @cached_property
@@ -91,13 +94,17 @@ class Phase:
     def _distributed(self, at: At) -> tuple[list[int], Array | None]:
         """Contact rows that carry a load, and the accelerations and forces (n + r,) near which the others are taken.
 
-        Where contacts slide and their forces are not unique, neither are accelerations: those of the complementarity
-        problem that chose this mode hold. A contact that carries nothing in it and follows from the others is left out.
+        Forces that are not unique are of least norm, if these are inside the friction cones, else those of the
+        complementarity problem that chose this mode. Where contacts slide the latter always hold, because then
+        accelerations are not unique either; a contact that carries nothing in it and follows from the others is left
+        out.
         """
         forces = self.mode.forces
-        if forces is None or not self.hyperstatic or not any(self.friction[i] for i in self.mode.sliding):
+        if forces is None or not self.hyperstatic:
             return self.contact_rows, None
-        idle = [i for i in self.mode.sliding if forces[i, 0] <= IDLE * float(np.abs(forces).max())]
+        if not self.slips and self._inside_cones():
+            return self.contact_rows, None
+        idle = [i for i in self.mode.sliding if forces[i, 0] <= IDLE * float(np.abs(forces).max()) and self.slips]
         rows = [row for row in self.contact_rows if row // 3 not in idle]
         for i in idle:
             if np.linalg.matrix_rank(at.J[0, [*rows, 3 * i]]) > np.linalg.matrix_rank(at.J[0, rows]):
@@ -111,6 +118,15 @@ class Phase:
         bias = np.concatenate([at.gamma[0, self.kept], np.zeros(len(self.holds))])
         x = np.linalg.lstsq(K, np.concatenate([at.b[0] + at.J[0].T @ contacts, -bias]), rcond=None)[0]
         return rows, np.concatenate([x, contacts[rows]])
+
+    def _inside_cones(self) -> bool:
+        forces = self.loads(np.array([self.time]), self.state[None]).contacts
+        return bool(self.cone_violation(forces)[0] <= IDLE * np.abs(forces).max(initial=0.0))
+
+    def cone_violation(self, forces: Array) -> Array:
+        """How far forces (m, k, 3) are outside their cones, N, (m,)."""
+        beyond = np.hypot(forces[..., 1], forces[..., 2]) - self.scene.contacts.friction * forces[..., 0]
+        return np.asarray(np.maximum(np.maximum(beyond, -forces[..., 0]).max(axis=1, initial=0.0), 0.0))
 
     def _needed_loose(self, at: At, driven: Array | None) -> list[int]:
         """Loose rows that no contact of this mode takes the place of; those of driven joints first."""
@@ -141,9 +157,7 @@ class Phase:
         K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(E, 1, 2), R
         soft = self.scene.compliance[self.kept]
         K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
-        bias = np.concatenate(
-            [at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1
-        )
+        bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1)
         x = self._solved(K, np.concatenate([at.b, -bias], axis=1), self.reference)
         return Loads(x[:, :n], *self._named(x[:, n:], q, v))
 

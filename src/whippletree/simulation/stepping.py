@@ -68,7 +68,7 @@ class TimeStepping(Method):
         found = {
             "a": Variable(("velocity",), "mean accelerations of a step", "rad/s² or m/s²", motions),
             "contact_gap": Variable(("contact",), "gaps", "m", names),
-            "contact_force": Variable(("contact", "axis"), "contact forces: normal, tangents 1 and 2", "N", names),
+            "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
             "limit_force": Variable(("limit",), "forces of joint limits", "N m or N", _joints(blocks.limited)),
             "friction_force": Variable(("rubbing",), "dry friction of joints", "N m or N", _joints(blocks.rubbing)),
             "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
@@ -140,7 +140,12 @@ class TimeStepping(Method):
     def _energy(self, y: Array) -> Array:
         q, v = self.task.motion.split(y)
         dyn = self.task.motion.dyn
-        return np.asarray(dyn.kinetic_energy(q, v) + dyn.potential_energy(q))
+        with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
+            return np.asarray(dyn.kinetic_energy(q, v) + dyn.potential_energy(q))
+
+    def _balance(self, y: Array, work: tuple[Array, Array]) -> Array:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._energy(y) - self._start_energy - work[0] - work[1])
 
     def _row(self, row: int, made: Advance, h: float, work: tuple[Array, Array]) -> Chunk:
         """One row of output, and what the next step begins with."""
@@ -157,7 +162,7 @@ class TimeStepping(Method):
             "penetration": np.maximum(-np.concatenate([gaps, limits], axis=-1).min(axis=-1, initial=0.0), 0.0),
             "contact_work": work[0],
             "joint_work": work[1],
-            "energy_balance": self._energy(made.state) - self._start_energy - work[0] - work[1],
+            "energy_balance": self._balance(made.state, work),
         }
         rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
         return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)

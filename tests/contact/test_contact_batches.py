@@ -1,0 +1,197 @@
+"""Batches of scenes in one kernel: the same bits in any company, scenes that are lost, everything that touches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+
+H = 1e-3
+
+
+def rolled(model, q, v, steps=20, threads=1, **more):
+    return wt.compile(model, threads=threads).contact_rollout(q, v, np.zeros((steps, model.nv)), H, **more)
+
+
+def random_starts(model, count, seed=0, speed=0.3):
+    rng = np.random.default_rng(seed)
+    return np.tile(model.home.q, (count, 1)), speed * rng.normal(size=(count, model.nv))
+
+
+# --- the same bits ----------------------------------------------------------------------------------------------------
+
+
+def test_a_scene_has_the_same_bits_in_any_batch_and_on_any_number_of_threads():
+    model = wt.mechanisms.quadruped()
+    q, v = random_starts(model, 67)
+    whole = rolled(model, q, v)
+    for part in (slice(0, 1), slice(3, 8), slice(5, 67)):
+        alone = rolled(model, q[part], v[part])
+        assert all(np.array_equal(a, b[part]) for a, b in zip(alone, whole, strict=True))
+    shared = rolled(model, q, v, threads=2)
+    assert all(np.array_equal(a, b) for a, b in zip(shared, whole, strict=True))
+
+
+def test_steps_in_two_calls_are_steps_in_one():
+    """The ratios κ of sliding are forgotten between calls: sweeps enough make up for that."""
+    model = wt.mechanisms.rocking_block()
+    q, v = random_starts(model, 3)
+    whole = rolled(model, q, v, 20, sweeps=60)
+    first = rolled(model, q, v, 10, sweeps=60)
+    second = rolled(model, first.q[:, -1], first.v[:, -1], 10, sweeps=60, impulses=first.impulses[:, -1])
+    assert np.abs(second.q - whole.q[:, 10:]).max() < 1e-12
+
+
+# --- scenes that go wrong ---------------------------------------------------------------------------------------------
+
+
+def test_a_scene_that_is_lost_is_nan_and_leaves_the_others_alone():
+    model = wt.mechanisms.rocking_block()
+    q, v = random_starts(model, 4)
+    good = rolled(model, q, v)
+    assert good.good_steps.tolist() == [20] * 4
+    v[2, 0] = np.inf
+    with pytest.warns(RuntimeWarning, match=r"1 of 4 scenes .* the first is \(2,\)"):
+        found = rolled(model, q, v)
+    assert found.good_steps.tolist() == [20, 20, 0, 20]
+    assert all(np.isnan(part[2]).all() for part in found)  # the residual too: nothing looks as if it were solved
+    others = [0, 1, 3]
+    assert all(np.array_equal(a[others], b[others]) for a, b in zip(found, good, strict=True))
+
+
+def test_simulate_tells_which_run_was_lost():
+    model = wt.mechanisms.rocking_block()
+    q, v = random_starts(model, 3)
+    v[1, 2] = 5e153
+    run = wt.simulate(model, q, v, duration=0.01, method="time_stepping", output_dt=0.005)
+    assert np.isfinite(run.q.values[:, [0, 2]]).all()
+    assert np.isnan(run.q.values[-1, 1]).all()
+    assert "no longer finite" in str(run.failure.values[1])
+    assert str(run.failure.values[0]) == ""
+
+
+# --- what touches -----------------------------------------------------------------------------------------------------
+
+
+def arm_with_stops() -> wt.Model:
+    model = wt.mechanisms.double_pendulum()
+    first, second = model.joints
+    joints = (replace(first, lower=-0.3, upper=0.4, friction=0.2), replace(second, friction=0.1, upper=0.5))
+    return replace(model, joints=joints, start=None)
+
+
+def test_joint_limits_and_joint_friction_in_a_batch():
+    model = arm_with_stops()
+    rng = np.random.default_rng(1)
+    q, v = rng.uniform(-0.2, 0.3, (5, 2)), 3 * rng.normal(size=(5, 2))
+    batch = wt.simulate(model, q, v, duration=0.3, method="time_stepping", output_dt=0.1, sweeps=40)
+    assert float(batch.residual_velocity.max()) < 1e-9
+    assert np.all(np.abs(batch.friction_force.values) <= np.array([0.2, 0.1]) * (1 + 1e-12))
+    assert np.any(batch.limit_force.values != 0)
+    assert float(batch.penetration.max()) < 1e-9
+    for k in range(5):
+        single = wt.simulate(model, q[k], v[k], duration=0.3, method="time_stepping", output_dt=0.1, tolerance=1e-11)
+        assert np.abs(batch.q.values[:, k] - single.q.values).max() < 1e-8
+
+
+def four_bar_over_ground() -> wt.Model:
+    """A linkage whose coupler carries a ball that comes down on a table."""
+    linkage = wt.mechanisms.four_bar()
+    lowest = float(wt.reference(linkage).pose(linkage.bodies[1].name)(linkage.home.q)[1, 3])
+    return wt.on_ground(linkage, frames=[linkage.bodies[1].name], radius=0.01, height=lowest - 0.02, friction=0.4)
+
+
+def test_a_closed_loop_comes_down_on_the_ground_in_a_batch():
+    model = four_bar_over_ground()
+    dyn = wt.compile(model)
+    speeds = np.array([-2.0, -1.0, 1.0, 2.0])
+    v = np.stack([dyn.project_velocity(model.home.q, np.array([s, *np.zeros(model.nv - 1)])) for s in speeds])
+    found = rolled(model, np.tile(model.home.q, (4, 1)), v, 150, sweeps=20)
+    assert found.measure[..., 1].max() < 1e-9
+    assert (found.impulses[..., 0] > 0).any()
+    assert np.abs(dyn.constraint_residual(found.q)).max() < 1e-5  # second order in the step
+    assert dyn.contact_gaps(found.q).min() > -1e-5
+    velocity = np.einsum("...ij,...j->...i", dyn.constraint_jacobian(found.q[:, :-1]), found.v[:, :-1])
+    assert np.abs(velocity).max() < 0.1 * np.abs(found.v).max()
+
+
+BOX_FOOTED = """
+<mujoco model="stamper"><worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/>
+  <body name="trunk" pos="0 0 0.5"><freejoint/>
+    <inertial pos="0 0 0" mass="3" diaginertia="0.05 0.05 0.05"/>
+    <body name="left" pos="0 0.1 -0.2"><joint name="left hip" type="hinge" axis="0 1 0" range="-60 60"/>
+      <geom name="left foot" type="box" size="0.08 0.03 0.02" pos="0 0 -0.2" mass="0.4"/></body>
+    <body name="right" pos="0 -0.1 -0.2"><joint name="right hip" type="hinge" axis="0 1 0" range="-60 60"/>
+      <geom name="right foot" type="box" size="0.08 0.03 0.02" pos="0 0 -0.2" mass="0.4"/></body>
+  </body>
+</worldbody></mujoco>
+"""
+
+
+def test_a_robot_from_a_file_stands_on_boxes(tmp_path):
+    (tmp_path / "stamper.xml").write_text(BOX_FOOTED)
+    model = wt.with_contacts(wt.load(tmp_path / "stamper.xml"), between=(["left", "right"], "world"), friction=0.9)
+    assert len(wt.contact_set(model).candidates) == 16
+    q, v = random_starts(model, 3, speed=0.05)
+    q[:, 2] -= wt.compile(model).contact_gaps(q[0]).min()
+    batch = wt.simulate(model, q, v, duration=0.05, method="time_stepping", output_dt=0.01, sweeps=200)
+    assert float(batch.residual_velocity.max()) < 1e-4  # eight corners per foot: sweeps creep
+    for k in range(3):
+        single = wt.simulate(model, q[k], v[k], duration=0.05, method="time_stepping", output_dt=0.01)
+        assert single.attrs["unconverged_steps"] == 0
+        assert float(single.penetration.max()) < 1e-9
+        assert np.abs(batch.q.values[:, k] - single.q.values).max() < 5e-5
+
+
+# --- energy -----------------------------------------------------------------------------------------------------------
+
+
+def judged_steps(model, speed, sweeps):
+    """Each step of random motions that is solved: velocity before, without and with impulses, impulses, J, gaps."""
+    dyn = wt.compile(model)
+    q, v = random_starts(model, 200, speed=speed)
+    found = rolled(model, q, v, 30, sweeps=sweeps)
+    good = found.measure[..., 1] < 1e-10
+    assert good.mean() > 0.99
+    q, v = (np.concatenate([a[:, None], b[:, :-1]], axis=1)[good] for a, b in ((q, found.q), (v, found.v)))
+    free = v + H * dyn.forward_dynamics(q, v, np.zeros_like(v))
+    J = dyn.contact_jacobian(q).reshape(len(q), -1, 3, model.nv)
+    gained = dyn.kinetic_energy(q, found.v[good]) - dyn.kinetic_energy(q, free)
+    return v, free, found.impulses[good], J, dyn.contact_gaps(q), gained
+
+
+def test_plastic_contacts_with_friction_never_add_energy():
+    *_, impulses, _, _, gained = judged_steps(wt.mechanisms.quadruped(), 2.0, 60)
+    assert (impulses[..., 0] > 0).mean() > 0.1
+    assert gained.max() <= 1e-9
+
+
+@pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
+def test_newtons_law_in_moreaus_form_adds_no_more_energy_than_stated(e):
+    """Of one e and without friction: at most e / (1 + e) Y.
+
+    Y = λ · (J v_free − J v) over the contacts that bounce, and λ · J v_free over the others; it is of the order of the
+    forces' work in the step.
+    """
+    model = wt.mechanisms.quadruped()
+    bouncy = tuple(replace(contact, friction=0.0, restitution=e) for contact in model.contacts)
+    v, free, impulses, J, gaps, gained = judged_steps(replace(model, contacts=bouncy), 1.0, 60)
+    before, after = (np.einsum("kci,ki->kc", J[:, :, 0], x) for x in (v, free))
+    bounces = (gaps + H * before < 0) & (before < 0)
+    Y = (impulses[..., 0] * np.where(bounces, after - before, after)).sum(axis=1)
+    assert bounces.any()
+    assert np.max(gained - e / (1 + e) * np.maximum(Y, 0)) <= 1e-9
+
+
+def test_friction_lies_in_its_cone_exactly():
+    model = wt.mechanisms.quadruped()
+    q, v = random_starts(model, 200, speed=2.0)
+    found = rolled(model, q, v, 20, sweeps=3)  # after any number of sweeps
+    normal, *tangents = np.moveaxis(found.impulses, -1, 0)
+    mu = wt.contact_set(model).friction.astype(float)
+    assert normal.min() >= 0
+    assert np.all(np.hypot(*tangents) <= mu * normal * (1 + 1e-15) + 1e-18)
