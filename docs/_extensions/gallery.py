@@ -24,6 +24,9 @@ DOCS = Path(__file__).resolve().parents[1]
 EXAMPLES = DOCS.parent / "examples"
 PAGES = DOCS / "gallery"
 
+SKIPPED = 77
+"""Exit status of an example that needs a package which is not installed."""
+
 
 @dataclass(frozen=True)
 class Example:
@@ -53,8 +56,9 @@ class Example:
     def page(self) -> str:
         """In MyST's Markdown."""
         name = self.script.stem
+        picture = f"![{self.title}]({name}.png)\n\n" if self.picture.exists() else ""
         return (
-            f"# {name[:2]}. {self.title}\n\n![{self.title}]({name}.png)\n\n{self.text}\n\n"
+            f"# {name[:2]}. {self.title}\n\n{picture}{self.text}\n\n"
             f"```{{literalinclude}} ../../examples/{self.script.name}\n:language: python\n"
             f":lines: {self.code_begins}-\n```\n"
         )
@@ -68,7 +72,7 @@ class Example:
             [sys.executable, str(self.script), str(self.picture)],
             capture_output=True, text=True, check=False, env=os.environ | {"MPLBACKEND": "agg"},
         )  # fmt: skip
-        if done.returncode:
+        if done.returncode not in (0, SKIPPED):
             raise ExtensionError(f"{self.script.name} failed:\n{done.stderr[-3000:]}")
 
 
@@ -96,11 +100,9 @@ class Gallery(SphinxDirective):
     def _card(self, example: Example) -> nodes.Node:
         self.env.note_dependency(str(example.script))
         name, card = example.script.stem, nodes.container(classes=["card"])
-        lines = [
-            f"[![{example.title}](gallery/{name}.png)](gallery/{name}.md)",
-            "",
-            f"[{name[:2]}. {example.title}](gallery/{name}.md)",
-        ]
+        lines = [f"[{name[:2]}. {example.title}](gallery/{name}.md)"]
+        if example.picture.exists():
+            lines = [f"[![{example.title}](gallery/{name}.png)](gallery/{name}.md)", "", *lines]
         self.state.nested_parse(StringList(lines, source="gallery"), self.content_offset, card)
         return card
 

@@ -12,7 +12,7 @@ from whippletree.compiler.contact_sweeps import contact_sweeps
 from whippletree.contact import lorentz
 from whippletree.contact.complementarity import Measure, Problem, local, measured, respond, solve_by_sweeps
 from whippletree.contact.cones import natural_map, project_on_cone, project_on_disc
-from whippletree.contact.interior import interior_point
+from whippletree.contact.interior import Start, interior_point
 from whippletree.contact.solver import solve
 from whippletree.simulation.impulse_step import sweeps
 
@@ -201,10 +201,9 @@ def test_random_problems_converge_whatever_the_masses(spread):
 @given(seed=st.integers(0, 10_000))
 def test_lorentz_cones(seed):
     rng = np.random.default_rng(seed)
-    x, y = (
-        np.column_stack([np.hypot(t[:, 0], t[:, 1]) + rng.uniform(0.01, 1, 5), t]) for t in rng.normal(size=(2, 5, 2))
-    )
-    z = rng.normal(size=(5, 3))
+    x, y, z = rng.normal(size=(3, 5, 3))
+    for inside in (x, y):
+        inside[:, 0] = np.hypot(inside[:, 1], inside[:, 2]) + rng.uniform(0.01, 1, 5)
     assert np.allclose(lorentz.product(x, lorentz.quotient(z, x)), z, atol=1e-9)
     assert np.allclose(lorentz.product(x, lorentz.unit(5)), x)
     W = lorentz.Scaling.of(x, y)
@@ -227,7 +226,7 @@ def test_the_interior_point_method_alone_solves_a_stack():
         residuals.append(float(sweeps(problem, impulse, np.zeros(problem.blocks), 0)[2].velocity))
         return residuals[-1] < 1e-7
 
-    _, made = interior_point(problem, 1.0, judge)
+    _, made = interior_point(problem, Start(1.0, 1.0), judge)
     assert residuals[-1] < 1e-7
     assert made < 40
 
@@ -236,7 +235,7 @@ def test_sweeps_alone_creep_on_a_stack_and_say_so():
     problem = stack_problem([1.0] * (TALL - 1) + [1000.0])
     *_, measure = sweeps(problem, np.zeros((problem.blocks, 3)), np.zeros(problem.blocks), 500)
     assert measure.velocity > 1e-4
-    hopeless = solve(problem, np.zeros((problem.blocks, 3)), _nothing, tolerance=1e-9, heights=())
+    hopeless = solve(problem, np.zeros((problem.blocks, 3)), _nothing, tolerance=1e-9, starts=())
     assert not hopeless.converged
     assert hopeless.measure.velocity > 1e-9
 

@@ -71,3 +71,55 @@ def test_a_pendulum_that_hits_a_wall():
 def test_nothing_jumps_nothing_changes():
     f = np.arange(4.0)
     assert np.array_equal(saltation_matrix(np.eye(4), f, f, np.ones(4), 2.0), np.eye(4))
+
+
+def stick_slip():
+    """A block on the ground that slides with friction, and a mass on a spring on it."""
+    ground = ((1, 0, 0), (0, 0, 1), (0, -1, 0))
+    return (
+        wt.Builder("stick and slip", (0, -9.81, 0))
+        .geometry("ground", "world", "half_space", rotation=ground)
+        .body("carriage", 0.5)
+        .body("block", 1.0)
+        .body("mass", 0.7)
+        .joint("x", "prismatic", "world", "carriage", axis=(1, 0, 0))
+        .joint("y", "prismatic", "carriage", "block", axis=(0, 1, 0))
+        .joint("spring", "prismatic", "block", "mass", axis=(1, 0, 0), stiffness=120.0, start=0.05)
+        .geometry("base", "block", "point")
+        .contact("base on ground", "base", "ground", friction=0.3)
+        .build()
+    )
+
+
+@pytest.mark.parametrize(("event", "columns"), [("stick", [0, 2, 3, 5]), ("slip", [0, 2, 5])])
+def test_slip_and_stick(event, columns):
+    """S of the end and of the onset of slip against differences of runs from a little before to a little after."""
+    model = stick_slip()
+    compiled = wt.compile(model)
+
+    def end(y, duration):
+        run = wt.simulate(
+            model, y[:3], y[3:], duration=duration, compiled=compiled, output_dt=duration, saltation=False, **TIGHT
+        )
+        return np.concatenate([run["q"].values[-1], run["v"].values[-1]])
+
+    start = np.array([0, 0, 0.15, 0.5, 0, 0])
+    run = wt.simulate(model, start[:3], start[3:], duration=1.0, compiled=compiled, **TIGHT)
+    times, S = saltation_matrices(run)
+    names = run.attrs["contact_event_kinds"]
+    at = run.attrs["contact_event_times"][names.index(event)]
+    matrix = S[int(np.argmin(np.abs(times - at)))]
+
+    def through(margin):
+        before = end(start, at - margin)
+        step = np.eye(6)[columns] * 1e-5
+        return np.array([(end(before + d, 2 * margin) - end(before - d, 2 * margin)) / 2e-5 for d in step]).T
+
+    # what the smooth motion adds falls with the margin: extrapolated to none
+    measured = (through(4e-4) - 6 * through(2e-4) + 8 * through(1e-4)) / 3
+    assert np.allclose(measured, matrix[:, columns], atol=1e-5)
+
+
+def test_events_at_once_have_no_matrix():
+    run = wt.simulate(wt.mechanisms.planar_biped(height=0.05), duration=0.15, **TIGHT)
+    assert len(saltation_matrices(run)[0]) == 0

@@ -243,7 +243,7 @@ def test_a_function_that_needs_the_inertia_of_every_joint():
     with pytest.raises(wt.SingularSystemError) as raised:
         wt.reference(model).delassus(model.home.q)
     assert str(raised.value) == (
-        "model 'crank-slider': the motion of 'rod' about joint 'wrist' has no inertia without the constraints, and this "
-        "function applies M⁻¹ (so does every sweep over more than 200 velocities). Give 'rod' mass, or use "
-        "forward_dynamics of wt.reference, which needs condition (32) only."
+        "model 'crank-slider': the motion of 'connecting rod' about joint 'rod' has no inertia without the "
+        "constraints, and this function applies M⁻¹ (so does every sweep over more than 200 velocities). Give "
+        "'connecting rod' mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
     )

@@ -121,3 +121,13 @@ def test_normal_forces_of_contacts():
     assert len(axes.lines) == 1
     with pytest.raises(wt.UnsupportedError, match="its method knows no contacts"):
         wt.plot(run.drop_vars("contact_force"), "contacts")
+
+
+def test_a_run_without_energies_is_drawn_without_them(crank, tmp_path):
+    model, run = crank
+    lean = run.drop_vars(["kinetic_energy", "potential_energy", "constraint_forces"])
+    assert len(wt.plot(run, model=model).axes) == 4
+    assert len(wt.plot(lean, model=model).axes) == 3
+    with pytest.raises(wt.UnsupportedError, match=r"'energies' needs 'kinetic_energy'.*they were not asked for"):
+        wt.plot(lean, "energies")
+    assert wt.export_html(model, lean, tmp_path / "replay.html").stat().st_size > 5000

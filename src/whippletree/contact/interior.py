@@ -12,13 +12,13 @@ heavy body on light ones), which is where sweeps and Newton's method give up. Of
 middle. A block without friction keeps its normal row only; the dry friction of a joint keeps its tangents, its λₙ being
 the radius of the disc.
 
-The problem is not monotone, and a start may lead nowhere: the caller may try another height.
+The problem is not monotone, and a start may lead nowhere: the caller may try another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,19 +33,26 @@ ROUNDS = 60
 INWARDS = 0.99
 """Share of the way to the boundary of a cone that a step takes."""
 
-STALLED = 1e-4
+STALLED = 1e-8
 """A step of a smaller share leads nowhere."""
 
 
-def interior_point(problem: Problem, height: float, judge: Callable[[Array], bool]) -> tuple[Array, int]:
+class Start(NamedTuple):
+    """How high in its cone each block begins, as multiples of the largest entry of √m g."""
+
+    impulse: float
+    velocity: float
+
+
+def interior_point(problem: Problem, start: Start, judge: Callable[[Array], bool]) -> tuple[Array, int]:
     """The last impulses (k, 3) that were judged, and the number of steps.
 
     Args:
         problem: k > 0 blocks of plain numbers, g not zero.
-        height: where to begin, times the largest velocity in g: λ = w = height · 1 in each cone.
+        start: where to begin, in the middle of each cone.
         judge: told the impulses of every step; says whether they will do.
     """
-    path = _Path(problem, height)
+    path = _Path(problem, start)
     impulse = path.impulse
     for made in range(ROUNDS):
         # a point that is lost shows in determinants that are not positive
@@ -59,7 +66,7 @@ def interior_point(problem: Problem, height: float, judge: Callable[[Array], boo
 class _Path:
     """A point on the way: λ and w (k, 3), strictly inside their cones."""
 
-    def __init__(self, problem: Problem, height: float) -> None:
+    def __init__(self, problem: Problem, start: Start) -> None:
         k = problem.blocks
         friction, cap = np.asarray(problem.friction, dtype=float), np.asarray(problem.cap, dtype=float)
         disc, smooth = cap > 0, (friction <= 0) & (cap <= 0)
@@ -76,7 +83,7 @@ class _Path:
         self.moving = self.unknown | disc[:, None]
         self.rows = np.flatnonzero(self.unknown)
         self.one = unit(k)
-        self.impulses, self.velocities = height * self.one, height * self.one
+        self.impulses, self.velocities = start.impulse * self.one, start.velocity * self.one
         self.impulses[disc, 0] = cap[disc] / (root[disc] * size)
         self.discs = disc
 

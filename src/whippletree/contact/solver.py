@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.contact.complementarity import Measure, Problem
-from whippletree.contact.interior import interior_point
+from whippletree.contact.interior import Start, interior_point
 from whippletree.contact.newton import newton
 from whippletree.spatial import Array
 
@@ -31,9 +31,9 @@ SWEEPS = 20
 ALTERNATIONS = 2
 """Times that Newton's method and sweeps take turns."""
 
-HEIGHTS = (1.0, 1e2, 1e4)
-"""Where the interior-point method begins, one after the other: how much larger the impulses may be than those that
-would stop each contact alone."""
+STARTS = (Start(1.0, 1.0), Start(10.0, 1.0), Start(1e2, 1e2), Start(1e4, 1e4))
+"""Where the interior-point method begins, one after the other, until one leads to the solution: impulses of the size
+that stops each contact alone, and larger ones, as of bodies that are jammed."""
 
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""
@@ -56,7 +56,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    problem: Problem, start: Array, sweeps: Sweeps, *, tolerance: float, heights: Sequence[float] = HEIGHTS
+    problem: Problem, start: Array, sweeps: Sweeps, *, tolerance: float, starts: Sequence[Start] = STARTS
 ) -> Solution:
     """Impulses that solve a contact problem.
 
@@ -65,7 +65,7 @@ def solve(
         start: impulses (k, 3) to begin with, such as those of the last step.
         sweeps: how sweeps are made.
         tolerance: of the natural map as a velocity, m/s.
-        heights: starts of the interior-point method; none leaves it out.
+        starts: of the interior-point method; none leaves it out.
     """
     search = _Search(problem, sweeps, tolerance)
     search.sweep(np.asarray(start, dtype=float), FIRST_LOOK)
@@ -76,9 +76,9 @@ def solve(
             search.polish(search.best.impulse)
         if not search.done:
             search.sweep(search.best.impulse, SWEEPS)
-    for height in heights:
+    for middle in starts:
         if not search.done:
-            search.pass_through(height)
+            search.pass_through(middle)
     best = search.best
     return Solution(best.impulse, best.measure, *search.spent, search.done)
 
@@ -119,10 +119,10 @@ class _Search:
         self._newton_steps += made
         self._judge(found)
 
-    def pass_through(self, height: float) -> None:
-        """The interior-point method from a height, and Newton's method at its end."""
+    def pass_through(self, start: Start) -> None:
+        """The interior-point method from a start, and Newton's method at its end."""
         if np.any(self.problem.g):
-            impulse, made = interior_point(self.problem, height, self._judge)
+            impulse, made = interior_point(self.problem, start, self._judge)
             self._interior_steps += made
             self.polish(impulse)
 

@@ -86,14 +86,10 @@ class InTurn(Method):
             self._found[name][rows, run] = values
 
     def tally(self) -> dict[str, Any]:
-        return {
-            "failures": {str(run): why for run, why in self.failures.items()},
-            "events": self._events,
-            "account": self._account,
-        }
+        return super().tally() | {"events": self._events, "account": self._account}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
-        self.failures = {int(run): why for run, why in tally["failures"].items()}
+        super().take_over(tally)
         self._events = [(str(name), float(time)) for name, time in tally["events"]]
         self._account = dict(tally["account"])
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-FORMAT = 1
+FORMAT = 2
 _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
 _TALLY = "tally"
 

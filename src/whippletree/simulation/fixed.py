@@ -122,13 +122,11 @@ class FixedStep(Method):
                 raise error
 
     def tally(self) -> dict[str, Any]:
-        failures = {str(run): why for run, why in self.failures.items()}
-        return super().tally() | {"dead_points": self.task.motion.dead_points, "failures": failures}
+        return super().tally() | {"dead_points": self.task.motion.dead_points}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
         super().take_over(tally)
         self.task.motion.dead_points = tally["dead_points"]
-        self.failures = {int(run): why for run, why in tally["failures"].items()}
 
     def account(self) -> dict[str, Any]:
         path = "compiled" if self._kernel is not None else f"python: {self._reason}"

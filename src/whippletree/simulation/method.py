@@ -121,8 +121,8 @@ class Method(ABC):
 
     def tally(self) -> dict[str, Any]:
         """What was counted and noted so far, of plain values as JSON has them; kept with a memo."""
-        counted: dict[str, Any] = {name: getattr(self, name) for name in self.counters}
-        return {name: _plain(value) for name, value in counted.items()}
+        counted = {name: _plain(getattr(self, name)) for name in self.counters}
+        return counted | {"failures": {str(run): why for run, why in self.failures.items()}}
 
     def take_over(self, tally: Mapping[str, Any]) -> None:
         """Count on from an earlier tally, so that a resumed run has the account of one that never stopped."""
@@ -132,6 +132,7 @@ class Method(ABC):
                     setattr(getattr(self, name), field_name, value)
             else:
                 setattr(self, name, tally[name])
+        self.failures = {int(run): why for run, why in tally["failures"].items()}
 
     @abstractmethod
     def account(self) -> dict[str, Any]:

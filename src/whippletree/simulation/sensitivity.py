@@ -17,7 +17,8 @@ Array = np.ndarray[Any, Any]
 def through(
     rules: Transitions, before: Phase, after: Phase, t: float, y: Array, change: Change, fired: list[Guard]
 ) -> Array | None:
-    """S (2nv, 2nv) of the event at the state y before it; None where it is grazed.
+    """S (2nv, 2nv) of the event at the state y before it; None where it is grazed, or where several contacts jump at
+    once and their order would matter.
 
     The reset is the impact, if there was one, and then the way to the velocities that the next mode allows.
     """
@@ -30,10 +31,13 @@ def through(
             rate = rules.struck(t, there, rate, change.struck, change.law).v
         return np.concatenate([d[:n], after.velocity_projected(t, there, rate)])
 
+    jumps = [g for g in fired if g.kind in (TOUCHDOWN, STICK)]
+    if len(jumps) > 1:
+        return None
     D = derivative(reset, 2 * n)
-    guard = next((g for g in fired if g.kind in (TOUCHDOWN, STICK)), None)
-    if guard is None:  # accelerations do not jump: when it happens makes no difference
+    if not jumps:  # accelerations do not jump: when it happens makes no difference
         return D
+    guard = jumps[0]
     watch = Guards(before)
     number = watch.guards.index(guard)
 
