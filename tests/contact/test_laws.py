@@ -218,3 +218,32 @@ def test_friction_that_drives_a_contact_together_has_no_sliding_answer():
     assert coulomb.solve(posed) is None
     jammed = Energetic().impulses(G, np.array([0, -1.0, 0]), np.array([1.0]), np.zeros(1))
     assert jammed[0, 0] > 0
+
+
+def routh(G, u, mu, e):
+    """The same path as that of a stroke that never stops slipping, by an integration in the normal impulse."""
+    from scipy.integrate import solve_ivp
+
+    def rate(s, y):
+        dp = np.array([1.0, *(-mu * y[1:3] / np.hypot(y[1], y[2]))])
+        return np.array([*(G @ dp), *dp, y[0]])
+
+    def run(start, end):
+        end.terminal, end.direction = True, 1
+        return solve_ivp(rate, (0, 1e3), start, method="DOP853", rtol=1e-12, atol=1e-14, events=end).y[:, -1]
+
+    middle = run(np.array([*u, 0, 0, 0, 0]), lambda s, y: y[0])
+    return run(middle, lambda s, y: y[6] - (1 - e**2) * middle[6])[3:6]
+
+
+def test_a_slip_that_turns_by_another_integration():
+    random = np.random.default_rng(8)
+    compared = 0
+    while compared < 10:
+        B = random.standard_normal((3, 3))
+        G, u = B @ B.T + np.eye(3), np.array([-1.0, *random.uniform(2, 5, 2)])
+        p = Energetic().impulses(G, u, np.array([0.2]), np.array([0.6]))[0]
+        slip = (u + G @ p)[1:]
+        if u[1:] @ slip > 0.5:  # it has not stopped on the way
+            compared += 1
+            assert np.allclose(p, routh(G, u, 0.2, 0.6), atol=1e-9)

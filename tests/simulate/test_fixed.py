@@ -9,6 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import whippletree as wt
+from whippletree.compiler.rollout import Plan
 from whippletree.simulation.batches import InTurn
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
@@ -258,3 +259,27 @@ def test_ten_seconds_of_a_four_bar_at_a_kilohertz_take_less_than_fifty_milliseco
     assert run.attrs["steps"] == 10_000
     assert len(run.time) == 10_001
     assert min(times[1:]) < 0.05
+
+
+def test_ten_thousand_double_pendulums_run_at_the_rate_of_the_kernel():
+    """Processor time of 10³ steps with eleven rows of output, against the bare roll-out; measured 1.11. Best of five."""
+    model = wt.mechanisms.double_pendulum()
+    dyn = wt.compile(model)
+    rng = np.random.default_rng(0)
+    q0, v0 = rng.uniform(-1, 1, (10_000, 2)), rng.normal(size=(10_000, 2))
+    kernel = dyn.rollout_function(Plan("rk4", given=False, controller=None, spaced=True))
+    inputs = {"q0": q0, "v0": v0, "dt": 1e-3, "clock": 0.1 * np.arange(10), "offsets": 1e-3 * np.arange(100)}
+
+    def bare():
+        kernel(*[inputs[name] for name in kernel.inputs])
+
+    def whole():
+        wt.simulate(model, q0, v0, duration=1.0, output_dt=0.1, step=1e-3, method="rk4", compiled=dyn)
+
+    times = {bare: [], whole: []}
+    for _ in range(6):  # in turn, since others use the machine too; the first compiles
+        for work, found in times.items():
+            start = time.process_time()
+            work()
+            found.append(time.process_time() - start)
+    assert min(times[whole][1:]) < 1.2 * min(times[bare][1:])
