@@ -31,6 +31,8 @@ def test_a_scene_has_the_same_bits_in_any_batch_and_on_any_number_of_threads():
     for part in (slice(0, 1), slice(3, 8), slice(5, 67)):
         alone = rolled(model, q[part], v[part])
         assert all(np.array_equal(a, b[part]) for a, b in zip(alone, whole, strict=True))
+    again = rolled(model, q, v, out=rolled(model, q, 2 * v))
+    assert all(np.array_equal(a, b) for a, b in zip(again, whole, strict=True))
     shared = rolled(model, q, v, threads=2)
     assert all(np.array_equal(a, b) for a, b in zip(shared, whole, strict=True))
 

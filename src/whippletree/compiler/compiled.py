@@ -140,7 +140,7 @@ class Compiled:
         return self._made[key]
 
     def contact_rollout(
-        self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, sweeps: int = 10, impulses: Any = None
+        self, q0: Any, v0: Any, tau: Any, dt: Any, *opened: Any, sweeps: int = 10, impulses: Any = None, out: Any = None
     ) -> ContactRollout:
         """Whole trajectories with contact, joint limits and joint friction in one call, for many scenes at once.
 
@@ -151,6 +151,7 @@ class Compiled:
             opened: open parameters, in their order.
             sweeps: over the contacts in each step, from the impulses of the step before; the same for every scene.
             impulses: to begin with, N s, (..., blocks, 3); default: none.
+            out: an earlier result of the same shapes, whose arrays are written again: fresh memory costs time.
 
         Returns:
             States, impulses and the residual of each step:
@@ -166,7 +167,7 @@ class Compiled:
             self._made[key] = self._compiled(key, lambda: program(self.model, sweeps, self.parameters))
         first = contact_rollout.start(self.model, impulses)
         with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-            found = self._made[key](q0, v0, first, tau, dt, *opened)
+            found = self._made[key](q0, v0, first, tau, dt, *opened, out=None if out is None else tuple(out))
         return contact_rollout.told(contact_rollout.ContactRollout(*found))
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:

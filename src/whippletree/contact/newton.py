@@ -18,7 +18,7 @@ import numpy as np
 from whippletree.contact.complementarity import Problem
 from whippletree.spatial import Array
 
-DAMPING = 1e-7
+DAMPING = 1e-5
 """Share of its own diagonal by which a block is damped in a Newton step."""
 
 SHORTEST = 2.0**-8
