@@ -160,3 +160,14 @@ def test_a_start_state_that_is_not_finite_is_refused(bad):
     ball = m.bouncing_ball()
     with pytest.raises(ValueError, match="a start state must be finite"):
         wt.simulate(ball, ball.home.q, np.array([bad]), duration=0.1, **EVENTS)
+
+
+def test_hops_below_rounding_end_in_contact():
+    """A biped pushed forwards: its front foot stubs and hops, ever shorter, until it stays."""
+    biped = m.planar_biped()
+    push = np.zeros(biped.nv)
+    push[0] = 1.5
+    run = wt.simulate(biped, biped.home.q, push, duration=0.3, **EVENTS)
+    assert run.attrs["failure"] == ""
+    assert run.attrs["mode_names"][-1] == "left foot on ground sticks"
+    assert np.diff(energy(run)).max() < 1e-9

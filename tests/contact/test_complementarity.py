@@ -171,8 +171,9 @@ def test_hyperstatic_and_ill_conditioned_stacks_converge(masses, push):
     assert solution.measure.cone <= 1e-12
     # what was reported is what the reference finds: rounding of G λ, with λ up to 3 N s and G up to 12 / kg, is 1e-14
     assert float(measured(problem, solution.impulse).velocity) <= 1e-9
-    if not push:  # the ground carries the weight
-        assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, rel=1e-8)
+    if not push:  # the ground carries the weight, but for the momentum that velocities within the residual have
+        momentum = TALL * 1e-9 * sum(masses)
+        assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, abs=momentum)
 
 
 def uneven_problem(seed: int, spread: float) -> Problem:

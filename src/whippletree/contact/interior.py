@@ -73,6 +73,7 @@ class _Path:
         self.rubs = ~disc & ~smooth
         root = np.sqrt(block_masses(problem))
         scale = np.stack([root / np.where(self.rubs, friction, 1.0), root, root], axis=1)
+        scale[disc, 0] = 0.0  # a disc's λₙ is its radius, no impulse
         g = scale * np.asarray(problem.g, dtype=float)
         size = float(np.abs(g).max())
         self.g, self.unscaled = g / size, scale * size
@@ -85,30 +86,27 @@ class _Path:
         self.one = unit(k)
         self.impulses, self.velocities = start.impulse * self.one, start.velocity * self.one
         self.impulses[disc, 0] = cap[disc] / (root[disc] * size)
-        self.discs = disc
 
     @property
     def impulse(self) -> Array:
-        """λ as the problem has it, N s; a disc has no normal impulse."""
-        found = self.unscaled * self.impulses
-        found[self.discs, 0] = 0.0
-        return np.asarray(found)
+        """λ as the problem has it, N s."""
+        return np.asarray(self.unscaled * self.impulses)
 
     def advance(self) -> bool:
         """One step; whether it led anywhere."""
         x, w, one = self.impulses, self.velocities, self.one
         W = Scaling.of(x, w)
-        scaled = _times(W.matrix, x)
         gap = float((x * w).sum()) / len(x)
         system = _System(self, W)
         if not system.solvable:
             return False
-        predicted = system.direction(-product(scaled, scaled))
+        square = product(system.scaled, system.scaled)
+        predicted = system.direction(-square)
         share = min(1.0, self._share(*predicted))
         left = float(((x + share * predicted[0]) * (w + share * predicted[1])).sum()) / len(x)
         centring = min(max(left / gap, 0.0) ** 3, 1.0)
         second = product(_times(W.inverse, predicted[1]), _times(W.matrix, predicted[0]))
-        step = system.direction(centring * gap * one - product(scaled, scaled) - second)
+        step = system.direction(centring * gap * one - square - second)
         share = min(1.0, INWARDS * self._share(*step))
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
         inside = determinant(self.impulses).min() > 0 and determinant(self.velocities).min() > 0
@@ -125,7 +123,7 @@ class _System:
         from scipy.linalg import get_lapack_funcs
 
         self.path, self.W = path, W
-        self.scaled = _times(W.matrix, path.impulses)
+        self.scaled = _times(W.matrix, path.impulses)  # = W⁻¹ w
         self.square = W.matrix @ W.matrix
         k, w = len(path.g), path.velocities
         side = np.hypot(w[:, 1], w[:, 2])

@@ -47,6 +47,10 @@ HALVINGS = 40
 """Of the interval in which a hyperstatic mode ends."""
 
 
+LEAN = 1e-10
+"""Share of the largest contact acceleration that counts as none where events repeat at one instant, to begin with."""
+
+
 class Events(Method):
     """Event-driven simulation of contact."""
 
@@ -206,10 +210,11 @@ class Events(Method):
         return self._entered(t, y, change, phase, fired)
 
     def _relaxed_rules(self) -> Transitions:
-        """The rules; where events repeat at one instant, with a larger speed tolerance, which the result reports."""
-        tolerance = self.rules.speed_tolerance * 10.0 ** (self._repeats[1] // PATIENCE)
+        """The rules; where events repeat at one instant, with larger tolerances, of which the result reports one."""
+        impatience = self._repeats[1] // PATIENCE
+        tolerance = self.rules.speed_tolerance * 10.0**impatience
         self._largest_tolerance = max(self._largest_tolerance, tolerance)
-        return replace(self.rules, speed_tolerance=tolerance)
+        return replace(self.rules, speed_tolerance=tolerance, lean=LEAN * 100.0**impatience if impatience else 0.0)
 
     def _with_onsets(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> Mode:
         """The mode with the directions in which slip is about to begin: against the friction that held."""
@@ -247,6 +252,8 @@ class Events(Method):
         if change.struck:
             self._impacts = [*self._impacts[-3:], (t, change.struck)]
             limit = accumulation([time for time, _ in self._impacts], self.zeno_interval)
+            if limit is None and self._hammers():
+                limit = t
             if limit is not None:
                 phase, more = self._settled(phase, t, limit)
                 named += more
@@ -256,6 +263,10 @@ class Events(Method):
     def _phase(self, mode: Mode, t: float, state: Array) -> Phase:
         raw = Phase(self.scene, mode, t, state)
         return Phase(self.scene, mode, t, raw.project(t, state))
+
+    def _hammers(self) -> bool:
+        """Whether one contact is struck again and again at one instant: hops too short to be told apart."""
+        return self._repeats[1] >= PATIENCE and bool(set.intersection(*(set(c) for _, c in self._impacts)))
 
     def _settled(self, phase: Phase, t: float, limit: float) -> tuple[Phase, list[tuple[str, float]]]:
         """Accumulating impacts end in contact: what is left of the approach is stopped plastically."""

@@ -54,6 +54,9 @@ class Transitions:
     """Candidates nearer than this, m, touch."""
     speed_tolerance: float
     """Contact velocities below this, m/s, are none."""
+    lean: float = 0.0
+    """Share of the largest contact acceleration by which contacts are taken to be pressed together: where a contact
+    that opens would come back at once, in a hop below rounding, it stays."""
 
     def change(self, t: float, y: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]) -> Change:
         """From a state at an event to the mode after it; ``touching``: candidates that are at their partner."""
@@ -136,7 +139,9 @@ class Transitions:
         rest = settled(self.scene, rest, light, [i for i in light if self._slips(fired, i)], t, np.concatenate([q, v]))
         directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
         forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
-        posed = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
+        G, b = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
+        b[::3] -= self.lean * np.abs(b).max(initial=0.0)
+        posed = G, b
         friction = self.scene.contacts.friction[heavy]
         answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced))
         if answer is None and any(choice is not None for choice in forced):
