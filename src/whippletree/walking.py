@@ -136,7 +136,7 @@ def planar_biped(
 
 
 def quadruped(
-    friction: Any = 0.8, bend: float = 0.7, stiffness: float = 200.0, damping: float = 5.0, height: float = 0.0
+    friction: Any = 0.8, bend: float = 0.7, stiffness: float = 200.0, damping: float = 2.0, height: float = 0.0
 ) -> Model:
     """A quadruped of 12 joints on a free trunk, z up, forward x, standing on four spherical feet.
 

@@ -5,6 +5,8 @@ import pytest
 
 import whippletree as wt
 from whippletree.simulation.event_log import event_states
+from whippletree.simulation.integrator import CRAWLING_STEPS, Crawl, IntegrationError
+from whippletree.simulation.method import suitable
 
 m = wt.mechanisms
 EVENTS = {"method": "events", "saltation": False}
@@ -171,3 +173,32 @@ def test_hops_below_rounding_end_in_contact():
     assert run.attrs["failure"] == ""
     assert run.attrs["mode_names"][-1] == "left foot on ground sticks"
     assert np.diff(energy(run)).max() < 1e-9
+
+
+def test_a_crawling_run_says_so_and_keeps_what_it_had():
+    """A stiff quadruped lands tilted: where a foot begins to slide, its direction of slip turns too fast to follow."""
+    dog = m.quadruped(height=0.02, damping=5.0)
+    q = dog.home.q.copy()
+    q[3:7] = [np.cos(0.05), np.sin(0.05), 0, 0]
+    run = wt.simulate(dog, q, duration=0.3, **EVENTS)
+    assert run.attrs["failure"] == "" or "crawls" in run.attrs["failure"]
+    assert np.isfinite(run["q"].values).all()
+    assert len(run.time) > 5
+
+
+def test_a_crawl_is_noticed():
+    crawl = Crawl(0.0, 1.0)
+    for k in range(1, CRAWLING_STEPS):
+        crawl.watch(k * 1e-12)
+    with pytest.raises(IntegrationError, match=r"crawls.*time_stepping"):
+        crawl.watch(CRAWLING_STEPS * 1e-12)
+    for k in range(1, 5 * CRAWLING_STEPS):
+        crawl.watch(k * 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [(m.bouncing_ball, "events"), (m.planar_biped, "events"), (m.quadruped, "time_stepping"), (m.pendulum, "adaptive")],
+)
+def test_what_auto_takes(model, method):
+    assert suitable(model()) == method

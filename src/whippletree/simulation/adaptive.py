@@ -32,7 +32,10 @@ class Adaptive(Method):
             raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
         self.max_steps = max_steps
         self.statistics = Statistics()
-        self.integrator = Integrator(task.motion, task.rtol, task.atol, task.events, statistics=self.statistics)
+        loops = bool(task.motion.model.constraints)
+        self.integrator = Integrator(
+            task.motion, task.rtol, task.atol, task.events, dead_points=loops, statistics=self.statistics
+        )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times = self.task.times

@@ -21,7 +21,7 @@ from whippletree.simulation.adaptive import memo_of, progress_of
 from whippletree.simulation.event_log import EventLog, accumulation
 from whippletree.simulation.event_output import Output
 from whippletree.simulation.guards import SLIP, TOUCHDOWN, Admits, Guard, Guards
-from whippletree.simulation.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
+from whippletree.simulation.integrator import Crawl, IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
 from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import Scene
@@ -57,6 +57,7 @@ class Events(Method):
     options: ClassVar[tuple[str, ...]] = (
         "impact_law", "penetration", "speed_tolerance", "zeno_interval", "most_events", "admits", "saltation",
     )  # fmt: skip
+    counters = ("statistics",)
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Events(Method):
         self.statistics = Statistics()
         self._impacts: list[tuple[float, tuple[int, ...]]] = []
         self._repeats = (0.0, 0)
-        self._largest_tolerance = speed_tolerance
+        self._impatience = 0
 
     # --- output -------------------------------------------------------------------------------------------------------
 
@@ -107,7 +108,9 @@ class Events(Method):
         return event_output.sampled(phase, self._mode_number, piece, end, self.task.times)
 
     def account(self) -> dict[str, Any]:
-        return self.log.account() | asdict(self.statistics) | {"speed_tolerance": self._largest_tolerance}
+        largest = self._rules_after(self._impatience)
+        tolerances = {"speed_tolerance": largest.speed_tolerance, "acceleration_share": largest.lean}
+        return self.log.account() | asdict(self.statistics) | tolerances
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -131,9 +134,14 @@ class Events(Method):
     def _smooth(self, phase: Phase, progress: Progress, end: float) -> Iterator[tuple[Chunk, Phase, Progress]]:
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
-        integrator = Integrator(phase, self.task.rtol, self.task.atol, self.task.events, statistics=self.statistics)
+        loops = bool(self.task.motion.model.constraints)
+        integrator = Integrator(
+            phase, self.task.rtol, self.task.atol, self.task.events, dead_points=loops, statistics=self.statistics
+        )
         guards = Guards(phase, self.admits, self.rules.speed_tolerance / 2)
+        crawl = Crawl(progress.time, end)
         for piece in integrator.pieces(progress, end):
+            crawl.watch(piece.end)
             # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
             integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(piece.end, piece.state)
             hit = guards.first_zero(piece.start, piece.end, piece.interpolant)
@@ -210,10 +218,15 @@ class Events(Method):
         return self._entered(t, y, change, phase, fired)
 
     def _relaxed_rules(self) -> Transitions:
-        """The rules; where events repeat at one instant, with larger tolerances, of which the result reports one."""
+        """The rules; where events repeat at one instant, with larger tolerances; the result reports the largest."""
         impatience = self._repeats[1] // PATIENCE
+        self._impatience = max(self._impatience, impatience)
+        return self._rules_after(impatience)
+
+    def _rules_after(self, impatience: int) -> Transitions:
+        """The tolerances after so many rounds of patience: of speeds, and of the share of the largest acceleration up
+        to which a contact counts as pressed."""
         tolerance = self.rules.speed_tolerance * 10.0**impatience
-        self._largest_tolerance = max(self._largest_tolerance, tolerance)
         return replace(self.rules, speed_tolerance=tolerance, lean=LEAN * 100.0**impatience if impatience else 0.0)
 
     def _with_onsets(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> Mode:
@@ -325,7 +338,7 @@ class Events(Method):
             "phase_forces": np.zeros((0, 3)) if phase.mode.forces is None else phase.mode.forces,
             "impact_times": np.array([time for time, _ in impacts]),
             "impact_members": members.reshape(len(impacts), self.scene.count),
-            "repeats": np.array([*self._repeats, self._largest_tolerance]),
+            "repeats": np.array([*self._repeats, self._impatience]),
         }
         return Chunk(rows.times, rows.states, memo, tuple(found), rows.variables)
 
@@ -336,5 +349,5 @@ class Events(Method):
         members = [tuple(int(i) for i in np.flatnonzero(row)) for row in memo["impact_members"]]
         self._impacts = list(zip(memo["impact_times"].tolist(), members, strict=True))
         self._repeats = (float(memo["repeats"][0]), int(memo["repeats"][1]))
-        self._largest_tolerance = float(memo["repeats"][2])
+        self._impatience = int(memo["repeats"][2])
         return Phase(self.scene, mode, float(memo["phase_time"]), memo["phase_state"]), progress_of(memo)

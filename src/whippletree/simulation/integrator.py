@@ -28,11 +28,17 @@ CONVERGED = 1e-3
 SETTLING = 5
 """Iterations that every step may take before it must converge."""
 
+SLOWEST = 0.5
+"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
+
 STALLED = 0.1
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal."""
 
 MOVE, MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
+
+CRAWLING_STEPS, CRAWLING = 500, 1e-6
+"""How many steps may lead through how small a share of the time that is left."""
 
 MOST_SLACK = 1e4
 """How far the tolerance of a single step may be relaxed at a dead point."""
@@ -123,6 +129,8 @@ class _Trial(NamedTuple):
     polynomial: Polynomial
     error: float
     iterations: int
+    contraction: float = 0.0
+    """By how much the last iteration was nearer than the one before; grows with the length of a stiff step."""
 
 
 @dataclass
@@ -136,6 +144,8 @@ class Integrator:
     event_tolerance: float = 1e-12
     """How exactly an event's time is located, s."""
     largest_step: float = np.inf
+    dead_points: bool = True
+    """Whether there may be configurations near which shorter steps do not help: loops have them, trees do not."""
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
 
@@ -188,6 +198,8 @@ class Integrator:
             self.statistics.rejections += 1
             if np.isfinite(trial.error):
                 length = longest = length * _growth(trial)
+            elif not self.dead_points:
+                length *= 0.5  # stiff: the iteration contracts in short steps only
             elif moves < MOVES:
                 moves, length = moves + 1, length * MOVE
             elif slack < MOST_SLACK:
@@ -218,7 +230,8 @@ class Integrator:
             stalled = iteration >= SETTLING and change > 0.7 * last and change <= STALLED
             if change <= CONVERGED or stalled:
                 polynomial = Polynomial(t, length, y, self.rule.to_coefficients @ slopes)
-                return _Trial(polynomial, _size(polynomial.truncation() / scale), iteration)
+                contraction = 0.0 if self.dead_points or not np.isfinite(last) else change / last
+                return _Trial(polynomial, _size(polynomial.truncation() / scale), iteration, contraction)
             last = change
         return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
 
@@ -266,6 +279,33 @@ class Integrator:
         return next(event for event in self.events if event.name == name)
 
 
+class Crawl:
+    """Notices an integration that hardly gets on: hundreds of steps for a tiny share of what is left."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self._mark = start
+        self._least = CRAWLING * (end - start)
+        self._steps = 0
+
+    def watch(self, time: float) -> None:
+        """Called after every step.
+
+        Raises:
+            IntegrationError: if the last steps have led nowhere.
+        """
+        self._steps += 1
+        if self._steps % CRAWLING_STEPS:
+            return
+        gained, self._mark = time - self._mark, time
+        if gained < self._least:
+            raise IntegrationError(
+                f"the integration crawls at t = {time:.9g} s: {CRAWLING_STEPS} steps have advanced by {gained:.1e} s. "
+                f"A contact that begins to slide in space can turn its direction of slip faster than these steps can "
+                f"follow, and stiff dampers shorten them too: use method='time_stepping'",
+                time,
+            )
+
+
 def _size(errors: Array) -> float:
     """Root mean square over components, the largest over states."""
     return float(np.sqrt(np.mean(np.square(errors), axis=-1)).max(initial=0.0)) if errors.size else 0.0
@@ -274,4 +314,6 @@ def _size(errors: Array) -> float:
 def _growth(trial: _Trial) -> float:
     """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
     most = 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+    if trial.contraction > 0:
+        most = min(most, max(0.5, SLOWEST / trial.contraction))
     return min(most, max(0.2, 0.9 * trial.error ** (-1.0 / (POINTS + 1)))) if trial.error > 0 else most

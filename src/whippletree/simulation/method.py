@@ -16,10 +16,12 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from whippletree.contact.candidates import contact_set
 from whippletree.errors import NameLookupError
 from whippletree.model import Model
 from whippletree.simulation.integrator import Event
 from whippletree.simulation.motion import Motion
+from whippletree.tree.mechanism import Mechanism
 
 Array = np.ndarray[Any, Any]
 Memo: TypeAlias = dict[str, Array]
@@ -159,10 +161,25 @@ EVENTS_UP_TO = 16
 
 
 def suitable(model: Model) -> str:
-    """The name of the method that ``"auto"`` takes."""
+    """The name of the method that ``"auto"`` takes.
+
+    Several contacts that slide in space turn their directions of slip at rates without bound where slip begins and
+    ends: locating all that is for those who ask for it by name.
+    """
     if not model.contacts:
         return "adaptive"
-    return "events" if len(model.contacts) <= EVENTS_UP_TO else "time_stepping"
+    return "events" if len(model.contacts) <= EVENTS_UP_TO and not _slides_in_space(model) else "time_stepping"
+
+
+def _slides_in_space(model: Model) -> bool:
+    """Whether several candidates with friction can slide in two directions, judged at home."""
+    contacts = contact_set(model)
+    if not contacts.closed_form:
+        return True
+    q = np.asarray(model.home.q, dtype=float).astype(object)
+    rows = contacts.jacobian(Mechanism.of(model), q).astype(float).reshape(-1, 3, model.nv)[:, 1:]
+    rubbing = [bool(np.linalg.matrix_rank(J) == 2) for J, mu in zip(rows, contacts.friction, strict=True) if mu > 0]
+    return rubbing.count(True) > 1
 
 
 def find_method(name: str, model: Model) -> type[Method]:
