@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
-from benchmarks.peers import Pinocchio
+from benchmarks.peers import Pinocchio, tied_feet
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
@@ -42,13 +42,7 @@ def peers_steps(robot: Robot) -> tuple[Any, Any]:
     kind, feet = STANCES[robot.name]
     peer = Pinocchio(robot, 1)
     pin, model = peer.pin, peer.model
-    contacts, memory = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-    for foot in feet:
-        frame = model.frames[model.getFrameId(foot)]
-        how = pin.ContactType.CONTACT_6D if kind == "weld" else pin.ContactType.CONTACT_3D
-        contact = pin.RigidConstraintModel(how, model, frame.parentJoint, frame.placement, pin.ReferenceFrame.LOCAL)
-        contacts.append(contact)
-        memory.append(contact.createData())
+    contacts, memory = tied_feet(model, feet, kind)
     pin.initConstraintDynamics(model, peer.data, contacts, memory)
     dynamics = partial(pin.constraintDynamics, model, peer.data, *peer.one, contacts, memory)
 

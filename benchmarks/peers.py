@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.robots import Robot
+from whippletree.contact.complementarity import Problem
 
 
 class Pinocchio:
@@ -111,3 +113,43 @@ def _without_meshes(path: Path) -> str:
     """The URDF's text without geometry: no mesh files are needed, and nothing can touch."""
     text = re.sub(r"<(visual|collision)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
     return re.sub(r"<(visual|collision)\b[^>]*/>", "", text)
+
+
+def tied_feet(model: Any, feet: Iterable[str], kind: str) -> tuple[Any, Any]:
+    """Pinocchio's models and data of feet that are welded to the ground, or tied to it at a point."""
+    import pinocchio as pin
+
+    contacts, memory = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    how = pin.ContactType.CONTACT_6D if kind == "weld" else pin.ContactType.CONTACT_3D
+    for foot in feet:
+        frame = model.frames[model.getFrameId(foot)]
+        contact = pin.RigidConstraintModel(how, model, frame.parentJoint, frame.placement, pin.ReferenceFrame.LOCAL)
+        contacts.append(contact)
+        memory.append(contact.createData())
+    return contacts, memory
+
+
+class FrictionProblem:
+    """A contact problem as Pinocchio's solvers take it; its normal comes last, so numbers change their ``order``."""
+
+    def __init__(self, problem: Problem) -> None:
+        import pinocchio as pin
+
+        k = problem.blocks
+        model = pin.Model()
+        model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "joint")
+        self.constraints, self.memory = pin.StdVec_ConstraintModel(), pin.StdVec_ConstraintData()
+        for mu in problem.friction:
+            contact = pin.PointContactConstraintModel(model, 1)
+            contact.setFriction(float(mu))
+            self.constraints.append(pin.ConstraintModel(contact))
+            self.memory.append(self.constraints[-1].createData())
+        self._order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()
+        self.G = problem.G.reshape(3 * k, 3 * k)[np.ix_(self._order, self._order)]
+        self.g = problem.g.ravel()[self._order]
+
+    def impulses(self, result: Any) -> Any:
+        """What a solver has found, (k, 3), normals first."""
+        found = np.zeros(len(self._order))
+        found[self._order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
+        return found.reshape(-1, 3)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
+from benchmarks.peers import FrictionProblem
 from benchmarks.robots import ROBOTS, Robot, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
@@ -156,17 +157,7 @@ def peers_time(problem: Problem, kind: str) -> tuple[float, float]:
     """Seconds that Pinocchio's solver needs, with its loosest tolerance that does, and the residual reached."""
     import pinocchio as pin
 
-    k = problem.blocks
-    model = pin.Model()
-    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "joint")
-    constraints, memory = pin.StdVec_ConstraintModel(), pin.StdVec_ConstraintData()
-    for mu in problem.friction:
-        contact = pin.PointContactConstraintModel(model, 1)
-        contact.setFriction(float(mu))
-        constraints.append(pin.ConstraintModel(contact))
-        memory.append(constraints[-1].createData())
-    order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()  # the peer's normal comes last
-    G, g = problem.G.reshape(3 * k, 3 * k)[np.ix_(order, order)], problem.g.ravel()[order]
+    k, peer = problem.blocks, FrictionProblem(problem)
     settings = getattr(pin, f"{kind}SolverSettings")()
     settings.relative_feasibility_tol = settings.relative_complementarity_tol = 0.0
     settings.max_iterations = 5000
@@ -175,11 +166,9 @@ def peers_time(problem: Problem, kind: str) -> tuple[float, float]:
         settings.absolute_feasibility_tol = settings.absolute_complementarity_tol = tolerance
         solver, result = getattr(pin, f"{kind}ConstraintSolver")(3 * k), getattr(pin, f"{kind}SolverResult")()
         start = time.perf_counter()
-        solver.solve(pin.DelassusOperatorDense(G), g, constraints, memory, settings, result)
+        solver.solve(pin.DelassusOperatorDense(peer.G), peer.g, peer.constraints, peer.memory, settings, result)
         spent = time.perf_counter() - start
-        impulse = np.zeros(3 * k)
-        impulse[order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
-        residual = float(sweeps(problem, impulse.reshape(k, 3), np.zeros(k), 0)[2].velocity)
+        residual = float(sweeps(problem, peer.impulses(result), np.zeros(k), 0)[2].velocity)
         if residual <= RESIDUAL:
             break
     return spent, residual

@@ -23,6 +23,7 @@ import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -153,6 +154,12 @@ class Geometry:
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     collides: bool = True
     visible: bool = True
+
+    @property
+    def file(self) -> Path | None:
+        """The mesh file that the shape names: where it was found, or else as it was written; None if it names none."""
+        named = self.parameters.get("path", self.parameters.get("file"))
+        return None if named is None else Path(str(named))
 
 
 @dataclass(frozen=True, eq=False)

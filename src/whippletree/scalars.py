@@ -67,6 +67,14 @@ def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     return functions_of(condition, a, b).select(condition, a, b)
 
 
+def quotient(a: Scalar, b: Scalar) -> Scalar:
+    """a / b; infinite where b is zero, as machine numbers have it, also where Python would raise."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        return math.inf
+
+
 def functions_of(*values: Scalar) -> Functions:
     """The functions for the most general type among ``values`` (plain numbers yield to every other type)."""
     found = _PLAIN

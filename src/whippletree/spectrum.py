@@ -140,15 +140,8 @@ def _pivots(T: Tridiagonal, x: Any) -> Iterator[Any]:
     pivot = T.diagonal[0] - x
     yield pivot
     for d, square in zip(T.diagonal[1:], T.squares, strict=True):
-        pivot = d - x - _quotient(square, pivot)
+        pivot = d - x - scalars.quotient(square, pivot)  # behind a pivot of zero comes minus infinity
         yield pivot
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    try:
-        return a / b
-    except ZeroDivisionError:  # as machine numbers do; the next pivot is then minus infinity
-        return math.inf
 
 
 def _nonzero(x: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from benchmarks.peers import FrictionProblem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -265,26 +266,14 @@ def test_no_blocks_is_no_problem():
 def test_pinocchios_admm_solver_finds_the_same_velocities():
     pin = pytest.importorskip("pinocchio")
     problem = stack_problem([1.0, 5.0, 2.0], push=0.01)
-    k = problem.blocks
-    model = pin.Model()
-    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "joint")
-    constraints, memory = pin.StdVec_ConstraintModel(), pin.StdVec_ConstraintData()
-    for mu in problem.friction:
-        contact = pin.PointContactConstraintModel(model, 1)
-        contact.setFriction(float(mu))
-        constraints.append(pin.ConstraintModel(contact))
-        memory.append(constraints[-1].createData())
-    order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()  # the peer's normal comes last
-    G, g = problem.G.reshape(3 * k, 3 * k)[np.ix_(order, order)], problem.g.ravel()[order]
+    k, peer = problem.blocks, FrictionProblem(problem)
     settings, result = pin.ADMMSolverSettings(), pin.ADMMSolverResult()
     settings.absolute_feasibility_tol = settings.absolute_complementarity_tol = 1e-12
     settings.relative_feasibility_tol = settings.relative_complementarity_tol = 0.0
     settings.max_iterations = 10_000
-    delassus = pin.DelassusOperatorDense(G)
-    assert pin.ADMMConstraintSolver(3 * k).solve(delassus, g, constraints, memory, settings, result)
-    theirs = np.zeros(3 * k)
-    theirs[order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
+    delassus, solver = pin.DelassusOperatorDense(peer.G), pin.ADMMConstraintSolver(3 * k)
+    assert solver.solve(delassus, peer.g, peer.constraints, peer.memory, settings, result)
     ours = solve(problem, np.zeros((k, 3)), sweeps, tolerance=1e-11)
     assert ours.converged
     # impulses of a hyperstatic scene are not unique, velocities are
-    assert np.abs(problem.velocity(ours.impulse) - problem.velocity(theirs.reshape(k, 3))).max() < 1e-9
+    assert np.abs(problem.velocity(ours.impulse) - problem.velocity(peer.impulses(result))).max() < 1e-9

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.peers import tied_feet
 
 import whippletree as wt
 from whippletree.model import Constraint, Frame
@@ -60,13 +61,7 @@ def peers_answer(peer, q, v, tau, feet, kind):
 def peers_solution(peer, q, v, tau, feet, kind):
     """Accelerations, and Pinocchio's data after it has found their derivatives."""
     data = peer.createData()
-    contacts, memory = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-    for foot in feet:
-        frame = peer.frames[peer.getFrameId(foot)]
-        how = pin.ContactType.CONTACT_6D if kind == "weld" else pin.ContactType.CONTACT_3D
-        contact = pin.RigidConstraintModel(how, peer, frame.parentJoint, frame.placement, pin.ReferenceFrame.LOCAL)
-        contacts.append(contact)
-        memory.append(contact.createData())
+    contacts, memory = tied_feet(peer, feet, kind)
     pin.initConstraintDynamics(peer, data, contacts, memory)
     a = np.array(pin.constraintDynamics(peer, data, q, v, tau, contacts, memory))
     pin.computeConstraintDynamicsDerivatives(peer, data, contacts, memory)

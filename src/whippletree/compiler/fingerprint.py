@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,9 @@ def fingerprint(model: Model) -> bytes:
 
 def _file_content(geometry: Geometry) -> str:
     """A digest of the mesh file that a shape names: the file may change while its name stays."""
-    path = geometry.parameters.get("path", geometry.parameters.get("file"))
-    if path is None or not Path(str(path)).is_file():
+    if geometry.file is None or not geometry.file.is_file():
         return ""
-    return hashlib.sha256(Path(str(path)).read_bytes()).hexdigest()
+    return hashlib.sha256(geometry.file.read_bytes()).hexdigest()
 
 
 def _pieces(value: Any) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ def file_vertices(geometry: Geometry) -> Array:
         ModelError: the file is not there or cannot be read.
         MissingExtraError: if coal is not installed.
     """
-    file = geometry.parameters.get("path", geometry.parameters.get("file"))
-    if file is None or not Path(str(file)).is_file():
+    file = geometry.file
+    if file is None or not file.is_file():
         found = "it names no file" if file is None else f"there is no file {str(file)!r}"
         raise ModelError(f"geometry {geometry.name!r}", [f"a mesh needs vertices (n, 3) or a mesh file: {found}"])
     try:

@@ -44,14 +44,7 @@ def ratio(values: Sequence[Any] | Array) -> Any:
         smallest = scalars.select(scalars.less(x, smallest), x, smallest)
         total = total + x
     # a selection may step over a NaN, a sum does not; pivots of a singular matrix are not positive
-    return scalars.select(scalars.less(0, total), _quotient(largest, smallest), total)
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    try:
-        return a / b
-    except ZeroDivisionError:
-        return math.inf
+    return scalars.select(scalars.less(0, total), scalars.quotient(largest, smallest), total)
 
 
 def pivot_ratios(M: Array, parents: Sequence[int]) -> tuple[Any, Any]:

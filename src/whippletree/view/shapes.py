@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,8 +64,7 @@ def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | No
 
 
 def _from_file(geometry: Geometry, triangles: int) -> list[Piece] | None:
-    path = geometry.parameters.get("path", geometry.parameters.get("file", ""))
-    found = read_mesh(Path(str(path))) if path else None
+    found = None if geometry.file is None else read_mesh(geometry.file)
     if found is None:
         return None
     scale = np.diag([*(float(x) for x in geometry.parameters.get("scale", (1, 1, 1))), 1.0])
