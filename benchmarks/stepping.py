@@ -1,8 +1,9 @@
-"""Time stepping with contact: batches of quadrupeds against ``mujoco.rollout``, the solver against Pinocchio's.
+"""Time stepping with contact: robots on their feet against ``mujoco.rollout``, the solver against Pinocchio's.
 
-What is compared with MuJoCo: the same robot, the same four feet (balls on a plane, friction 0.8), the same joint
-torques and step, one thread each. Ours solves Coulomb's law with rigid contact, exact to the residual that is printed;
-MuJoCo solves its own soft contact model, whose feet sink in and creep, so that forces agree only roughly.
+What is compared with MuJoCo: the same robot, the same feet (balls on a plane, friction 0.8; four of solo12, four under
+each foot of the G1), the same joint limits, torques and step, one thread each. Ours solves Coulomb's law with rigid
+contact, exact to the residual that is printed; MuJoCo solves its own soft contact model, whose feet sink in and creep,
+so that forces agree only roughly.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,19 +24,53 @@ from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
 from whippletree.contact.complementarity import Problem
 from whippletree.contact.solver import solve
+from whippletree.model import Frame
 from whippletree.simulation.impulse_step import sweeps
 
-FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
-RADIUS, FRICTION, STEP, STEPS = 0.017, 0.8, 1e-3, 50
-SWEEPS = (4, 10)
-"""Enough for feet that stand, and the default of ``contact_rollout``."""
+FRICTION, STEP, STEPS = 0.8, 1e-3, 50
 PEERS_BATCH = 64
 """Scenes that MuJoCo is timed on: its time is proportional to their number."""
 
 
+class Footing(NamedTuple):
+    """How a robot stands."""
+
+    name: str
+    feet: tuple[tuple[str, tuple[float, float, float]], ...]
+    """The body of each ball, and its centre there, m."""
+    radius: float
+    bend: dict[str, float]
+    """Joint angles that are not zero, rad."""
+    sweeps: tuple[int, ...]
+    """Enough while standing, and the default of ``contact_rollout``."""
+
+    @property
+    def robot(self) -> Robot:
+        return next(robot for robot in ROBOTS if robot.name == self.name)
+
+
+SOLO12 = Footing(
+    "solo12",
+    tuple((f"{leg}_FOOT", (0.0, 0.0, 0.0)) for leg in ("FL", "FR", "HL", "HR")),
+    0.017,
+    {f"{leg}_{joint}": sign * angle for leg, sign in (("FL", 1), ("FR", 1), ("HL", -1), ("HR", -1))
+     for joint, angle in (("HFE", 0.8), ("KFE", -1.6))},
+    (4, 10),
+)  # fmt: skip
+G1 = Footing(
+    "G1",
+    tuple((f"{side}_ankle_roll_link", place) for side in ("left", "right")
+          for place in ((-0.05, 0.025, -0.03), (-0.05, -0.025, -0.03), (0.12, 0.03, -0.03), (0.12, -0.03, -0.03))),
+    0.005,
+    {f"{side}_{joint}_joint": angle for side in ("left", "right")
+     for joint, angle in (("hip_pitch", -0.35), ("knee", 0.7), ("ankle_pitch", -0.35))},
+    (10, 20),
+)  # fmt: skip
+
+
 @dataclass
 class Standing:
-    """solo12 on its feet, knees bent, with the torques that carry its weight and small differences between scenes."""
+    """A robot on its feet, knees bent, with the torques that carry its weight and small differences between scenes."""
 
     model: wt.Model
     q: np.ndarray
@@ -43,21 +78,34 @@ class Standing:
     tau: np.ndarray
 
 
-def standing(batch: int, steps: int = STEPS) -> Standing:
-    robot = next(r for r in ROBOTS if r.name == "solo12")
-    model = wt.on_ground(model_of(robot), frames=FEET, radius=RADIUS, friction=FRICTION)
+def standing(footing: Footing, batch: int, steps: int = STEPS) -> Standing:
+    model = _on_balls(footing)
     q = np.array(model.neutral.q)
-    for leg in range(4):
-        bend = 1.0 if leg < 2 else -1.0
-        q[7 + 3 * leg + 1 : 7 + 3 * leg + 3] = 0.8 * bend, -1.6 * bend
+    for joint, angle in footing.bend.items():
+        q[model.q_slices[[j.name for j in model.joints].index(joint)]] = angle
     dyn = wt.compile(model, threads=1)
     q[2] -= dyn.contact_gaps(q).min()
     torque = _carrying(dyn, q)
     rng = np.random.default_rng(0)
-    wave = 0.05 * np.sin(2 * np.pi * (np.arange(steps)[:, None] / steps + rng.uniform(size=12)))
+    motors = model.nv - 6
+    wave = 0.05 * np.sin(2 * np.pi * (np.arange(steps)[:, None] / steps + rng.uniform(size=motors)))
     tau = np.zeros((batch, steps, model.nv))
-    tau[:, :, 6:] = torque[6:] + wave + rng.uniform(-0.02, 0.02, (batch, 1, 12))
+    tau[:, :, 6:] = torque[6:] + wave + rng.uniform(-0.02, 0.02, (batch, 1, motors))
     return Standing(model, np.tile(q, (batch, 1)), np.zeros((batch, model.nv)), tau)
+
+
+def _on_balls(footing: Footing) -> wt.Model:
+    """The robot with balls for feet, and the ground below them."""
+    model = model_of(footing.robot)
+    names = [f"ball {k}" for k in range(len(footing.feet))]
+    frames = []
+    for name, (body, place) in zip(names, footing.feet, strict=True):
+        at = model.frame(body)
+        pose = at.pose.astype(float) @ np.block([[np.eye(3), np.reshape(place, (3, 1))], [np.zeros((1, 3)), 1.0]])
+        frames.append(Frame(name, at.body, pose))
+    return wt.on_ground(
+        replace(model, frames=(*model.frames, *frames)), frames=names, radius=footing.radius, friction=FRICTION
+    )
 
 
 def _carrying(dyn: Any, q: np.ndarray) -> np.ndarray:
@@ -68,22 +116,25 @@ def _carrying(dyn: Any, q: np.ndarray) -> np.ndarray:
     return weight - J.T @ forces
 
 
-class SoftQuadruped:
+class SoftContact:
     """The same robot in MuJoCo, its feet balls on a plane."""
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, footing: Footing) -> None:
         import mujoco
 
         mujoco.set_mju_user_warning(lambda text: None)
-        text = re.sub(r"<(visual|collision)\b.*?</\1>", "", robot.path.read_text(), flags=re.DOTALL)
+        text = re.sub(r"<(visual|collision)\b.*?</\1>", "", footing.robot.path.read_text(), flags=re.DOTALL)
         options = '<mujoco><compiler fusestatic="false" balanceinertia="true" boundmass="0"/></mujoco></robot>'
         spec = mujoco.MjSpec.from_string(text.replace("</robot>", options))
-        spec.worldbody.first_body().add_freejoint(name="root_joint")
+        root = spec.worldbody.first_body()
+        for joint in root.joints:  # the G1's file has a floating joint of its own
+            spec.delete(joint)
+        root.add_freejoint(name="root_joint")
         spec.option.timestep, spec.option.cone = STEP, mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], friction=[FRICTION, 0, 0])
-        for foot in FEET:
-            ball = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [RADIUS, 0, 0], "mass": 0.0}
+        for foot, place in footing.feet:
+            ball = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [footing.radius, 0, 0], "mass": 0.0, "pos": place}
             spec.body(foot).add_geom(friction=[FRICTION, 0, 0], contype=2, conaffinity=1, condim=3, **ball)
         for joint in spec.joints:
             if joint.type != mujoco.mjtJoint.mjJNT_FREE:
@@ -101,10 +152,9 @@ class SoftQuadruped:
         return states
 
 
-def quadruped_rows() -> Iterator[Row]:
-    """Steps of a batch on four feet; the note says how exact ours are, and how far MuJoCo's feet have sunk in."""
-    robot = next(r for r in ROBOTS if r.name == "solo12")
-    scene, peer = standing(BATCH), SoftQuadruped(robot)
+def standing_rows(footing: Footing) -> Iterator[Row]:
+    """Steps of a batch on its feet; the note says how exact ours are, and how far MuJoCo's feet have sunk in."""
+    scene, peer = standing(footing, BATCH), SoftContact(footing)
     dyn = wt.compile(scene.model, threads=1)
 
     memory = dyn.contact_rollout(scene.q, scene.v, scene.tau, STEP)
@@ -114,18 +164,20 @@ def quadruped_rows() -> Iterator[Row]:
 
     theirs = peer.rollout(scene, PEERS_BATCH)[:, -1, 1 : 1 + scene.model.nq]
     sunk = -dyn.contact_gaps(theirs).min()
-    contestants = {str(count): partial(ours, count) for count in SWEEPS}
+    contestants = {str(count): partial(ours, count) for count in footing.sweeps}
     t = alternating(contestants | {"peer": lambda: peer.rollout(scene, PEERS_BATCH)}, rounds=5, seconds=0.5)
-    for count in SWEEPS:
+    for count in footing.sweeps:
         found = ours(count)
-        residual, depth = found.measure[:, :, 1].max(), -dyn.contact_gaps(found.q[:, -1]).min()
+        first, last = found.measure[:, [0, -1], 1].max(axis=0)
+        depth = -dyn.contact_gaps(found.q[:, -1]).min()
         yield Row(
-            robot.name,
-            f"steps on four feet, {count} sweeps",
+            footing.name,
+            f"steps on {len(footing.feet)} contacts, {count} sweeps",
             t[str(count)] / (BATCH * STEPS) * 1e6,
             t["peer"] / (PEERS_BATCH * STEPS) * 1e6,
             "MuJoCo",
-            f"residual {residual:.0e} m/s, overlap {depth:.0e} m; peer's contact is soft, overlap {sunk:.0e} m",
+            f"residual {first:.0e} m/s in the first step, {last:.0e} in the last, overlap {depth:.0e} m; "
+            f"peer's contact is soft, overlap {sunk:.0e} m",
         )
 
 
@@ -144,7 +196,8 @@ class Collector:
 
         impulse_step.solve = noting  # type: ignore[assignment]
         try:
-            wt.simulate(model, duration=steps * step, method="time_stepping", step=step, tolerance=RESIDUAL)
+            numerics = {"step": step, "output_dt": step, "tolerance": RESIDUAL}
+            wt.simulate(model, duration=steps * step, method="time_stepping", **numerics)
         finally:
             impulse_step.solve = solve
 
@@ -203,7 +256,8 @@ def solver_rows() -> Iterator[Row]:
 
 def stepping_rows() -> Iterator[Row]:
     """All of it."""
-    yield from quadruped_rows()
+    yield from standing_rows(SOLO12)
+    yield from standing_rows(G1)
     yield from solver_rows()
 
 

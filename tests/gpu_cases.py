@@ -1,12 +1,15 @@
 """What the tests on a GPU share: whether there is one, robots, random inputs, and the comparison of bits."""
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
 
 import whippletree as wt
+from whippletree import catalogue
 from whippletree.compiler import cuda
+from whippletree.tree.skeleton import skeleton
 
 try:
     cuda.driver()
@@ -54,3 +57,42 @@ def same_bits(found, expected):
     np.testing.assert_array_equal(
         np.ascontiguousarray(found).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
     )
+
+
+def cases(model):
+    """(name, names of frames or joints, shapes of the inputs) of everything in the catalogue that serves the model."""
+    tree = skeleton(model)
+    frame = max(tree.bodies, key=lambda name: len(tree.path(tree.bodies[name].node)))  # the one that most joints move
+    joints = (model.joints[-1].name,)
+    known = catalogue.sizes(model)
+    for name, entry in catalogue.CATALOGUE.items():
+        try:
+            function = catalogue.find(name, model)
+        except wt.UnsupportedError:
+            continue
+        names = [frame if kind == "frame" else joints for kind in entry.names]
+        shapes = {n: catalogue.resolve(s, known) for n, s in function.inputs.items()}
+        yield name, names, shapes
+
+
+def evaluate(dyn, name, names, inputs):
+    found = getattr(dyn, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # random states are not assembled: some of them have no answer
+        results = (found(*names) if names else found)(*inputs)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def differences(name, dtype, function):
+    """What the GPU's results of one function of a robot differ in from the CPU's, in words; nothing if in nothing."""
+    model = robot(name)
+    _, names, shapes = next(case for case in cases(model) if case[0] == function)
+    inputs = random_inputs(model, shapes, (257,), dtype)
+    targets = [wt.compile(model, target=target, dtype=dtype) for target in ("cuda", "cpu")]
+    try:
+        with np.errstate(all="ignore"):
+            for a, b in zip(*[evaluate(dyn, function, names, inputs) for dyn in targets], strict=True):
+                same_bits(a, b)
+    except (AssertionError, wt.WhippletreeError) as error:
+        return str(error)
+    return ""

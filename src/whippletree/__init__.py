@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from whippletree.pairing import with_contacts as with_contacts
     from whippletree.plain import reference as reference
     from whippletree.scenario.reading import load_scenario as load_scenario
+    from whippletree.simulation.batches import single_run as single_run
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
     from whippletree.simulation.event_log import event_states as event_states
     from whippletree.simulation.event_log import saltation_matrices as saltation_matrices
@@ -87,6 +88,7 @@ _LAZY = {
     "save_run": "whippletree.simulation.run_files",
     "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
+    "single_run": "whippletree.simulation.batches",
     "spatial_operators": "whippletree.operators",
     "symbolic": "whippletree.symbols",
     "with_contacts": "whippletree.pairing",
@@ -134,6 +136,7 @@ __all__ = [
     "save_run",
     "show",
     "simulate",
+    "single_run",
     "spatial_operators",
     "symbolic",
     "with_contacts",

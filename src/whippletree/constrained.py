@@ -101,7 +101,7 @@ def closed(
         factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
     _doubt(m, factor)
     if m.route != "nullspace":
-        _doubt_sizes(m, system, kept, [row @ row for row in A])
+        _doubt_sizes(m, system, kept, [row @ row for row in A], _usual(system, kept))
     return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
 
 
@@ -187,14 +187,14 @@ def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
     m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
 
 
-def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], squares: Sequence[Any]) -> None:
+def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
     """A row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size.
 
     Compliant rows may vanish: they feel their own inertia.
     """
     number = len(m.tree.nodes) + DEPENDENT
-    found = zip(kept, squares, _usual(system, kept), strict=True)
-    m.doubts += [(number, own - PIVOT_TOLERANCE * usual) for i, own, usual in found if not system.compliance[i]]
+    found = zip(kept, sizes, usual, strict=True)
+    m.doubts += [(number, own - PIVOT_TOLERANCE * size) for i, own, size in found if not system.compliance[i]]
 
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
@@ -233,7 +233,9 @@ def _trusted(
     number = len(m.tree.nodes) + DEPENDENT
     pivots = zip(found.complement.pivots, found.diagonal, strict=True)
     m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
-    _doubt_sizes(m, system, kept, found.squares + (1 - chosen.on) * _usual(system, kept))
+    # rows that are off have 1 there, which says nothing of their size
+    usual = long_dynamics.typical_diagonal(system)
+    _doubt_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
     f = zeros(len(system.row_names))
     f[kept] = found.f
     return f

@@ -237,6 +237,18 @@ class Free:
         travel = quaternion_rotation(*q[3:]) @ (_screw_travel(d[:3]) @ d[3:])
         return join(q[:3] + travel, self._turn.integrate(q[3:], d[:3]))
 
+    def turning(self, v: Array) -> Array:
+        """ω × v (6,): what v̇ lacks of the origin's acceleration, because the axes of v turn with the child."""
+        return join(zeros(3), cross(v[:3], v[3:]))
+
+    def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """Coordinates and velocity after a displacement d whose linear part is a straight line; v keeps its direction
+        in space."""
+        R = quaternion_rotation(*q[3:])
+        turned = self._turn.integrate(q[3:], d[:3])
+        linear = quaternion_rotation(*turned).T @ (R @ v[3:])
+        return join(q[:3] + R @ d[3:], turned), join(v[:3], linear)
+
     def difference(self, q: Array, r: Array) -> Array:
         turn = self._turn.difference(q[3:], r[3:])
         travel = quaternion_rotation(*q[3:]).T @ (r[:3] - q[:3])

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.constraints.rows import FrameRows, JointRows, Prepared, frame_coefficients, joint_coefficients
+from whippletree.constraints.rows import (
+    FrameRows,
+    JointRows,
+    Prepared,
+    frame_acceleration,
+    frame_coefficients,
+    joint_acceleration,
+    joint_coefficients,
+)
 from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
 from whippletree.model import Model
 from whippletree.spatial import Array, Pose, zeros
@@ -95,6 +103,13 @@ class Sighted(NamedTuple):
 WORLD = Sighted(Pose.identity(), zeros(6), zeros(6))
 
 
+class Moved(NamedTuple):
+    """How a node moves: its acceleration (6,), and that of its joint if it has one freedom."""
+
+    alpha: Array
+    qdd: Any
+
+
 def sighted(m: Mechanism, links: Field) -> Field:
     """Every node as rows see it; of links at rest, its pose alone."""
 
@@ -146,6 +161,11 @@ class LongRows:
         """γ (m,)."""
         return np.concatenate([zeros(0), *[p.bias() for p in self._parts]])
 
+    def acceleration(self, nodes: Sequence[Moved]) -> Array:
+        """A a + γ (m,), of nodes that move so, in the order of ``nodes``."""
+        at = dict(zip(self.nodes, nodes, strict=True)) | {-1: Moved(zeros(6), 0)}
+        return np.concatenate([zeros(0), *[p.acceleration(at) for p in self._parts]])
+
 
 class _HeldRows(FrameRows):
     """Rows on frames of nodes that have been picked out."""
@@ -161,6 +181,10 @@ class _HeldRows(FrameRows):
                 G = frame_coefficients(self.demand, self.poses, i, self.t)
                 wrench = pulls[place.node].wrench
                 wrench[rows] = wrench[rows] + np.stack([place.pose.force(g) for g in G])
+
+    def acceleration(self, at: dict[int, Moved]) -> Array:
+        rates = [place.pose.motion(at[place.node].alpha) for place in self.places]
+        return frame_acceleration(self.demand, self.poses, self.twists(), rates, self.t)
 
     def twists(self) -> list[Array]:
         return [place.pose.motion(own.V) for own, place in zip(self.at, self.places, strict=True)]
@@ -178,6 +202,10 @@ class _TiedRows(JointRows):
         x = m.entries(q, [model.q_slice(name).start for name in c.constraint.on])
         rates = m.entries(v, [model.slice(name).start for name in c.constraint.on]) if v is not None else []
         super().__init__(c.demand, x, rates, t)
+
+    def acceleration(self, at: dict[int, Moved]) -> Array:
+        changes = [at[node].qdd for node in self.nodes]
+        return joint_acceleration(self.demand, self.x, self.rates, changes, self.t)
 
     def add_pulls(self, pulls: dict[int, Pulls], rows: slice) -> None:
         for i, node in enumerate(self.nodes):

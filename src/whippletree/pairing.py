@@ -29,7 +29,7 @@ from whippletree.model import (
     vector_of,
 )
 
-UNBOUNDED = ("half_space", "terrain")
+UNBOUNDED = ("half_space", "terrain", "height_field", "cavity")
 """Kinds without an end: always the second of a pair, and never against each other."""
 
 FLOATING = ("free", "planar")
@@ -68,7 +68,7 @@ def with_contacts(
     rigid = rigid_parts(model.joints) | {WORLD: WORLD}
     joined = {frozenset((rigid[j.parent], rigid[j.child])) for j in model.joints if j.kind not in FLOATING}
     groups = None if between is None else (_members(model, between[0]), _members(model, between[1]))
-    barred = [(_members(model, a), _members(model, b)) for a, b in exclude]
+    barred = [(_members(model, a), _members(model, b)) for a, b in map(_two, exclude)]
     taken = {frozenset((c.first, c.second)) for c in model.contacts}
     contacts = []
     for pair in combinations([g for g in model.geometries if g.collides], 2):
@@ -123,9 +123,13 @@ def on_ground(
     if not touching:
         raise ModelError(
             f"on_ground: model {model.name!r}",
-            ["no geometry of a moving body collides: name frames, for example those of the feet"],
+            [
+                "no geometry of a moving body collides: name frames, for example those of the feet"
+                if geometries is None and frames is None
+                else "neither geometries nor frames name anything that could touch"
+            ],
         )
-    if not math.isfinite(float(height)):
+    if not _is_finite(height):
         raise ModelError(f"on_ground: model {model.name!r}", [f"height is {height!r}, expected a finite number"])
     up = _unit(normal if normal is not None else _against(model.gravity))
     turn = UPWARDS if tuple(up) == (0, 1, 0) else rotation_to(up.astype(object))
@@ -158,6 +162,12 @@ def _members(model: Model, names: str | Iterable[str]) -> set[str]:
             raise NameLookupError("body or geometry", name, known, where=f"model {model.name!r}")
         found |= own
     return found
+
+
+def _two(pair: Sequence[str]) -> Sequence[str]:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise ModelError("with_contacts", [f"exclude has {pair!r}, expected pairs of names: [(one, other), …]"])
+    return pair
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -229,15 +239,18 @@ def contact_faults(contacts: Sequence[Contact], geometries: Sequence[Geometry], 
     return faults
 
 
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, (str, bytes)) and math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 def _number_faults(where: str, contact: Contact) -> list[str]:
     faults = []
     for word, value, upper in (("friction", contact.friction, math.inf), ("restitution", contact.restitution, 1)):
         allowed = "a finite number that is not negative" if upper == math.inf else "a number from 0 to 1"
-        try:
-            number = math.nan if isinstance(value, (str, bytes)) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not (math.isfinite(number) and 0 <= number <= upper):
+        if not (_is_finite(value) and 0 <= float(value) <= upper):
             faults.append(f"{where}: {word} is {value!r}, expected {allowed}")
     return faults
 

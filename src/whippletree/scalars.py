@@ -11,8 +11,9 @@ Two rules make this work (docs/notation.md lists them all): literals are integer
 from __future__ import annotations
 
 import cmath
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -22,6 +23,36 @@ from whippletree.errors import ScalarError
 
 Scalar = Any
 """Any number-like object with ``+ - * /``; arrays of them have dtype ``object`` unless they are plain floats."""
+
+
+SYMBOLIC = 2
+"""Rank from which on a scalar has no value yet: symbols and traces."""
+
+
+class Table(str):
+    """Numbers to look up: x ↦ values[⌊x⌋], with the first entry below 0 and for NaN, and the last beyond the end.
+
+    As text it is the digest of its values, so that equal tables are one operation of a trace.
+    """
+
+    values: tuple[float, ...]
+    array: np.ndarray[Any, Any]
+    """The same as an array."""
+
+    def __new__(cls, values: Iterable[float]) -> Table:
+        numbers = tuple(float(x) for x in values)
+        if not numbers:
+            raise ScalarError("a table needs at least one entry")
+        self = super().__new__(cls, "table" + hashlib.sha256(np.array(numbers).tobytes()).hexdigest()[:32])
+        self.values, self.array = numbers, np.array(numbers)
+        return self
+
+    def at(self, x: Any) -> Any:
+        """The entry at a number; at a symbol, a tree of selections."""
+        if functions_of(x).rank >= SYMBOLIC:
+            return _selected(self.values, x, 0)
+        last = len(self.values) - 1
+        return self.values[int(x.real) if 0 <= x.real < last else last if x.real >= last else 0]
 
 
 class Functions(NamedTuple):
@@ -35,6 +66,8 @@ class Functions(NamedTuple):
     select: Callable[[Any, Any, Any], Any]
     rank: int = 1
     """Which type wins in mixed company: 0 plain numbers, 1 other numbers, 2 symbols and traces, 3 duals of these."""
+    entry: Callable[[Any, Any], Any] = lambda table, x: table.at(x)
+    """The entry of a :class:`Table` at x: (table, x)."""
 
 
 def sin(x: Scalar) -> Scalar:
@@ -67,6 +100,11 @@ def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     return functions_of(condition, a, b).select(condition, a, b)
 
 
+def entry(table: Table, x: Scalar) -> Scalar:
+    """The entry ⌊x⌋ of a table; it does not change with x but from entry to entry."""
+    return functions_of(x).entry(table, x)
+
+
 def quotient(a: Scalar, b: Scalar) -> Scalar:
     """a / b; infinite where b is zero, as machine numbers have it, also where Python would raise."""
     try:
@@ -93,6 +131,15 @@ def register(kind: type, functions: Functions) -> None:
 def half_angle(t: Scalar) -> tuple[Scalar, Scalar]:
     """(sin, cos) of the angle with half-angle tangent ``t``: rational for rational t, so rotations can be exact."""
     return 2 * t / (1 + t * t), (1 - t * t) / (1 + t * t)
+
+
+def _selected(values: tuple[float, ...], x: Any, first: int) -> Any:
+    """The entry of values that are numbered from ``first`` on, by halving."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    below, above = _selected(values[:half], x, first), _selected(values[half:], x, first + half)
+    return select(less(x, first + half), below, above)
 
 
 def _choose(condition: Any, a: Any, b: Any) -> Any:
@@ -302,6 +349,17 @@ def slopes(value: Any) -> np.ndarray[Any, Any]:
     return found
 
 
+def real_value(x: Any) -> float:
+    """The number of a scalar that may move: of a dual number, its value.
+
+    Raises:
+        TypeError, ValueError, ScalarError: symbols and traced scalars, which have none.
+    """
+    while isinstance(x, Dual):
+        x = x.value
+    return float(x)
+
+
 def _parts(x: Any) -> tuple[Any, Any]:
     return (x.value, x.slope) if isinstance(x, Dual) else (x, 0)
 
@@ -331,5 +389,6 @@ register(
         lambda a, b: less(_parts(a)[0], _parts(b)[0]),
         _dual_select,
         rank=3,
+        entry=lambda table, x: entry(table, x.value),
     ),
 )

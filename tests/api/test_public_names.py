@@ -13,7 +13,7 @@ AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError M
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
 compile conditioning constraint_set contact_set controllers diagnose event_states export_html load load_run
 load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show simulate
-spatial_operators symbolic with_contacts without_rows
+single_run spatial_operators symbolic with_contacts without_rows
 """
 
 FUNCTIONS = """

@@ -3,22 +3,19 @@
 Needs an NVIDIA GPU (``make test-gpu``); elsewhere every test here is skipped, and says why.
 """
 
-import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import repeat
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
 
 import whippletree as wt
-from gpu_cases import MISSING, ROBOTS, random_inputs, robot, same_bits
-from whippletree import catalogue
+from gpu_cases import MISSING, ROBOTS, cases, differences, evaluate, random_inputs, robot, same_bits
 from whippletree.model import Constraint, Frame
-from whippletree.tree.skeleton import skeleton
 
 pytestmark = pytest.mark.gpu
-
-FEW = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "mass_matrix_solve", "integrate", "momentum", "pose")
-"""Functions that are checked on the large robots: assembling all of them takes minutes."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,46 +24,15 @@ def need_a_gpu():
         pytest.skip(MISSING)
 
 
-def cases(model):
-    """(function of a compiled model, shapes of its inputs) for everything in the catalogue that serves the model."""
-    tree = skeleton(model)
-    frame = max(tree.bodies, key=lambda name: len(tree.path(tree.bodies[name].node)))  # the one that most joints move
-    joints = (model.joints[-1].name,)
-    known = catalogue.sizes(model)
-    for name, entry in catalogue.CATALOGUE.items():
-        try:
-            function = catalogue.find(name, model)
-        except wt.UnsupportedError:
-            continue
-        names = [frame if kind == "frame" else joints for kind in entry.names]
-        shapes = {n: catalogue.resolve(s, known) for n, s in function.inputs.items()}
-        yield name, names, shapes
-
-
-def evaluate(dyn, name, names, inputs):
-    found = getattr(dyn, name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # random states are not assembled: some of them have no answer
-        results = (found(*names) if names else found)(*inputs)
-    return results if isinstance(results, tuple) else (results,)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_function_has_the_bits_of_the_cpu(name, dtype):
-    model = robot(name)
-    gpu, cpu = (wt.compile(model, target=target, dtype=dtype) for target in ("cuda", "cpu"))
-    checked = 0
-    for function, names, shapes in cases(model):
-        if name not in ("UR5", "Panda") and function not in FEW:
-            continue
-        inputs = random_inputs(model, shapes, (257,), dtype)
-        with np.errstate(all="ignore"):
-            expected = evaluate(cpu, function, names, inputs)
-        for a, b in zip(evaluate(gpu, function, names, inputs), expected, strict=True):
-            same_bits(a, b)
-        checked += 1
-    assert checked >= len(FEW)
+    functions = [function for function, _, _ in cases(robot(name))]
+    # every function in a process of its own, as many at once as there are cores: a humanoid's are assembled for minutes
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        found = dict(zip(functions, pool.map(differences, repeat(name), repeat(dtype), functions), strict=True))
+    assert not {function: text for function, text in found.items() if text}
+    assert len(functions) > 30
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

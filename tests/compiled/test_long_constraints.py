@@ -207,3 +207,17 @@ def test_deep_trees_are_swept_and_shallow_ones_factored():
     light = replace(model, bodies=(*model.bodies[:-1], tip))
     assert is_swept(model)
     assert not is_swept(light)  # sweeps divide by the inertia of every joint
+
+
+def test_a_row_that_vanishes_is_noticed():
+    """A rope from the ground to the tip of a straight chain: no joint changes its length, so it has no force there."""
+    chain = wt.mechanisms.chain(30)
+    bent, tip = np.full(chain.nq, 0.05), chain.bodies[-1].name
+    length = float(np.linalg.norm(wt.reference(chain).pose(tip)(bent)[:3, 3]))
+    rope = Constraint("rope", "distance", ("world", tip), {"length": length})
+    model = replace(chain, constraints=(rope,), start=State(bent, np.zeros(chain.nv)))
+    assert is_swept(model)
+    dynamics, still = wt.compile(model).forward_dynamics, np.zeros(chain.nv)
+    assert np.all(np.isfinite(dynamics(bent, still, still)))
+    with pytest.raises(wt.SingularSystemError, match="depend on each other"):
+        dynamics(np.zeros(chain.nq), still, still)

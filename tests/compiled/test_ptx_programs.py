@@ -83,7 +83,7 @@ def test_less_work_space_than_the_device_could_use(driver):
     gpu, cpu = both(model)
     inputs = np.random.default_rng(0).uniform(-2, 2, (3, 300, model.nv))
     given = [on_device(x) for x in inputs]
-    driver.capacity = 2 * 128 * gpu.forward_dynamics._kernel._work - 1
+    driver.capacity = 2 * 128 * gpu.forward_dynamics._kernel.work - 1
     same([gpu.forward_dynamics(*given)], [cpu.forward_dynamics(*inputs)])
 
 

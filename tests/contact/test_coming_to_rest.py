@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.simulation.crawl import CRAWLING_STEPS, Crawl
 from whippletree.simulation.event_log import event_states
-from whippletree.simulation.integrator import CRAWLING_STEPS, Crawl, IntegrationError
+from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.method import suitable
 
 m = wt.mechanisms
@@ -175,15 +176,15 @@ def test_hops_below_rounding_end_in_contact():
     assert np.diff(energy(run)).max() < 1e-9
 
 
-def test_a_crawling_run_says_so_and_keeps_what_it_had():
-    """A stiff quadruped lands tilted: where a foot begins to slide, its direction of slip turns too fast to follow."""
+def test_a_stiff_quadruped_lands_tilted():
+    """Where a foot begins to slide, its direction of slip turns as fast as strong dampers let it."""
     dog = m.quadruped(height=0.02, damping=5.0)
     q = dog.home.q.copy()
     q[3:7] = [np.cos(0.05), np.sin(0.05), 0, 0]
     run = wt.simulate(dog, q, duration=0.3, **EVENTS)
-    assert run.attrs["failure"] == "" or "crawls" in run.attrs["failure"]
-    assert np.isfinite(run["q"].values).all()
-    assert len(run.time) > 5
+    assert run.attrs["failure"] == ""
+    assert np.diff(energy(run)).max() < QUIET
+    assert float(run["cone_violation"].max()) < QUIET
 
 
 def test_a_crawl_is_noticed():
@@ -198,7 +199,13 @@ def test_a_crawl_is_noticed():
 
 @pytest.mark.parametrize(
     ("model", "method"),
-    [(m.bouncing_ball, "events"), (m.planar_biped, "events"), (m.quadruped, "time_stepping"), (m.pendulum, "adaptive")],
+    [
+        (m.bouncing_ball, "events"),
+        (m.planar_biped, "events"),
+        (lambda: box(0.0), "events"),
+        (m.quadruped, "time_stepping"),
+        (m.pendulum, "adaptive"),
+    ],
 )
 def test_what_auto_takes(model, method):
     assert suitable(model()) == method

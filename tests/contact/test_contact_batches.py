@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import whippletree as wt
+from whippletree.contact.passive import implicit_model
+from whippletree.contact.step import Blocks
 
 H = 1e-3
 
@@ -93,10 +96,52 @@ def test_joint_limits_and_joint_friction_in_a_batch():
     assert float(batch.residual_velocity.max()) < 1e-9
     assert np.all(np.abs(batch.friction_force.values) <= np.array([0.2, 0.1]) * (1 + 1e-12))
     assert np.any(batch.limit_force.values != 0)
-    assert float(batch.penetration.max()) < 1e-9
+    assert float(batch.limit_overshoot.max()) < 1e-9
     for k in range(5):
         single = wt.simulate(model, q[k], v[k], duration=0.3, method="time_stepping", output_dt=0.1, tolerance=1e-11)
         assert np.abs(batch.q.values[:, k] - single.q.values).max() < 1e-8
+
+
+def test_limits_that_no_scene_reaches_are_left_out_and_the_answer_is_that_of_all_blocks():
+    """The short kernel answers for scenes within their ranges, the whole one for the others."""
+    model = arm_with_stops()
+    rng = np.random.default_rng(2)
+    q, v = rng.uniform(-0.1, 0.1, (40, 2)), np.outer(np.linspace(0, 20, 40), (1.0, -1.0))
+    dyn = wt.compile(model, threads=1)
+    tau = np.zeros((60, 2))
+    found = dyn.contact_rollout(q, v, tau, H, sweeps=20)
+    whole = dyn._contact_function(20, True)(q, v, np.zeros((4, 3)), tau, H)
+    reached = np.asarray(whole[2])[..., :2, 0].any(axis=(1, 2))
+    assert 5 < reached.sum() < 35
+    for ours, theirs in zip(found, whole, strict=True):
+        assert np.array_equal(ours[reached], theirs[reached])
+        assert np.abs(ours - theirs).max() < 1e-12
+    one = dyn.contact_rollout(q[-1], v[-1], tau, H, sweeps=20)
+    again = dyn.contact_rollout(q, v, tau, H, sweeps=20, out=dyn.contact_rollout(q, -v, tau, H, sweeps=20))
+    for ours, single, rewritten in zip(found, one, again, strict=True):
+        assert np.array_equal(ours[-1], single)
+        assert np.array_equal(ours, rewritten)
+
+
+def test_open_parameters_of_a_roll_out_with_limits():
+    model = arm_with_stops()
+    q, v = np.array([0.1, 0.2]), np.array([4.0, -3.0])
+    mass = f"bodies.{model.bodies[1].name}.mass"
+    opened = wt.compile(model, threads=1, parameters=[mass])
+    masses = np.array([0.5, 1.0, 2.0])
+    found = opened.contact_rollout(q, v, np.zeros((50, 2)), H, masses, sweeps=20)
+    for k, value in enumerate(masses):
+        bodies = (model.bodies[0], replace(model.bodies[1], mass=value))
+        closed = wt.compile(replace(model, bodies=bodies), threads=1)
+        assert np.abs(closed.contact_rollout(q, v, np.zeros((50, 2)), H, sweeps=20).q - found.q[k]).max() < 1e-12
+
+
+def test_what_couples_is_counted():
+    assert Blocks(wt.mechanisms.box_stack(2)).couplings == 9 * (4 * 8 + 4 * 8)  # the lower corners see the upper ones
+    assert Blocks(wt.mechanisms.quadruped()).couplings == 12**2
+    assert Blocks(arm_with_stops()).couplings == 4**2
+    assert Blocks(wt.mechanisms.pendulum()).couplings == 0
+    assert Blocks(four_bar_over_ground()).couplings == 3**2
 
 
 def four_bar_over_ground() -> wt.Model:
@@ -153,16 +198,24 @@ def test_a_robot_from_a_file_stands_on_boxes(tmp_path):
 
 
 def judged_steps(model, speed, sweeps):
-    """Each step of random motions that is solved: velocity before, without and with impulses, impulses, J, gaps."""
-    dyn = wt.compile(model)
+    """Each step of random motions that is solved: velocity before, without and with impulses, impulses, J, gaps.
+
+    The energy is that of M + h D, the inertia that impulses meet in a step. All velocities are in the axes
+    that the trunk, a free body, has at the start of the step.
+    """
+    dyn = wt.compile(implicit_model(model, H))
     q, v = random_starts(model, 200, speed=speed)
     found = rolled(model, q, v, 30, sweeps=sweeps)
     good = found.measure[..., 1] < 1e-10
     assert good.mean() > 0.99
     q, v = (np.concatenate([a[:, None], b[:, :-1]], axis=1)[good] for a, b in ((q, found.q), (v, found.v)))
-    free = v + H * dyn.forward_dynamics(q, v, np.zeros_like(v))
+    end, after = found.q[good], found.v[good]
+    old, new = (Rotation.from_quat(x[:, 3:7], scalar_first=True) for x in (q, end))
+    after[:, 3:6] = (old.inv() * new).apply(after[:, 3:6])
+    free = v + H * dyn.forward_dynamics(q, v, dyn.passive_forces(q, v))
+    free[:, 3:6] += H * np.cross(v[:, :3], v[:, 3:6])
     J = dyn.contact_jacobian(q).reshape(len(q), -1, 3, model.nv)
-    gained = dyn.kinetic_energy(q, found.v[good]) - dyn.kinetic_energy(q, free)
+    gained = dyn.kinetic_energy(q, after) - dyn.kinetic_energy(q, free)
     return v, free, found.impulses[good], J, dyn.contact_gaps(q), gained
 
 

@@ -349,8 +349,10 @@ def test_a_terrain_against_minimisation_and_a_flat_one_against_a_plane():
     terrain.geometry("shape", "body", "capsule", radius=0.1, length=0.5).contact("touch", "shape", "ground")
     q = np.array([0.1, 0.2, 0.5, 0.7, 0.1, -0.5, 0.5])
     for name in ("contact_gaps", "contact_points", "contact_axes", "contact_jacobian"):
-        theirs = getattr(wt.reference(terrain.build()), name)(q)
-        assert theirs == pytest.approx(getattr(wt.reference(flat), name)(q), abs=1e-15)
+        ends = getattr(wt.reference(flat), name)(q)
+        # on a terrain a capsule has its middle, too
+        theirs = getattr(wt.reference(terrain.build()), name)(q)[: len(ends)]
+        assert theirs == pytest.approx(ends, abs=1e-15)
 
 
 @pytest.mark.parametrize(

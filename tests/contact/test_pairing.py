@@ -93,7 +93,7 @@ def test_all_faults_at_once():
             "blob",
             {},
             "kind 'blob' cannot touch; kinds that can: point, sphere, capsule, cylinder, box, ellipsoid, half_space, "
-            "terrain, mesh",
+            "terrain, height_field, cavity, mesh",
         ),
         ("half_space", {}, "half_space against half_space is not supported: use spheres, capsules or boxes"),
         (

@@ -1,5 +1,7 @@
 """Saltation matrices against finite differences of whole runs through an event."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,7 @@ def stop_pendulum():
 def test_a_pendulum_that_hits_a_wall():
     model = stop_pendulum()
     compiled = wt.compile(model)
+    flying = replace(model, contacts=())
     y0 = np.concatenate([model.home.q, [2.0, 1.0]])
 
     def end(y, duration, **settings):
@@ -54,8 +57,8 @@ def test_a_pendulum_that_hits_a_wall():
     start, _ = end(y0, event - margin)
 
     def smooth(y, duration):
-        run = wt.simulate(model, y[:2], y[2:], duration=duration, method="adaptive", rtol=1e-12, atol=1e-13,
-                          compiled=compiled, output_dt=duration)  # fmt: skip
+        run = wt.simulate(flying, y[:2], y[2:], duration=duration, method="adaptive", rtol=1e-12, atol=1e-13,
+                          output_dt=duration)  # fmt: skip
         return np.concatenate([run["q"].values[-1], run["v"].values[-1]])
 
     through = derivative(lambda d: end(start + d, 2 * margin, saltation=False)[0], 4)
@@ -69,8 +72,7 @@ def test_a_pendulum_that_hits_a_wall():
 
 
 def test_nothing_jumps_nothing_changes():
-    f = np.arange(4.0)
-    assert np.array_equal(saltation_matrix(np.eye(4), f, f, np.ones(4), 2.0), np.eye(4))
+    assert np.array_equal(saltation_matrix(np.eye(4), np.zeros(4), np.ones(4), 2.0), np.eye(4))
 
 
 def stick_slip():
@@ -120,6 +122,45 @@ def test_slip_and_stick(event, columns):
     assert np.allclose(measured, matrix[:, columns], atol=1e-5)
 
 
-def test_events_at_once_have_no_matrix():
+def test_landing_on_two_feet_at_once_has_no_matrix():
+    """Which foot lands first decides how the biped goes on: no matrix says both, and the run tells why."""
     run = wt.simulate(wt.mechanisms.planar_biped(height=0.05), duration=0.15, **TIGHT)
-    assert len(saltation_matrices(run)[0]) == 0
+    times, S = saltation_matrices(run)
+    assert len(times) == 1
+    assert np.all(np.isnan(S))
+    (reason,) = run.attrs["saltation_missing"]
+    assert reason == (
+        "touchdown left foot on ground and touchdown right foot on ground at one instant: what follows depends on "
+        "which comes first"
+    )
+
+
+def corner_ball(friction):
+    """A disc that meets floor and wall at one instant."""
+    floor, wall = [[1, 0, 0], [0, 0, 1], [0, -1, 0]], [[0, 0, -1.0], [0, 1, 0], [1.0, 0, 0]]
+    return (
+        wt.Builder("disc in a corner", (0, 0, 0))
+        .geometry("floor", "world", "half_space", rotation=floor)
+        .geometry("wall", "world", "half_space", position=(1.0, 0, 0), rotation=wall)
+        .body("disc", 1.0, inertia=(0.01, 0.01, 0.01))
+        .joint("disc", "planar", "world", "disc", start=(0.4, 0.6, 0))
+        .geometry("rim", "disc", "sphere", radius=0.1)
+        .contact("on floor", "rim", "floor", friction=friction, restitution=0.5)
+        .contact("on wall", "rim", "wall", friction=friction, restitution=0.5)
+        .build()
+    )
+
+
+def test_floor_and_wall_at_once_commute_without_friction():
+    """At a right angle and without friction the order does not matter: S = (e reversal of both) exists."""
+    run = wt.simulate(corner_ball(0.0), v0=[1.0, -1.0, 0.3], duration=0.8, **TIGHT)
+    assert run.attrs["contact_event_kinds"] == ["touchdown", "touchdown"]
+    assert run.attrs["saltation_missing"] == [""]
+    _, S = saltation_matrices(run)
+    turn = np.diag([-0.5, -0.5, 1.0])
+    assert np.allclose(S[0], np.block([[turn, np.zeros((3, 3))], [np.zeros((3, 3)), turn]]), atol=1e-9)
+
+
+def test_floor_and_wall_at_once_do_not_commute_with_friction():
+    run = wt.simulate(corner_ball(0.3), v0=[1.0, -1.0, 3.0], duration=0.52, impact_law="energetic", **TIGHT)
+    assert "depends on which comes first" in run.attrs["saltation_missing"][0]

@@ -47,6 +47,8 @@ def facts(model: Model) -> Table:
         "massless": listed(massless),
         "frames": str(len(model.frames)),
         "constraints": listed(constraints),
+        "can touch": listed([f"{g.name} ({g.kind})" for g in model.geometries if g.collides]),
+        "contacts": listed([contact.name for contact in model.contacts]),
         "gravity": f"({gravity}) m/s²",
         "units": "SI: m, kg, s, rad",
     }

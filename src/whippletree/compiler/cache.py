@@ -96,16 +96,17 @@ class Cache:
         """Remove every entry; returns how many there were."""
         files = self._files()
         for _, _, path in files:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         return len(files)
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None
         return self.folder / f"{key}{_SUFFIX}"
 
-    def _files(self) -> list[tuple[float, int, Path]]:
+    def _files(self) -> list[tuple[float, int, str]]:
         """(time of last use, size, path) of every entry, and of temporary files that nobody finished."""
-        found: list[tuple[float, int, Path]] = []
+        found: list[tuple[float, int, str]] = []
         if self.folder is None:
             return found
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
@@ -114,7 +115,7 @@ class Cache:
                     status = entry.stat()
                     abandoned = entry.name.endswith(".tmp") and status.st_mtime < time.time() - 3600
                     if entry.name.endswith(_SUFFIX) or abandoned:
-                        found.append((status.st_mtime, status.st_size, Path(entry.path)))
+                        found.append((status.st_mtime, status.st_size, entry.path))
         return found
 
     def _is_time_to_look(self, size: int) -> bool:
@@ -133,7 +134,7 @@ class Cache:
             if total <= self.limit:
                 break
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
             total -= size
 
     def _warn(self, error: OSError) -> None:

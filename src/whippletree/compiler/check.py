@@ -31,7 +31,7 @@ from whippletree.compiler.program import (
     Statement,
     Switch,
 )
-from whippletree.expression.traced import ARITY, CONDITIONS
+from whippletree.expression.traced import CONDITIONS, arity
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -223,7 +223,7 @@ def _check_code(name: str, block: Block) -> None:
             good = isinstance(operands[0], (int, float))
         else:
             good = (
-                len(operands) == ARITY.get(operation)
+                len(operands) == arity(operation)
                 and all(isinstance(i, int) and 0 <= i < index for i in operands)
                 and _kinds_fit(operation, [condition[i] for i in operands])
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +146,7 @@ class Compiled:
 
         Args:
             q0, v0: start states, (..., nq) and (..., nv).
-            tau: joint forces over each step, (..., T, nv).
+            tau: forces of motors over each step, (..., T, nv); springs and dampers of the model act beside them.
             dt: length of a step, s, (...).
             opened: open parameters, in their order.
             sweeps: over the contacts in each step, from the impulses of the step before; the same for every scene.
@@ -161,14 +161,28 @@ class Compiled:
         from whippletree.compiler import contact_rollout
 
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
-        key = ("contact_rollout", sweeps)
-        program = contact_rollout.contact_rollout_program
-        if key not in self._made:
-            self._made[key] = self._compiled(key, lambda: program(self.model, sweeps, self.parameters))
-        first = contact_rollout.start(self.model, impulses)
+        contact_rollout.require_steps(dt, sweeps)
+        function = partial(self._contact_function, sweeps)
+        inputs = (q0, v0, contact_rollout.start(self.model, impulses), tau, dt, *opened)
         with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-            found = self._made[key](q0, v0, first, tau, dt, *opened, out=None if out is None else tuple(out))
-        return contact_rollout.told(contact_rollout.ContactRollout(*found))
+            if self._target == "cpu" and contact_rollout.has_limits(self.model):
+                sizes = (1, 1, 2, 2, 0, *[len(shape) for shape in self._parameter_shapes.values()])
+                found = contact_rollout.rolled(function, inputs, sizes, out)
+            else:
+                memory = None if out is None else tuple(out)
+                found = contact_rollout.ContactRollout(*function(True)(*inputs, out=memory))
+        return contact_rollout.told(found)
+
+    def _contact_function(self, sweeps: int, limits: bool) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.contact_rollout.contact_rollout_program`."""
+        from whippletree.compiler.contact_rollout import contact_rollout_program
+
+        key = ("contact_rollout", sweeps, limits)
+        if key not in self._made:
+            self._made[key] = self._compiled(
+                key, lambda: contact_rollout_program(self.model, sweeps, self.parameters, limits=limits)
+            )
+        return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
         """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.

@@ -2,12 +2,17 @@
 
 Every lane of a batch is a scene of the same model with its own state; all take the same number of sweeps, and the
 residual that these leave is part of the result, step by step.
+
+A robot has more joint limits than feet, and hardly ever reaches one. So a first kernel solves for everything but the
+limits, and tells of every step that ends with a joint beyond its range. Where none does, impulses of zero at all limits
+are the answer of the whole problem, and nothing was left out; a scene in which one does is stepped again, from its
+start, by the kernel that has all blocks. Which of the two answers depends on the scene alone.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,11 +22,12 @@ from whippletree.compiler.blocks import Kept, Piece, flat_piece, keeping_block, 
 from whippletree.compiler.program import Buffer, Loop, Program
 from whippletree.compiler.tracing import traced_tree
 from whippletree.contact.complementarity import Local, Problem, local, measured, swept
-from whippletree.contact.step import Blocks, Posed, posed, stepped
+from whippletree.contact.step import Blocks, Posed, Stepped, posed, stepped
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
-from whippletree.spatial import Array
+from whippletree.scalars import less, select
+from whippletree.spatial import Array, zeros
 from whippletree.tree.mechanism import Mechanism
 
 STEP, SWEEP = "step", "sweep"
@@ -40,6 +46,8 @@ class ContactRollout(NamedTuple):
     """Residual as impulse (N s), as velocity (m/s), and largest violation of a cone (N s), (..., T, 3)."""
     work: Array
     """Of the impulses in each step, J, (..., T)."""
+    friction_work: Array
+    """The part of it that friction does, of contacts and joints, J, (..., T)."""
 
     @property
     def good_steps(self) -> Array:
@@ -47,8 +55,8 @@ class ContactRollout(NamedTuple):
         return np.asarray(np.logical_and.accumulate(np.isfinite(self.work), axis=-1).sum(axis=-1))
 
 
-BLOCKS_UP_TO = 40
-"""Blocks of a contact problem up to which its sweep is unrolled."""
+COUPLINGS_UP_TO = 16_000
+"""Entries of the Delassus matrix up to which roll-outs are unrolled: half a minute of compilation (docs/contact.md)."""
 
 
 def refuse_large(model: Model, bodies: int, most: int) -> None:
@@ -57,17 +65,40 @@ def refuse_large(model: Model, bodies: int, most: int) -> None:
     Raises:
         UnsupportedError: too many bodies or contacts, or nothing that touches.
     """
-    blocks = Blocks(model).count
-    cure = 'wt.simulate(..., method="time_stepping") steps such a scene with loops'
-    if bodies > most or blocks > BLOCKS_UP_TO:
+    blocks = Blocks(model)
+    cure = (
+        "declare only contacts that can happen (feet on ground, no limits that are never reached), or use "
+        'wt.simulate(..., method="time_stepping"), which steps such scenes one by one with the contacts that are near'
+    )
+    if bodies > most or blocks.couplings > COUPLINGS_UP_TO:
         raise UnsupportedError(
-            f"contact_rollout: model {model.name!r} has {bodies} moving bodies and {blocks} contacts, limits and joint "
-            f"frictions; roll-outs are unrolled, up to {most} and {BLOCKS_UP_TO}. {cure}"
+            f"contact_rollout: model {model.name!r} has {bodies} moving bodies, and {blocks.count} contacts, limits "
+            f"and joint frictions with {blocks.couplings} couplings; every one is code of its own, up to {most} bodies "
+            f"and {COUPLINGS_UP_TO} couplings: {cure}"
         )
-    if not blocks:
+    if not blocks.count:
         raise UnsupportedError(
             f"contact_rollout: model {model.name!r} has no contacts, joint limits or joint friction: use rollout"
         )
+
+
+def require_steps(dt: Any, sweeps: Any) -> None:
+    """Refuse steps and sweeps that lead nowhere; what is on a device is not looked at.
+
+    Raises:
+        ValueError: a step that is not positive and finite, or no sweep.
+    """
+    if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
+        raise ValueError(f"contact_rollout: sweeps is {sweeps!r}, expected a whole number of at least 1")
+    if isinstance(dt, int | float | np.generic | np.ndarray):
+        bad = ~((np.asarray(dt) > 0) & np.isfinite(dt))
+        if bad.any():
+            raise ValueError(f"contact_rollout: dt is {np.asarray(dt)[bad][0]} s, expected a positive, finite number")
+
+
+def has_limits(model: Model) -> bool:
+    """Whether a joint of the model has an end of its range."""
+    return bool(Blocks(model).limited)
 
 
 def start(model: Model, impulses: Any) -> Any:
@@ -98,23 +129,55 @@ def _beside(lost: Array, part: Array) -> Array:
     return lost.reshape(*lost.shape, *[1] * (part.ndim - lost.ndim))
 
 
-def contact_rollout_program(model: Model, sweeps: int, parameters: Sequence[str] = ()) -> Program:
-    """(q0, v0, impulses0, tau (T, nv), dt, parameters …) → the arrays of :class:`ContactRollout`."""
-    return _Builder(model, parameters).program(sweeps)
+def contact_rollout_program(
+    model: Model, sweeps: int, parameters: Sequence[str] = (), *, limits: bool = True
+) -> Program:
+    """(q0, v0, impulses0, tau (T, nv), dt, parameters …) → the arrays of :class:`ContactRollout`.
+
+    Without ``limits``, their impulses are zero, and one more result (T,) is 1 in steps that end beyond one, else 0.
+    """
+    return _Builder(model, parameters, limits).program(sweeps)
+
+
+def rolled(
+    function: Callable[[bool], Callable[..., Any]], inputs: Sequence[Any], dimensions: Sequence[int], out: Any
+) -> ContactRollout:
+    """Roll-outs of a model with joint limits, which count only where a scene reaches one.
+
+    Args:
+        function: the compiled program with all blocks, or (False) without limits.
+        inputs: arrays whose last dimensions, as many as ``dimensions`` says for each, belong to one scene.
+        out: an earlier result, or None.
+    """
+    memory = None if out is None else (*out, np.empty_like(out.work))
+    *found, beyond = function(False)(*inputs, out=memory)
+    again = np.asarray(beyond).any(axis=-1)
+    if again.any():
+        parts = [np.asarray(x) for x in inputs]
+        shapes = [part.shape[part.ndim - n :] for part, n in zip(parts, dimensions, strict=True)]
+        theirs = [np.broadcast_to(part, again.shape + shape)[again] for part, shape in zip(parts, shapes, strict=True)]
+        for all_scenes, some in zip(found, function(True)(*theirs), strict=True):
+            all_scenes[again] = some
+    return ContactRollout(*found)
 
 
 class _Builder:
     """Collects the buffers and blocks of a roll-out with contact."""
 
-    def __init__(self, model: Model, parameters: Sequence[str]) -> None:
+    def __init__(self, model: Model, parameters: Sequence[str], limits: bool) -> None:
         self.model = model
-        self.blocks = Blocks(model)
+        self.all_blocks = Blocks(model)
+        self.blocks = self.all_blocks if limits else Blocks(model, limits=False)
         if not self.blocks.contacts.closed_form:
             raise UnsupportedError(
                 f"contact_rollout: model {model.name!r} has contacts between shapes without a closed form, which "
                 f'cannot be compiled; wt.simulate(..., method="time_stepping") steps them one scene at a time'
             )
-        nq, nv, k = model.nq, model.nv, self.blocks.count
+        nq, nv, k = model.nq, model.nv, self.all_blocks.count
+        contacts = len(self.blocks.contacts.candidates)
+        limited = len(self.all_blocks.limited) - len(self.blocks.limited)
+        self.solved = [i for i in range(k) if not contacts <= i < contacts + limited]
+        """Numbers of the blocks that are solved for, among all."""
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
         self.inputs = [
             Buffer("q0", "input", (nq,)),
@@ -130,8 +193,11 @@ class _Builder:
             Buffer("impulses", "output", ("T", k, 3)),
             Buffer("measure", "output", ("T", 3)),
             Buffer("work", "output", ("T",)),
+            Buffer("friction_work", "output", ("T",)),
+            *[Buffer("beyond", "output", ("T",))] * (not limits),
         ]
-        shapes: dict[str, tuple[int, ...]] = {"state q": (nq,), "state v": (nv,), "impulse": (k, 3), "kappa": (k,)}
+        own = self.blocks.count
+        shapes: dict[str, tuple[int, ...]] = {"state q": (nq,), "state v": (nv,), "impulse": (own, 3), "kappa": (own,)}
         sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
         starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist()))
         state = Buffer("state", "work", (sum(sizes.values()),))
@@ -142,7 +208,7 @@ class _Builder:
 
     def program(self, sweeps: int) -> Program:
         begin = traced_block(
-            lambda q, v, impulse: [q, v, impulse, [0] * self.blocks.count],
+            lambda q, v, impulse: [q, v, impulse[self.solved], [0] * self.blocks.count],
             self._pieces("q0", "v0", "impulses0"),
             self._pieces("state q", "state v", "impulse", "kappa"),
         )
@@ -158,7 +224,8 @@ class _Builder:
             [*self._pieces("state q", "state v"), *self.now],
         )
         body = (begin, Loop(STEP, "T", (pose, Loop(SWEEP, sweeps, (sweep,)), finish)))
-        return Program(f"contact_rollout_{sweeps}", (*self.inputs, *self.outputs, *self.buffers), body)
+        name = f"contact_rollout_{sweeps}" + "_without_limits" * (self.blocks is not self.all_blocks)
+        return Program(name, (*self.inputs, *self.outputs, *self.buffers), body)
 
     def _pieces(self, *names: str) -> list[Piece]:
         return [self.at[name] for name in names]
@@ -185,5 +252,19 @@ class _Builder:
         _, *arrays = kept.restored(memory)
         free, gaps, shift, closing, approach, *response = arrays[4:]
         at = Posed(Problem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
-        end = stepped(self._mechanism(()), at, q, impulse, h)
-        return [end.q, end.v, end.q, end.v, impulse, list(measured(at.problem, impulse)), [end.work]]
+        # only topology matters here: open parameters stay as they are in the model
+        end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h)
+        every = zeros(self.all_blocks.count, 3)
+        every[self.solved] = impulse
+        told = [end.q, end.v, every, list(measured(at.problem, impulse)), [end.work], [end.friction_work]]
+        told += [[self._beyond(q, end, h)]] * (self.blocks is not self.all_blocks)
+        return [end.q, end.v, *told]
+
+    def _beyond(self, q: Array, end: Stepped, h: Any) -> Any:
+        """1 where a joint is beyond its range at the end of the step, or would be by its velocity alone; else 0."""
+        found: Any = 0
+        for axis in self.all_blocks.limited:
+            for place in (end.q[axis.q], q[axis.q] + h * end.v[axis.v]):
+                found = select(less(place, axis.lower), 1, found)
+                found = select(less(axis.upper, place), 1, found)
+        return found

@@ -19,9 +19,9 @@ from whippletree.compiler.copies import copy_functions
 from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
-from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer
+from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer, table_text
 from whippletree.compiler.kernel import FIRST_TABLE
-from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, every_block
+from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, every_block, tables_of
 from whippletree.compiler.trigonometry import FAR_ARGUMENTS
 from whippletree.expression import Straight
 
@@ -45,6 +45,7 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
+    text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     return _declarations({lanes, one, Lanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from whippletree.compiler import cuda, jit, ptx
 from whippletree.compiler.cache import Cache
+from whippletree.compiler.cuda_check import Trial
 from whippletree.compiler.kernel import Kernel, Options, Recipe
-from whippletree.compiler.ptx_forms import Form
+from whippletree.compiler.ptx_forms import PLAIN, Form
 
 WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
@@ -24,8 +26,8 @@ class CudaKernel(Kernel):
         self.form = form
         self._on: dict[tuple[int, bool], _Loaded] = {}
         self._lock = threading.Lock()
-        self._names = ptx.named_dimensions(self.interface.shell)
-        self._work = ptx.global_work(self.interface.shell, options.real)
+        self.dimensions = ptx.named_dimensions(self.interface.shell)
+        self.work = ptx.global_work(self.interface.shell, options.real)  # bytes for each state
 
     def image(self, arch: str, rows: bool = False) -> bytes:
         """The kernel's PTX for an architecture such as ``sm_90``, for arrays by rows or by columns."""
@@ -51,15 +53,7 @@ class CudaKernel(Kernel):
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
         here = self.loaded(device, _by_rows(arrays))
-        parameters = [states, *[x for array in arrays for x in array], *[sizes[d] for d in self._names], *here.tables]
-        blocks = -(-states // here.module.threads)
-        if not self._work:
-            here.module.launch(blocks, parameters, stream)
-            return
-        blocks = min(blocks, here.most_blocks(self._work))
-        slots = blocks * here.module.threads
-        with _work_space(device, slots * self._work, stream) as pointer:
-            here.module.launch(blocks, [*parameters, pointer, slots], stream)
+        here.launch(here.module, states, [x for array in arrays for x in array], sizes, stream)
 
 
 def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:
@@ -72,19 +66,46 @@ class _Loaded:
 
     def __init__(self, kernel: CudaKernel, device: cuda.Device, rows: bool) -> None:
         self.device = device
-        image = kernel.image(ptx.architecture(device.capability), rows)
-        start = ptx.how_to_start(image)
-        self.module = cuda.Module(device, image, ptx.SYMBOL, start.threads, start.shared)
+        self._names, self._work = kernel.dimensions, kernel.work
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
         device.synchronize()
-        self.tables = [memory.pointer for memory in self._memory]
+        image = kernel.image(ptx.architecture(device.capability), rows)
+        start = ptx.how_to_start(image)
+        self.module = self._assembled(image, start)
+        if start.shared and start.level > PLAIN:
+            careful = self._assembled(image, replace(start, level=PLAIN))
+            trial = Trial(device.number, kernel.interface.shell.of_role("input", "output"), kernel.options.dtype)
+            if self._tried(trial, self.module) != self._tried(trial, careful):
+                self.module = careful
 
-    def most_blocks(self, work: int) -> int:
+    def _assembled(self, image: bytes, start: ptx.Start) -> cuda.Module:
+        return cuda.Module(self.device, image, ptx.SYMBOL, start.threads, start.shared, start.level)
+
+    def _tried(self, trial: Trial, module: cuda.Module) -> list[bytes]:
+        self.launch(module, trial.states, trial.described, trial.sizes, 0)
+        return trial.results()
+
+    def launch(
+        self, module: cuda.Module, states: int, described: Sequence[int], sizes: Mapping[str, int], stream: int
+    ) -> None:
+        """Start the kernel as this module has it."""
+        tables = [memory.pointer for memory in self._memory]
+        parameters = [states, *described, *[sizes[d] for d in self._names], *tables]
+        blocks = -(-states // module.threads)
+        if not self._work:
+            module.launch(blocks, parameters, stream)
+            return
+        blocks = min(blocks, self._most_blocks(module))
+        slots = blocks * module.threads
+        with _work_space(self.device, slots * self._work, stream) as pointer:
+            module.launch(blocks, [*parameters, pointer, slots], stream)
+
+    def _most_blocks(self, module: cuda.Module) -> int:
         """Blocks that run at once, or fewer if their work space would not fit."""
-        resident = self.module.resident_blocks() * self.device.multiprocessors
-        fitting = int(WORK_SHARE * self.device.free_bytes()) // (work * self.module.threads)
+        resident = module.resident_blocks() * self.device.multiprocessors
+        fitting = int(WORK_SHARE * self.device.free_bytes()) // (self._work * module.threads)
         return max(1, min(resident, fitting))
 
 

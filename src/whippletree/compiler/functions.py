@@ -23,7 +23,7 @@ from whippletree.compiler.named import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Program
 from whippletree.compiler.shapes import check_shapes, convert
 from whippletree.compiler.single import SingleCall, suits
-from whippletree.compiler.threads import thread_count
+from whippletree.compiler.threads import let_through, thread_count
 from whippletree.compiler.ufunc import Engine
 from whippletree.errors import ScalarError, ShapeError, WhippletreeError
 
@@ -56,6 +56,17 @@ def compile_function(
     recipe = source if isinstance(source, Recipe) else Recipe.of(source)
     kernel = Kernel(recipe, options, cache if cache is not None else default_cache())
     return CompiledFunction(kernel, thread_count(threads), wording or Wording())
+
+
+def _answering(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The same function, which answers a Ctrl-C afterwards; it does not know its owner, so that both can be freed."""
+
+    def run(*inputs: Any, **named: Any) -> Any:
+        results = ufunc(*inputs, **named)
+        let_through()
+        return results
+
+    return run
 
 
 class CompiledFunction(NamedFunction):
@@ -111,7 +122,7 @@ class CompiledFunction(NamedFunction):
             self._general = self._run_with_status
         else:
             assert self.ufunc is not None
-            self._general = self.ufunc
+            self._general = _answering(self.ufunc)
         self._run = self._general
         if suits(self._inputs, self._outputs):
             self._single = self._engine.single_call(self._general)
@@ -125,6 +136,7 @@ class CompiledFunction(NamedFunction):
             results = self.ufunc(*inputs)
         else:
             results = self.ufunc(*inputs, out=(*as_tuple(out), None))
+        let_through()
         return self._act_on_status(results, inputs)
 
     def _run_with_empty_arrays(self, *inputs: Any, out: Any = None) -> Any:
@@ -134,6 +146,7 @@ class CompiledFunction(NamedFunction):
         if self.ufunc is not None:
             used = [x for x, b in zip(inputs, self._inputs, strict=True) if not b.empty]
             results = self.ufunc(*used)
+            let_through()
             made = iter(results if isinstance(results, tuple) else (results,))
         every = []
         for b in self._outputs:

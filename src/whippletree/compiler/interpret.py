@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.program import Address, Block, Dimension, Lookup, Loop, Program, Register, Statement, Switch
-from whippletree.expression import Straight
+from whippletree.expression import Straight, Table
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +80,9 @@ class _Run:
             elif operation == "const":
                 values.append(self.real(operands[0]))
             else:
-                values.append(self.meaning[operation](*[values[i] for i in operands]))
+                given = [values[i] for i in operands]
+                known = isinstance(operation, Table)
+                values.append(self.real(operation.at(*given)) if known else self.meaning[operation](*given))
         return [values[w] if isinstance(w, int) else self.real(w) for w in code.outputs]
 
 

@@ -87,11 +87,20 @@ def round_to_float(value: float) -> float:
     return rounded
 
 
+def table_text(name: str, values: Sequence[float], real: Real, space: int = 0) -> str:
+    """A global table of reals, in an address space of the target."""
+    where = f" addrspace({space})" if space else ""
+    entries = ", ".join(f"{real} {real_text(x, real)}" for x in values)
+    return f"@{name} = internal{where} constant [{len(values)} x {real}] [{entries}], align 8\n"
+
+
 class Writer:
     """Writes the instructions of one function; every method that computes returns the operand of the result."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
+        self.table_space = 0
+        """Where tables live: the address space of a target."""
         self.lines: list[str] = []
         self.entry: list[str] = []  # stack allocations, which belong in front of everything else
         self.block = "entry"
@@ -181,6 +190,27 @@ class Writer:
         """a where the condition holds, else b."""
         kind = kind or self.lanes.number
         return self.value(f"select {self.lanes.condition} {condition}, {kind} {a}, {kind} {b}")
+
+    def look_up(self, table: str, size: int, a: Operand) -> Operand:
+        """The entry ⌊a⌋ of a global table of reals; the first below 0 and for NaN, the last beyond the end."""
+        lanes = self.lanes
+        a = self.select(self.compare("olt", lanes.constant(0.0), a), a, lanes.constant(0.0))
+        last = lanes.constant(float(size - 1))
+        whole = self.value(
+            f"fptosi {lanes.number} {self.select(self.compare('olt', a, last), a, last)} to {lanes.of('i64')}"
+        )
+        if lanes.width == 1:
+            return self._table_entry(table, whole)
+        result = "poison"
+        for k in range(lanes.width):
+            one = self._table_entry(table, self.value(f"extractelement {lanes.of('i64')} {whole}, i64 {k}"))
+            result = self.value(f"insertelement {lanes.number} {result}, {lanes.real} {one}, i64 {k}")
+        return result
+
+    def _table_entry(self, table: str, index: Operand) -> Operand:
+        space = f" addrspace({self.table_space})" if self.table_space else ""
+        place = self.value(f"getelementptr {self.lanes.real}, ptr{space} @{table}, i64 {index}")
+        return self.value(f"load {self.lanes.real}, ptr{space} {place}")
 
     def to_bits(self, a: Operand) -> Operand:
         """The bit pattern of a number."""

@@ -50,6 +50,11 @@ class NamedFunction:
         """Names of the results, in order."""
         return tuple(b.name for b in (self._outputs[:-1] if self._status else self._outputs))
 
+    @property
+    def fails(self) -> bool:
+        """Whether there may be states without an answer: then calls have a status."""
+        return self._status
+
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Evaluate; positional or named inputs of any batch shape."""
         raise NotImplementedError

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from whippletree.expression import Straight
+from whippletree.expression import Straight, Table
 
 Register: TypeAlias = str
 """A named integer: the counter of a loop or a number looked up in an index buffer."""
@@ -139,6 +139,12 @@ def straight_program(name: str, code: Straight, inputs: Sequence[Buffer], output
     loads = tuple(a for b in inputs for a in every_address(b))
     stores = tuple(a for b in outputs for a in every_address(b))
     return Program(name, (*inputs, *outputs), (Block(code, loads, stores),))
+
+
+def tables_of(program: Program) -> dict[str, Table]:
+    """The tables that a program looks up, by name."""
+    nodes = (node for block in every_block(program.body) for node in block.code.nodes)
+    return {str(node[0]): node[0] for node in nodes if isinstance(node[0], Table)}
 
 
 def every_block(body: Sequence[Statement]) -> Iterator[Block]:

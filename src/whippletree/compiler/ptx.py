@@ -25,8 +25,8 @@ from typing import Any
 from whippletree.compiler import jit
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
-from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer
-from whippletree.compiler.program import Program, every_block
+from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer, table_text
+from whippletree.compiler.program import Program, every_block, tables_of
 from whippletree.compiler.ptx_copies import WARP, Place, Stager
 from whippletree.compiler.ptx_forms import Form, Shaped, fitted, shaped
 from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
@@ -35,6 +35,9 @@ from whippletree.errors import DeviceError
 
 SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
+
+GLOBAL = 1
+"""Address space of a device's memory: arrays of a call, and tables of constants."""
 
 LOCAL_LIMIT = 8 * 1024
 """Work space up to this many bytes is local to a thread; the driver reserves it for every thread that a card holds."""
@@ -76,9 +79,11 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     how = fitted(program, real, rows) if form is None else shaped(program, form)
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
-    head = _HEAD.format(how.form.threads, kernel.aside.slots * kernel.aside.pitch * lanes.bytes)
+    shared = kernel.aside.slots * kernel.aside.pitch * lanes.bytes
+    head = _HEAD.format(how.form.threads, shared, how.form.level)
     declarations = _declarations({lanes, Lanes(1, "double")})
     functions = [far_arguments_function(lanes), _divisions(lanes) if how.form.room else ""]
+    functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
 
 
@@ -87,15 +92,16 @@ def copies_by_itself(arch: str) -> bool:
     return int(arch.removeprefix("sm_")) >= 80
 
 
-_HEAD = "threads of a block: {}, bytes of shared memory: {}"
+_HEAD = "threads of a block: {}, bytes of shared memory: {}, level of the assembler: {}"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a launch must know: threads of a block and its bytes of shared memory."""
+    """What a launch must know: threads of a block, its bytes of shared memory, and how to assemble the text."""
 
     threads: int
     shared: int
+    level: int
 
 
 def how_to_start(image: bytes) -> Start:
@@ -145,6 +151,7 @@ class _Kernel:
         self.form = form = how.form
         self.copies = copies
         self.writer = _CompactWriter(lanes) if form.room else Writer(lanes)
+        self.writer.table_space = GLOBAL
         self.in_global = global_work(program, lanes.real) > 0
         self.aside = Aside(self.writer, form.threads, form.keep, form.room)
 

@@ -11,6 +11,9 @@ from whippletree.compiler.stash import plan
 from whippletree.expression import Straight
 from whippletree.expression.order import ordered
 
+BEST, PLAIN = 4, 1
+"""Levels of the assembler: all that it can do, and little."""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -20,6 +23,7 @@ class Form:
     registers: int = 0  # at most so many per thread; 0: as many as there are
     keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
     room: int = 0  # slots of shared memory that each thread may put other values into
+    level: int = BEST  # how much the assembler may do
 
 
 SMALL = 1800
@@ -29,12 +33,23 @@ LONG = 5500
 """Operations beyond which inputs and results go through shared memory in any layout, since that makes the code shorter:
 128 kB of it, 8192 instructions, fit the instruction cache. Shorter code is faster without, unless that serves rows."""
 
+LONGER = 8000
+"""Operations whose code is longer than the instruction cache whatever is done. A warp then waits for instructions most
+of its time, five of them as much as eight; so that form is best which has most room for the values of each thread."""
+
+SOUND = 12_000
+"""Operations up to which the assembler may do its best. Of the forward_dynamics_derivatives of a humanoid, 47 500 of
+them, NVIDIA's makes wrong code then, and takes minutes; see :mod:`~whippletree.compiler.cuda_check`."""
+
 CANDIDATES: dict[Real, tuple[Form, ...]] = {
     "float": (Form(128, registers=168, keep=135, room=148), Form(64, keep=220, room=216)),
     "double": (Form(128, keep=110, room=108),),
 }
 """Forms of large kernels, the one with most threads first. Each uses the registers and the shared memory of a
 multiprocessor to the full. Measured on an H200: docs/performance.md."""
+
+ROOMIEST: dict[Real, Form] = {"float": Form(160, keep=240, room=358), "double": CANDIDATES["double"][-1]}
+"""Forms of kernels that are longer than the instruction cache and whose values find no room in any of the others."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,12 @@ def fitted(program: Program, real: Real, rows: bool) -> Shaped:
         return Shaped(program)
     forms = CANDIDATES[real]
     found = shaped(program, forms[0], rows or operations > LONG)
-    return replace(found, form=next((f for f in forms if _slots(found, f.keep) <= f.room), forms[-1]))
+    form = next((f for f in forms if _slots(found, f.keep) <= f.room), None)
+    if form is None and operations > LONGER:
+        found = shaped(program, ROOMIEST[real])
+        form = found.form
+    form = form or forms[-1]
+    return replace(found, form=form if operations <= SOUND else replace(form, level=PLAIN))
 
 
 def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:

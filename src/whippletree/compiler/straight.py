@@ -14,7 +14,7 @@ from whippletree.compiler.angle import angle_of_point
 from whippletree.compiler.ir import Operand, Writer
 from whippletree.compiler.stash import Step
 from whippletree.compiler.trigonometry import sines_and_cosines
-from whippletree.expression import Node, Straight
+from whippletree.expression import Node, Straight, Table
 
 _LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
@@ -171,6 +171,8 @@ class _Emission:
         if operation == "input":
             return self.load(node[1])
         x = [self.value[i] for i in node[1:]]
+        if isinstance(operation, Table):
+            return w.look_up(operation, len(operation.values), x[0])
         match operation:
             case "fma":
                 return w.fma(x[0], x[1], x[2])

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,10 +74,39 @@ class Call:
             self.loop(ctypes.addressof(own), ctypes.addressof(part), self.steps, self.data)
 
         pieces = [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
-        waiting = [_pool(count).submit(run, *piece) for piece in pieces[1:]]
-        run(*pieces[0])
-        for future in waiting:
-            future.result()
+        with _uninterrupted():
+            waiting = [_pool(count).submit(run, *piece) for piece in pieces[1:]]
+            run(*pieces[0])
+            for future in waiting:
+                future.result()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back: an exception in a function that machine code has called is lost, and with it the part of the
+    results that other threads are still at work on. :func:`let_through` is for after the call."""
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield
+        return
+    handler = previous
+    signal.signal(signal.SIGINT, lambda number, frame: _held.append(lambda: handler(number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+_held: list[Callable[[], Any]] = []
+"""What a Ctrl-C during a shared call asks for."""
+
+
+def let_through() -> None:
+    """Answer a Ctrl-C that was held back."""
+    if _held and threading.current_thread() is threading.main_thread():
+        answer = _held[0]
+        _held.clear()
+        answer()
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -78,8 +78,10 @@ class Structure:
     price of digits; in data that was rounded they are often meant to be redundant."""
     mobility: int
     """Degrees of freedom with every constraint on."""
+    configuration: Array
+    """A generic assembled configuration (nq,): where what is called typical was evaluated."""
     squares: tuple[float, ...]
-    """|Aᵢ|² of the independent rows at a generic configuration: their typical size."""
+    """|Aᵢ|² of the independent rows there: their typical size."""
     light: bool
     """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
 
@@ -249,7 +251,8 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
 def _structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
     fields, matrices = [], []
-    for q in generic_configurations(system, 1 if system.model.nv > LONG else 3):
+    configurations = generic_configurations(system, 1 if system.model.nv > LONG else 3)
+    for q in configurations:
         state = q.astype(object)
         fields.append(m.still(state))
         matrices.append(system.matrix(m, fields[-1], state))
@@ -257,7 +260,8 @@ def _structure(system: ConstraintSet) -> Structure:
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
-    best = max(matrices, key=lambda A: len(independent_rows(A, always + switched)))
+    richest = max(range(len(matrices)), key=lambda k: len(independent_rows(matrices[k], always + switched)))
+    best = matrices[richest]
     sines = row_sines(best, always)
     firm = list(sines)
     redundant = [i for i in always if i not in firm]
@@ -269,7 +273,16 @@ def _structure(system: ConstraintSet) -> Structure:
     light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
     mobility = system.model.nv - len(together)
     faint = {i: sine for i, sine in sines.items() if sine < FAINT}
-    return Structure(tuple(kept), tuple(redundant), tuple(conditional), faint, mobility, tuple(squares), light)
+    return Structure(
+        independent=tuple(kept),
+        redundant=tuple(redundant),
+        conditional=tuple(conditional),
+        faint=faint,
+        mobility=mobility,
+        configuration=configurations[richest],
+        squares=tuple(squares),
+        light=light,
+    )
 
 
 def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:

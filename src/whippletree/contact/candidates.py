@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from whippletree.contact.collision import wandering_slots
 from whippletree.contact.meetings import Meetings
 from whippletree.contact.narrow import Touch
 from whippletree.contact.pairs import Pair, find_pairs, no_closed_form
-from whippletree.errors import UnsupportedError
+from whippletree.contact.shapes import Hull
 from whippletree.model import Model
 from whippletree.spatial import Array, Pose, vector, zeros
 from whippletree.tree.mechanism import Mechanism
@@ -90,13 +91,19 @@ class ContactSet:
         """Whether every pair has a closed form; only then do the functions below compile and run on any scalar."""
         return all(pair.touching is not None for pair in self.pairs)
 
+    @cached_property
+    def corners(self) -> int:
+        """How many points are looked at in one state: the candidates, and every corner of a hull with many."""
+        return sum(_looked_at(pair) for pair in self.pairs)
+
     def points(self, m: Mechanism, q: Array, kept: Kept | None = None) -> Points:
         """Gaps, points and axes at one state; ``kept`` may reorder the slots of pairs without a closed form."""
         touches: list[Touch] = []
         for meeting in Meetings(m, self.pairs, m.still(q)):
             found = meeting.touches()
             if kept is not None and meeting.pair.touching is None:
-                found = kept(meeting.pair.contact.name, found, meeting.first.pose)
+                loose = wandering_slots(*meeting.pair.shapes)  # type: ignore[arg-type]
+                found[loose] = kept(meeting.pair.contact.name, found[loose], meeting.first.pose)
             touches += found
         return _stacked(touches)
 
@@ -112,11 +119,8 @@ class ContactSet:
         """J̇ v (3k,): the rate of J v at a = 0.
 
         Raises:
-            UnsupportedError: a pair without a closed form, whose points cannot be followed.
+            UnsupportedError: a pair without a closed form that meets where its points cannot be followed.
         """
-        for pair in self.pairs:
-            if pair.touching is None:
-                raise UnsupportedError(no_closed_form(pair))
         return Meetings(m, self.pairs, m.moving(q, v)).bias()
 
     def _candidates(self) -> Iterator[Candidate]:
@@ -125,6 +129,10 @@ class ContactSet:
             for slot in range(pair.slots):
                 name = c.name if pair.slots == 1 else f"{c.name}.{slot}"
                 yield Candidate(name, c.name, slot, *pair.bodies, c.friction, c.restitution, c.law)
+
+
+def _looked_at(pair: Pair) -> int:
+    return max([pair.slots, *[len(shape.vertices) for shape in pair.shapes if isinstance(shape, Hull)]])
 
 
 def contact_set(model: Model) -> ContactSet:

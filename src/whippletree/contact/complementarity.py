@@ -52,6 +52,10 @@ class Problem(NamedTuple):
         size = 3 * self.blocks
         return (self.G.reshape(size, size) @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
 
+    def part(self, numbers: Array) -> Problem:
+        """The problem of some blocks, those with these numbers, on which no others act."""
+        return Problem(self.G[numbers][:, :, numbers], self.g[numbers], self.friction[numbers], self.cap[numbers])
+
 
 class Measure(NamedTuple):
     """How well impulses solve a problem."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.contact.islands import islands
 from whippletree.contact.single import RANK, alone
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +30,8 @@ OPEN, STICK, SLIDE = 0, 1, 2
 """What a contact does: it carries nothing, it moves with its partner, it slides (or has no friction)."""
 
 CHECKED = 1e-10
-"""How far a condition may be missed, relative to the largest entries of b and of the impulses that b asks for."""
+"""How far a condition may be missed, relative to the largest entries (or terms) of b and of the impulses that b asks
+for."""
 
 ROUNDING = 2.0**-46
 """Share of |G| |x| by which G x may be off: 64 units in the last place."""
@@ -39,6 +41,9 @@ SWEEPS = ((5, False), (3, True), (12, True))
 
 LATE_SWEEPS = 300
 """More of them, where no combination holds near the guess: wedged bodies, and more contacts than freedoms."""
+
+DIVERGED = 1e15
+"""Multiple of the impulses that b asks for beyond which sweeps have no answer to come to."""
 
 COMBINATIONS = 2187
 """Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
@@ -68,6 +73,9 @@ class Problem:
     directions: Array
     """(k, 2): where a contact slides already, the unit direction of its slip; zeros elsewhere."""
     allowed: tuple[tuple[int, ...], ...]
+    terms: float = 0.0
+    """Size of what b is the sum of. Where a guard has told that a load vanishes, b is the rounding of its terms, and
+    its sign says nothing."""
 
     @property
     def count(self) -> int:
@@ -85,7 +93,12 @@ class Problem:
 
 
 def problem(
-    G: Array, b: Array, friction: Array, directions: Array | None = None, forced: Sequence[int | None] | None = None
+    G: Array,
+    b: Array,
+    friction: Array,
+    directions: Array | None = None,
+    forced: Sequence[int | None] | None = None,
+    terms: float = 0.0,
 ) -> Problem:
     """Contacts that may open, stick or slide as they need to, but for those ``forced``.
 
@@ -96,7 +109,7 @@ def problem(
     given = np.zeros((k, 2)) if directions is None else directions
     plain = Problem(G, b, friction, given, ((OPEN,),) * k)
     allowed = [(choice,) if choice is not None else _choices(plain, i) for i, choice in enumerate(forced or [None] * k)]
-    return Problem(G, b, friction, given, tuple(allowed))
+    return Problem(G, b, friction, given, tuple(allowed), terms)
 
 
 def _choices(p: Problem, i: int) -> tuple[int, ...]:
@@ -106,9 +119,31 @@ def _choices(p: Problem, i: int) -> tuple[int, ...]:
 
 
 def solve(p: Problem) -> Answer | None:
-    """Impulses that meet every condition; None if there are none, or none was found."""
+    """Impulses that meet every condition; None if there are none, or none was found.
+
+    Contacts that do not act on each other are solved apart.
+    """
     if not p.count:
         return Answer(np.zeros((0, 3)), (), np.zeros((0, 2)))
+    size = max(p.terms, float(np.abs(p.b).max()))
+    status, x, directions = [OPEN] * p.count, np.zeros((p.count, 3)), np.zeros((p.count, 2))
+    for island in islands(p.G):
+        rows = (3 * island[:, None] + np.arange(3)).reshape(-1)
+        allowed = tuple(p.allowed[i] for i in island)
+        own = Problem(p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size)
+        answer = _solved(own)
+        if answer is None:
+            return None
+        x[island], directions[island] = answer.p, answer.directions
+        for i, choice in zip(island, answer.status, strict=True):
+            status[i] = choice
+    return Answer(x, tuple(status), directions)
+
+
+def _solved(p: Problem) -> Answer | None:
+    resting = _at_rest(p)
+    if resting is not None:
+        return resting
     x, tried = np.zeros(3 * p.count), set[tuple[int, ...]]()
     # rough sweeps first: they cost little, and often are enough to tell what the contacts do
     for sweeps, exact in SWEEPS:
@@ -127,6 +162,20 @@ def solve(p: Problem) -> Answer | None:
                 return answer
         x = _swept(p, x, LATE_SWEEPS, True)
     return _settled(p, _guess(p, x), x)
+
+
+def _at_rest(p: Problem) -> Answer | None:
+    """Everything sticks, with impulses of least norm, where impulses are not unique: a slip may be an answer there as
+    well, and what can stay at rest does."""
+    if not all(STICK in choices for choices in p.allowed):
+        return None
+    moving = np.flatnonzero(np.diag(p.G) > 0)
+    scale = np.sqrt(np.diag(p.G)[moving])
+    if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK) == len(moving):
+        return None
+    status = (STICK,) * p.count
+    answer = _settled(p, status, np.zeros(3 * p.count))
+    return answer if answer is not None and np.all(answer.p[:, 0] > 0) else None
 
 
 def _tried(p: Problem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]) -> Answer | None:
@@ -149,7 +198,10 @@ def _nearest(p: Problem, guess: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
     x = x.copy()
+    largest = DIVERGED * _unit(p)
     for _ in range(sweeps):
+        if np.abs(x).max() > largest:
+            break
         for i in range(p.count):
             _relax(p, x, i, exact)
     return x
@@ -303,7 +355,8 @@ def _linear(p: Problem, status: tuple[int, ...], directions: Array, near: Array)
 def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
     u = p.G @ x + p.b
     # G of a light foot is large, and so is the rounding of G x
-    small_u = max(CHECKED * float(np.abs(p.b).max()), ROUNDING * float((np.abs(p.G) @ np.abs(x)).max()))
+    size = max(float(np.abs(p.b).max()), p.terms)
+    small_u = max(CHECKED * size, ROUNDING * float((np.abs(p.G) @ np.abs(x)).max()))
     small_x = CHECKED * max(float(np.abs(x).max()), _unit(p))
     for i, s in enumerate(status):
         n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)

@@ -71,7 +71,7 @@ class Impact:
         Raises:
             SingularSystemError: if the law has no answer, or no choice of weightless contacts can.
         """
-        light = self._weightless()
+        light = self.weightless()
         for count in range(len(light), -1, -1):
             for stuck in combinations(light, count):
                 outcome = self._with(law, list(stuck), [i for i in light if i not in stuck])
@@ -110,7 +110,7 @@ class Impact:
             return None
         return Outcome(v, p, reactions[: len(self.A)], self._energy(self.v) - self._energy(v))
 
-    def _weightless(self) -> list[int]:
+    def weightless(self) -> list[int]:
         """Contacts on parts without mass."""
         Z = massless_motions(self.M, self.A)
         rows = range(len(self.friction)) if Z.shape[1] else []
@@ -179,6 +179,17 @@ def response(M: Array, A: Array, J: Array | None, compliance: Array | None = Non
     X = inverse[:, :n] @ rows.T
     G = rows @ X[:n]
     return Response(X[:n], (G + G.T) / 2, X[n:], inverse, n)
+
+
+def responses(M: Array, A: Array, J: Array) -> Array:
+    """M† Jᵀ (m, n, r) at m states at once: M (m, n, n), rows A that hold (m, a, n), rows J (m, r, n)."""
+    m, r, n = J.shape
+    a = A.shape[1]
+    K = np.zeros((m, n + a, n + a))
+    K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = M, -np.swapaxes(A, 1, 2), A
+    right = np.zeros((m, n + a, r))
+    right[:, :n] = np.swapaxes(J, 1, 2)
+    return np.linalg.solve(K, right)[:, :n]
 
 
 def block_inverse(K: Array) -> Array:

@@ -12,7 +12,10 @@ heavy body on light ones), which is where sweeps and Newton's method give up. Of
 middle. A block without friction keeps its normal row only; the dry friction of a joint keeps its tangents, its λₙ being
 the radius of the disc.
 
-The problem is not monotone, and a start may lead nowhere: the caller may try another one.
+The problem is not monotone, and a start may lead nowhere: the caller may try another one. With the slip |w_t| in s held
+at given speeds it is monotone: the optimality conditions of a convex problem, which are solved from any start if they
+can be solved at all. That is another way to the solution: slips that are put in and come out again are those of
+Coulomb's law, and where everything is jammed none at all are right at once.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ INWARDS = 0.99
 STALLED = 1e-8
 """A step of a smaller share leads nowhere."""
 
+CLOSED = 1e-10
+"""Mean of λ · w, in variables in which the largest g is 1, below which held slips are answered: its root, 1e-5, is the
+share to which the slips that come out are known, and Newton's method goes on from there."""
+
 
 class Start(NamedTuple):
     """How high in its cone each block begins, as multiples of the largest entry of √m g."""
@@ -44,20 +51,23 @@ class Start(NamedTuple):
     velocity: float
 
 
-def interior_point(problem: Problem, start: Start, judge: Callable[[Array], bool]) -> tuple[Array, int]:
+def interior_point(
+    problem: Problem, start: Start, judge: Callable[[Array], bool], slip: Array | None = None
+) -> tuple[Array, int]:
     """The last impulses (k, 3) that were judged, and the number of steps.
 
     Args:
         problem: k > 0 blocks of plain numbers, g not zero.
         start: where to begin, in the middle of each cone.
         judge: told the impulses of every step; says whether they will do.
+        slip: speeds (k,), m/s, at which |w_t| in s is held; None solves the problem as it is.
     """
-    path = _Path(problem, start)
+    path = _Path(problem, start, slip)
     impulse = path.impulse
     for made in range(ROUNDS):
         # a point that is lost shows in determinants that are not positive
         with np.errstate(all="ignore"):
-            if judge(impulse) or not path.advance():
+            if judge(impulse) or path.answered or not path.advance():
                 return impulse, made
         impulse = path.impulse
     return impulse, ROUNDS
@@ -66,7 +76,7 @@ def interior_point(problem: Problem, start: Start, judge: Callable[[Array], bool
 class _Path:
     """A point on the way: λ and w (k, 3), strictly inside their cones."""
 
-    def __init__(self, problem: Problem, start: Start) -> None:
+    def __init__(self, problem: Problem, start: Start, slip: Array | None) -> None:
         k = problem.blocks
         friction, cap = np.asarray(problem.friction, dtype=float), np.asarray(problem.cap, dtype=float)
         disc, smooth = cap > 0, (friction <= 0) & (cap <= 0)
@@ -86,17 +96,36 @@ class _Path:
         self.one = unit(k)
         self.impulses, self.velocities = start.impulse * self.one, start.velocity * self.one
         self.impulses[disc, 0] = cap[disc] / (root[disc] * size)
+        self.held = None if slip is None else np.where(self.rubs, root * slip / size, 0.0)
 
     @property
     def impulse(self) -> Array:
         """λ as the problem has it, N s."""
         return np.asarray(self.unscaled * self.impulses)
 
+    @property
+    def gap(self) -> float:
+        """Mean of λ · w: ν on the central path."""
+        return float((self.impulses * self.velocities).sum()) / len(self.impulses)
+
+    @property
+    def answered(self) -> bool:
+        """Whether slips are held, and their convex problem is solved."""
+        return self.held is not None and self.gap < CLOSED
+
+    def slips(self) -> tuple[Array, Array]:
+        """|w_t| in s (k,), and its derivative (k, 2)."""
+        if self.held is not None:
+            return self.held, np.zeros((len(self.g), 2))
+        w = self.velocities
+        side = np.hypot(w[:, 1], w[:, 2])
+        along = w[:, 1:] / np.where(side > 0, side, 1.0)[:, None] * self.rubs[:, None]
+        return np.where(self.rubs, side, 0.0), along
+
     def advance(self) -> bool:
         """One step; whether it led anywhere."""
-        x, w, one = self.impulses, self.velocities, self.one
+        x, w, one, gap = self.impulses, self.velocities, self.one, self.gap
         W = Scaling.of(x, w)
-        gap = float((x * w).sum()) / len(x)
         system = _System(self, W)
         if not system.solvable:
             return False
@@ -125,12 +154,10 @@ class _System:
         self.path, self.W = path, W
         self.scaled = _times(W.matrix, path.impulses)  # = W⁻¹ w
         self.square = W.matrix @ W.matrix
-        k, w = len(path.g), path.velocities
-        side = np.hypot(w[:, 1], w[:, 2])
-        # along the slip: S has these in its first row
-        slip = w[:, 1:] / np.where(side > 0, side, 1.0)[:, None] * path.rubs[:, None]
-        residual = (path.G @ path.impulses.ravel()).reshape(k, 3) + path.g - w
-        residual[:, 0] += np.where(path.rubs, side, 0.0)
+        k = len(path.g)
+        correction, slip = path.slips()  # S has the slip's derivative in its first row
+        residual = (path.G @ path.impulses.ravel()).reshape(k, 3) + path.g - path.velocities
+        residual[:, 0] += correction
         residual[:, 0] += (slip * residual[:, 1:]).sum(axis=1)
         self.residual = residual
         matrix = path.G.reshape(k, 3, 3 * k).copy()

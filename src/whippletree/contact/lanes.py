@@ -60,8 +60,29 @@ def plain(x: Any) -> Any:
     return x.values if isinstance(x, Lanes) else x
 
 
+def laned(columns: Array) -> Array:
+    """A vector (n,) of lanes from an array (lanes, n) of floats."""
+    result = np.empty(columns.shape[1], dtype=object)
+    for k, column in enumerate(columns.T):
+        result[k] = Lanes(np.ascontiguousarray(column))
+    return result
+
+
+def lane(x: Any, k: int) -> Any:
+    """Lane k of a scalar, which may be a dual number of lanes; other numbers as they are."""
+    if isinstance(x, scalars.Dual):
+        return scalars.Dual(lane(x.value, k), lane(x.slope, k))
+    return float(x.values[k]) if isinstance(x, Lanes) and np.ndim(x.values) else plain(x)
+
+
 def _lifted(function: Callable[..., Any]) -> Callable[..., Lanes]:
     return lambda *arguments: Lanes(function(*map(plain, arguments)))
+
+
+def _entries(table: scalars.Table, places: Array) -> Array:
+    """Entries of a table at many places at once."""
+    numbers = np.nan_to_num(places, nan=0.0).clip(0, len(table.values) - 1).astype(int)
+    return np.asarray(table.array[numbers])
 
 
 scalars.register(
@@ -74,5 +95,6 @@ scalars.register(
         _lifted(np.less),
         _lifted(np.where),
         rank=2,
+        entry=lambda table, x: Lanes(_entries(table, x.values)),
     ),
 )

@@ -53,6 +53,11 @@ class Law(ABC):
             friction, restitution: (k,).
         """
 
+    def coefficients(self, restitution: Array) -> Array:
+        """The restitution (k,) with which the law treats contacts that have this one."""
+        own: float | None = getattr(self, "restitution", 0.0)
+        return restitution if own is None else np.full(len(restitution), own)
+
 
 @dataclass(frozen=True)
 class Plastic(Law):
@@ -90,7 +95,7 @@ class Newton(Law):
     name: ClassVar[str] = "newton"
 
     def impulses(self, G: Array, u: Array, friction: Array, restitution: Array) -> Array:
-        e = restitution if self.restitution is None else np.full(len(friction), self.restitution)
+        e = self.coefficients(restitution)
         normal = G[::3, ::3]
         p, small = np.zeros(len(e)), _small(u)
         for _ in range(self.rounds):
@@ -128,7 +133,7 @@ class Energetic(Law):
     name: ClassVar[str] = "energetic"
 
     def impulses(self, G: Array, u: Array, friction: Array, restitution: Array) -> Array:
-        e = restitution if self.restitution is None else np.full(len(friction), self.restitution)
+        e = self.coefficients(restitution)
         if not np.any(u[::3] < -_small(u)):
             return self._driven(G, u, friction, e)
         p, finished = _struck(G, u, friction, e, self.strokes)

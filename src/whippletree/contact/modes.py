@@ -47,6 +47,10 @@ class Mode:
         """Candidates that slide; those without friction too."""
         return [i for i, s in enumerate(self.status) if s == SLIDE]
 
+    def trails(self, contact: int) -> bool:
+        """Whether a contact on a part without mass slides along without force."""
+        return self.status[contact] == SLIDE and not np.any(self.directions[contact])
+
     def words(self, names: Sequence[str]) -> str:
         """The mode for people: ``left sticks, right slides``; ``free`` without contact."""
         parts = [f"{names[i]} {WORDS[self.status[i]]}" for i in self.closed]

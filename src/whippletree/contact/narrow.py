@@ -15,13 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from whippletree.contact.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Hull, Shape, Terrain
-from whippletree.contact.terrain import nearest_on_terrain
+from whippletree.contact.lanes import Lanes, plain
+from whippletree.contact.shapes import Ball, Box, Capsule, Cavity, Cylinder, Ellipsoid, HalfSpace, Hull
+from whippletree.contact.terrain import EDGE_ON
 from whippletree.scalars import less, select, sqrt
 from whippletree.spatial import Array, Pose, cross, vector
-
-EDGE_ON = 1e-8
-"""Sine of the tilt below which a cylinder stands flat on its cap, so that no point of the rim is the lowest."""
 
 BACK = -0.9
 """Height (cosine to y) of a normal below which its tangents are built from the opposite pole."""
@@ -39,22 +37,13 @@ Cornered: TypeAlias = Ball | Capsule | Cylinder | Box | Hull
 Touching: TypeAlias = Callable[[Any, Any, Pose, Pose], list[Touch]]
 
 
-# --- against a half-space or a terrain --------------------------------------------------------------------------------
+# --- against a half-space --------------------------------------------------------------------------------------------
 
 
 def corners_on_plane(first: Cornered, second: HalfSpace, X: Pose, P: Pose) -> list[Touch]:
     """Balls over a plane: the corners of a shape."""
     down = -(X.R.T @ P.R[:, 2])
     return [_ball_on_plane(X.point(centre), radius, P) for centre, radius in corners(first, down)]
-
-
-def corners_on_terrain(first: Ball | Capsule | Box | Hull, second: Terrain, X: Pose, P: Pose) -> list[Touch]:
-    """The same balls over a terrain; what happens between them (a face over a peak) is not seen.
-
-    Not of a cylinder: the point of its rim that is lowest over a plane is not the one that is nearest to a slope.
-    """
-    down = -(X.R.T @ P.R[:, 2])
-    return [_ball_on_terrain(X.point(centre), radius, second, P) for centre, radius in corners(first, down)]
 
 
 def corners(shape: Cornered, down: Array) -> list[tuple[Array, Any]]:
@@ -84,9 +73,13 @@ def _rim_points(cylinder: Cylinder, down: Array) -> list[Array]:
     lowest = (select(tilted, scale * down[0], radius), select(tilted, scale * down[1], 0))
     points = []
     for end in (cylinder.half, -cylinder.half):
-        points.append(vector(*lowest, end))
-        points += [vector(radius * c, radius * s, end) for c, s in _THIRDS]
+        points += [vector(*lowest, end), *rim_points(radius, end)]
     return points
+
+
+def rim_points(radius: Any, end: Any) -> list[Array]:
+    """Three points fixed to a rim, on which a cylinder stands."""
+    return [vector(radius * c, radius * s, end) for c, s in _THIRDS]
 
 
 _THIRDS = ((1, 0), (-0.5, 0.75**0.5), (-0.5, -(0.75**0.5)))
@@ -95,6 +88,8 @@ _THIRDS = ((1, 0), (-0.5, 0.75**0.5), (-0.5, -(0.75**0.5)))
 
 def _lowest(points: Array, down: Array) -> Array:
     """The point that is farthest in a direction; of several, the first."""
+    if isinstance(down[0], Lanes):
+        return _lowest_on_lanes(points, down)
     found = vector(*map(float, points[0]))
     depth = found @ down
     for row in points[1:]:
@@ -104,6 +99,14 @@ def _lowest(points: Array, down: Array) -> Array:
         depth = select(deeper, own, depth)
         found = vector(*[select(deeper, a, b) for a, b in zip(point, found, strict=True)])
     return found
+
+
+def _lowest_on_lanes(points: Array, down: Array) -> Array:
+    """The same in one pass over all points and lanes: hulls of robots have hundreds of corners."""
+    x, y, z = np.asarray(points, dtype=float).T[:, :, None]
+    a, b, c = (np.atleast_1d(plain(d)) for d in down)
+    deepest = (x * a + y * b + z * c).argmax(axis=0)
+    return vector(*[Lanes(column[deepest, 0]) for column in (x, y, z)])
 
 
 def ellipsoid_on_plane(first: Ellipsoid, second: HalfSpace, X: Pose, P: Pose) -> list[Touch]:
@@ -121,18 +124,22 @@ def _ball_on_plane(centre: Array, radius: Any, P: Pose) -> Touch:
     return Touch(normal @ (centre - P.p) - radius, centre - radius * normal, axes)
 
 
-def _ball_on_terrain(centre: Array, radius: Any, terrain: Terrain, P: Pose) -> Touch:
-    foot, local = nearest_on_terrain(terrain.height, P.R.T @ (centre - P.p))
-    axes = local @ P.R.T
-    return Touch(axes[0] @ (centre - P.point(foot)) - radius, centre - radius * axes[0], axes)
-
-
 # --- of balls and capsules --------------------------------------------------------------------------------------------
 
 
 def ball_on_ball(first: Ball, second: Ball, X: Pose, Y: Pose) -> list[Touch]:
     """Along the line of centres; where they coincide, along y."""
     return [_balls(X.p, first.radius, Y.p, second.radius)]
+
+
+def corners_in_cavity(first: Ball | Capsule | Box, second: Cavity, X: Pose, Y: Pose) -> list[Touch]:
+    """The balls of a shape inside a hollow sphere: a convex shape reaches furthest from a point with one of them."""
+    return [_ball_in_cavity(X.point(centre), radius, second, Y) for centre, radius in corners(first, vector(0, 0, 1))]
+
+
+def _ball_in_cavity(centre: Array, radius: Any, cavity: Cavity, Y: Pose) -> Touch:
+    distance, out = unit_or(centre - Y.p, vector(0, 1, 0))
+    return Touch(cavity.radius - radius - distance, centre + radius * out, axes_of(-out))
 
 
 def ball_on_capsule(first: Ball, second: Capsule, X: Pose, Y: Pose) -> list[Touch]:
@@ -229,34 +236,6 @@ def axes_of(normal: Array) -> Array:
     f = 1 / (1 + sign * y)
     first = vector(1 - x * x * f, -sign * x, -x * z * f)
     return np.stack([normal, first, cross(normal, first)])
-
-
-CLOSED_FORMS: dict[tuple[type[Shape], type[Shape]], Touching] = {
-    **{(kind, HalfSpace): corners_on_plane for kind in (Ball, Capsule, Cylinder, Box, Hull)},
-    **{(kind, Terrain): corners_on_terrain for kind in (Ball, Capsule, Box, Hull)},
-    (Ellipsoid, HalfSpace): ellipsoid_on_plane,
-    (Ball, Ball): ball_on_ball,
-    (Ball, Capsule): ball_on_capsule,
-    (Ball, Box): ball_on_box,
-    (Ball, Cylinder): ball_on_cylinder,
-    (Capsule, Capsule): capsule_on_capsule,
-}
-"""The closed form of each pair of kinds, in this order."""
-
-
-def closed_form(first: Shape, second: Shape) -> Touching | None:
-    """The candidates of two shapes, in whichever order their closed form is written; None if there is none."""
-    direct = CLOSED_FORMS.get((type(first), type(second)))
-    if direct is not None:
-        return direct
-    swapped = CLOSED_FORMS.get((type(second), type(first)))
-    if swapped is None:
-        return None
-
-    def turned(a: Any, b: Any, X: Pose, Y: Pose) -> list[Touch]:
-        return [reversed_touch(touch) for touch in swapped(b, a, Y, X)]
-
-    return turned
 
 
 def reversed_touch(touch: Touch) -> Touch:

@@ -11,15 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whippletree.contact.bounds import bound
 from whippletree.contact.candidates import ContactSet
-from whippletree.contact.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Hull, Shape, Terrain
 from whippletree.contact.snapshot import Snapshot
+from whippletree.errors import UnsupportedError
 from whippletree.spatial import Array
 from whippletree.tree.mechanism import Mechanism
 
 REACH = 2.0
 """How many times farther than the fastest shape moves in a step a contact is looked for: two shapes may approach each
 other."""
+
+
+MOST_NEAR = 2000
+"""Contact points that may touch in one step: three rows each, in a dense matrix of 0.3 GB."""
 
 
 class Near(NamedTuple):
@@ -48,8 +53,15 @@ class Neighbourhood:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
         at = self._at(q)
         reach = REACH * h * max(fastest(at, v) for v in motions)
-        numbers = np.flatnonzero(at.points.gap <= reach)
-        return Near(numbers, at.points.gap[numbers], at.jacobian(numbers))
+        points = at.within(reach)
+        numbers = np.flatnonzero(points.gap <= reach)
+        if len(numbers) > MOST_NEAR:
+            raise UnsupportedError(
+                f"{len(numbers)} contact points of model {self.contacts.model.name!r} touch at once, more than "
+                f"{MOST_NEAR}, and their matrix is dense: give shapes fewer points (spheres, capsules, boxes), or "
+                f"split the scene"
+            )
+        return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
 
     def _at(self, q: Array) -> Snapshot:
         return Snapshot(self.contacts, self._mechanism, q)
@@ -65,20 +77,3 @@ def fastest(at: Snapshot, v: Array) -> float:
             turning = np.linalg.norm(twist[:3]) * radius if np.isfinite(radius) else 0.0
             speeds.append(float(np.linalg.norm(twist[3:]) + turning))
     return max(speeds)
-
-
-def bound(shape: Shape) -> float:
-    """Radius of a ball about the shape's origin that holds it, m."""
-    match shape:
-        case Ball(radius):
-            return float(radius)
-        case Capsule(radius, half):
-            return float(radius) + float(half)
-        case Cylinder(radius, half):
-            return float(np.hypot(float(radius), float(half)))
-        case Box(sides) | Ellipsoid(sides):
-            return float(np.linalg.norm(np.array(sides, dtype=float)))
-        case Hull():
-            return float(np.linalg.norm(np.asarray(shape.vertices, dtype=float), axis=1).max())
-        case HalfSpace() | Terrain():
-            return np.inf

@@ -6,7 +6,11 @@ them. A semismooth Newton method on Alart and Curnier's form of Coulomb's law se
     F(λ) = λ − P(λ − m u(λ)),   P: λₙ to [0, ∞), λ_t to the disc of radius μ (λₙ − m uₙ)⁺ + cap
 
 Its zeros are the solutions of the problem. Where forces are not unique (hyperstatic scenes), F′ is singular: the steps
-are damped by a share ``DAMPING`` of each block's own diagonal, which changes the way and not the goal.
+are damped by a share of each block's own diagonal, which changes the way and not the goal. As in Levenberg and
+Marquardt's method the share falls tenfold with every full step that is taken, grows tenfold where one had to be
+shortened, and is never above |F| / |m g|, the residual against that of no impulses at all. So it goes to zero with the
+residual, and convergence stays quadratic where solutions are not isolated. (A fixed share would not do: what is softer
+than it, as a heavy body on light ones, would converge at a snail's pace.)
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from whippletree.contact.complementarity import Problem
 from whippletree.spatial import Array
 
 DAMPING = 1e-5
-"""Share of its own diagonal by which a block is damped in a Newton step."""
+"""Largest share of its own diagonal by which a block is damped in a Newton step, and the first."""
+
+EASING = 10.0
+"""Factor by which the damping changes from step to step."""
 
 SHORTEST = 2.0**-8
 """Shortest share of a Newton step that is tried."""
@@ -42,10 +49,12 @@ def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, i
     curve = _Curve(problem)
     x = np.array(impulse, dtype=float)
     F, P = curve.residual(x)
+    damping = DAMPING
     for made in range(NEWTON_ROUNDS):
         if curve.largest(F) <= tolerance:
             return x, made, True
-        step, size, share = curve.step(F, P), curve.norm(F), 1.0
+        size, share = curve.norm(F), 1.0
+        step = curve.step(F, P, min(damping, size / curve.size) if curve.size > 0 else damping)
         while share >= SHORTEST:
             trial = x + share * step
             F, P = curve.residual(trial)
@@ -55,6 +64,7 @@ def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, i
         else:
             return x, made, False
         x = trial
+        damping = damping / EASING if share == 1 else min(damping * EASING, DAMPING)
     return x, NEWTON_ROUNDS, curve.largest(F) <= tolerance
 
 
@@ -66,6 +76,8 @@ class _Curve:
         self.k = problem.blocks
         self.G = np.asarray(problem.G, dtype=float).reshape(3 * self.k, 3 * self.k)
         self.mass = block_masses(problem)
+        self.size = float(np.linalg.norm(np.asarray(problem.g, dtype=float)))
+        """|g|, m/s: the norm of F / m without impulses, had every contact to stop."""
 
     def residual(self, x: Array) -> tuple[Array, Array]:
         """F (k, 3) and the derivative (k, 3, 3) of the projection P at λ − m u."""
@@ -92,7 +104,7 @@ class _Curve:
         """What the line search brings down, m/s."""
         return float(np.linalg.norm(F / self.mass[:, None]))
 
-    def step(self, F: Array, P: Array) -> Array:
+    def step(self, F: Array, P: Array, damping: float) -> Array:
         """−F′⁻¹ F with F′ = 1 − P (1 − m G), damped; blocks that P sends to zero decide for themselves."""
         step = -F
         busy = np.flatnonzero(np.any(P, axis=(1, 2)))
@@ -106,14 +118,16 @@ class _Curve:
         matrix = reach[:, rows]
         for i, own in enumerate(P[busy]):
             part = slice(3 * i, 3 * i + 3)
-            matrix[part, part] += np.eye(3) - own + DAMPING * own
+            matrix[part, part] += np.eye(3) - own + damping * own
         right = -F[busy].ravel() - reach[:, others] @ step[idle].ravel()
         step[busy] = _solved(matrix, right).reshape(-1, 3)
         return step
 
 
 def _solved(matrix: Array, right: Array) -> Any:
+    """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow."""
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
-        return np.linalg.lstsq(matrix, right, rcond=None)[0]
+        finite = np.isfinite(matrix).all() and np.isfinite(right).all()
+        return np.linalg.lstsq(matrix, right, rcond=None)[0] if finite else np.full_like(right, np.nan)

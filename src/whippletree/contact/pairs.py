@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whippletree.contact import collision
-from whippletree.contact.narrow import Touch, Touching, closed_form
+from whippletree.contact.closed_forms import closed_form
+from whippletree.contact.laws import LAWS
+from whippletree.contact.narrow import Touch, Touching
 from whippletree.contact.shapes import Shape, shape_of
-from whippletree.errors import ModelError
+from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
@@ -47,7 +49,7 @@ def no_closed_form(pair: Pair) -> str:
     return (
         f"contact {pair.contact.name!r}: {kinds} has no closed form, so it cannot be compiled or evaluated on symbols; "
         f"give one of the bodies spheres, capsules or points, or use what takes plain numbers: "
-        f"method='time_stepping' of simulate, and whippletree.contact.snapshot"
+        f"simulate, and whippletree.contact.snapshot"
     )
 
 
@@ -59,9 +61,10 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
     """
     faults: list[str] = []
     pairs: list[Pair] = []
+    shapes: dict[str, Shape] = {}
     for contact in model.contacts:
         try:
-            pairs.append(_pair(model, contact))
+            pairs.append(_pair(model, contact, shapes))
         except ModelError as error:
             faults += [f"contact {contact.name!r}: {error.subject}: {fault}" for fault in error.faults]
     if faults:
@@ -69,9 +72,14 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _pair(model: Model, contact: Contact) -> Pair:
+def _pair(model: Model, contact: Contact, shapes: dict[str, Shape]) -> Pair:
+    if contact.law is not None and contact.law not in LAWS:
+        raise ModelError("law", [str(NameLookupError("impact law", contact.law, LAWS))])
     geometries = (model.geometry(contact.first), model.geometry(contact.second))
-    first, second = (shape_of(geometry) for geometry in geometries)
+    for geometry in geometries:
+        if geometry.name not in shapes:  # a mesh is read once, however often it may touch
+            shapes[geometry.name] = shape_of(geometry)
+    first, second = (shapes[geometry.name] for geometry in geometries)
     touching = closed_form(first, second)
     poses = (Pose.from_matrix(geometries[0].pose), Pose.from_matrix(geometries[1].pose))
     if touching is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,76 +16,103 @@ COPLANAR = 1e-9
 
 
 class Face(NamedTuple):
-    """A flat face: outward unit normal (3,) and corners (n, 3), counter-clockwise seen from outside."""
+    """A flat face: outward unit normal (3,), corners (n, 3), counter-clockwise seen from outside, and their numbers."""
 
     normal: Array
     corners: Array
+    numbers: tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
 def faces_of(shape: Box | Hull) -> list[Face]:
     """The faces of a box or of a convex hull, in the shape's frame."""
     from scipy.spatial import ConvexHull
 
     points = corner_points(shape)
     hull = ConvexHull(points)
-    size = float(np.ptp(points, axis=0).max())
-    found: list[tuple[Array, set[int]]] = []
-    for equation, simplex in zip(hull.equations, hull.simplices, strict=True):
-        same = (members for plane, members in found if np.abs(plane - equation).max() <= COPLANAR * max(size, 1.0))
-        members = next(same, None)
-        if members is None:
-            members = set()
-            found.append((equation, members))
-        members.update(int(i) for i in simplex)
-    return [Face(plane[:3], _loop(points[sorted(members)], plane[:3])) for plane, members in found]
+    owner = _merged(hull.equations, hull.neighbors, COPLANAR * max(float(np.ptp(points, axis=0).max()), 1.0))
+    members: dict[int, set[int]] = {}
+    for facet, simplex in enumerate(hull.simplices):
+        members.setdefault(owner[facet], set()).update(int(i) for i in simplex)
+    return [_face(points, hull.equations[facet, :3], sorted(own)) for facet, own in members.items()]
 
 
+@lru_cache(maxsize=1024)
+def normals_of(shape: Box | Hull) -> tuple[Array, Array]:
+    """Outward normals (f, 3) of the faces, and their heights (f,): n · x ≤ height inside."""
+    faces = faces_of(shape)
+    normals = np.array([face.normal for face in faces])
+    return normals, np.array([face.normal @ face.corners[0] for face in faces])
+
+
+@lru_cache(maxsize=1024)
 def corner_points(shape: Box | Hull) -> Array:
     """The corners (n, 3) of a shape, in its frame."""
     if isinstance(shape, Hull):
-        return shape.vertices
+        return np.asarray(shape.vertices, dtype=float)
     return np.array([centre for centre, _ in corners(shape, np.zeros(3))], dtype=float)
+
+
+def _merged(equations: Array, neighbours: Array, tolerance: float) -> list[int]:
+    """For every facet the first one of those that lie in one plane with it, through neighbours."""
+    owner = list(range(len(equations)))
+    for start in range(len(equations)):
+        if owner[start] != start:
+            continue
+        waiting = [start]
+        while waiting:
+            for other in neighbours[waiting.pop()]:
+                if owner[other] == other > start and np.abs(equations[other] - equations[start]).max() <= tolerance:
+                    owner[other] = start
+                    waiting.append(int(other))
+    return owner
+
+
+def _face(points: Array, normal: Array, numbers: list[int]) -> Face:
+    """The corners of a convex polygon in order around its normal."""
+    own = points[numbers]
+    centre = own.mean(axis=0)
+    first = own[0] - centre
+    across = np.cross(normal, first)
+    order = np.argsort(np.arctan2((own - centre) @ across, (own - centre) @ first))
+    return Face(normal, own[order], tuple(numbers[k] for k in order))
 
 
 def placed(face: Face, R: Array, p: Array) -> Face:
     """The face in the world."""
-    return Face(R @ face.normal, face.corners @ R.T + p)
+    return face._replace(normal=R @ face.normal, corners=face.corners @ R.T + p)
 
 
-def most_along(faces: list[Face], direction: Array) -> Face:
-    """The face that looks most into a direction."""
-    return max(faces, key=lambda face: float(face.normal @ direction))
+def most_along(shape: Box | Hull, direction: Array) -> Face:
+    """The face that looks most into a direction of the shape's frame."""
+    normals, _ = normals_of(shape)
+    return faces_of(shape)[int(np.argmax(normals @ direction))]
 
 
-def overlap(reference: Face, incident: Face) -> Array:
-    """The corners (n, 3) of the part of one face that is over another, seen along the other's normal; none if none is.
+def covered(face: Face, points: Array, margin: float) -> Array:
+    """Which of the points (n, 3) are over a face, or beside it by no more than a margin in m."""
+    inside = np.ones(len(points), dtype=bool)
+    for a, b in zip(face.corners, np.roll(face.corners, -1, axis=0), strict=True):
+        inwards = np.cross(face.normal, b - a)
+        inside &= (points - a) @ inwards >= -margin * np.linalg.norm(inwards)
+    return inside
 
-    The incident polygon is cut by each side plane of the reference polygon in turn.
+
+def crossings(one: Face, other: Face, parallel: float) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pairs of edges, as numbers of their corners, that cross when seen along the normal of ``one``.
+
+    Edges whose directions have a sine below ``parallel`` between them cross nowhere in particular and are left out.
     """
-    polygon = incident.corners
-    for a, b in zip(reference.corners, np.roll(reference.corners, -1, axis=0), strict=True):
-        inwards = np.cross(reference.normal, b - a)
-        polygon = _cut(polygon, (polygon - a) @ inwards)
-    return polygon
-
-
-def _cut(polygon: Array, heights: Array) -> Array:
-    """The part of a polygon whose heights are not negative."""
-    kept = []
-    for k in range(len(polygon)):
-        here, there = k, (k + 1) % len(polygon)
-        if heights[here] >= 0:
-            kept.append(polygon[here])
-        if heights[here] * heights[there] < 0:
-            share = heights[here] / (heights[here] - heights[there])
-            kept.append(polygon[here] + share * (polygon[there] - polygon[here]))
-    return np.array(kept).reshape(-1, 3)
-
-
-def _loop(points: Array, normal: Array) -> Array:
-    """The points of a convex polygon in order around its normal."""
-    centre = points.mean(axis=0)
-    first = points[0] - centre
-    across = np.cross(normal, first)
-    angles = np.arctan2((points - centre) @ across, (points - centre) @ first)
-    return np.asarray(points[np.argsort(angles)])
+    n = one.normal
+    a, b = one.corners, np.roll(one.corners, -1, axis=0)
+    c, d = other.corners, np.roll(other.corners, -1, axis=0)
+    u, w = (b - a)[:, None], (d - c)[None]
+    apart = c[None] - a[:, None]
+    turn = np.cross(u, w) @ n
+    sizes = np.linalg.norm(u, axis=2) * np.linalg.norm(w, axis=2)
+    crossing = np.abs(turn) > parallel * sizes
+    safe = np.where(crossing, turn, 1.0)
+    s, t = np.cross(apart, w) @ n / safe, np.cross(apart, u) @ n / safe
+    crossing &= (s > 0) & (s < 1) & (t > 0) & (t < 1)
+    mine, their = (tuple(zip(f.numbers, np.roll(f.numbers, -1).tolist(), strict=True)) for f in (one, other))
+    return [(mine[i], their[j]) for i, j in np.argwhere(crossing)]

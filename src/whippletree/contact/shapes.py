@@ -9,6 +9,8 @@
     ellipsoid    radii (3)               half axes along x, y and z
     half_space                           all points with z ≤ 0: its normal is z
     terrain      height                  all points with z ≤ height(x, y), a plain NumPy function
+    height_field heights (n, m), cell    the same, by heights on a grid of cells (dx, dy) with its middle at the origin
+    cavity       radius                  all points outside a sphere about the origin: what is inside stays inside
     mesh         vertices (n, 3)         the convex hull of these points, or of a file's (``path``, ``scale``)
 
 A parameter that a kind does not know (a colour, a label) is for others and is left alone.
@@ -23,9 +25,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from whippletree.contact.heights import Grid, Jet
 from whippletree.contact.mesh_files import file_vertices
+from whippletree.contact.terrain import written_surface
 from whippletree.errors import ModelError
 from whippletree.model import Geometry
+from whippletree.scalars import Dual
 from whippletree.spatial import Array
 
 SEPARATE_CORNERS = 16
@@ -80,6 +85,30 @@ class Terrain:
 
     height: Callable[[Any, Any], Any]
 
+    @property
+    def surface(self) -> Callable[[Any, Any], Jet]:
+        """Height and derivatives at (x, y)."""
+        return written_surface(self.height)
+
+
+@dataclass(frozen=True, eq=False)
+class HeightField:
+    """z ≤ h(x, y), the spline through the heights of a grid."""
+
+    grid: Grid
+
+    @property
+    def surface(self) -> Callable[[Any, Any], Jet]:
+        """Height and derivatives at (x, y)."""
+        return self.grid.jet
+
+
+@dataclass(frozen=True)
+class Cavity:
+    """Everything but a ball about the origin: a bowl, a loop, or the reach of a string of that length."""
+
+    radius: Any
+
 
 @dataclass(frozen=True, eq=False)
 class Hull:
@@ -97,9 +126,21 @@ class Hull:
         return [self.vertices[octants == k] for k in range(8) if np.any(octants == k)]
 
 
-Shape: TypeAlias = Ball | Capsule | Cylinder | Box | Ellipsoid | HalfSpace | Terrain | Hull
+Shape: TypeAlias = Ball | Capsule | Cylinder | Box | Ellipsoid | HalfSpace | Terrain | HeightField | Cavity | Hull
 
-KINDS = ("point", "sphere", "capsule", "cylinder", "box", "ellipsoid", "half_space", "terrain", "mesh")
+KINDS = (
+    "point",
+    "sphere",
+    "capsule",
+    "cylinder",
+    "box",
+    "ellipsoid",
+    "half_space",
+    "terrain",
+    "height_field",
+    "cavity",
+    "mesh",
+)
 
 
 def shape_of(geometry: Geometry) -> Shape:
@@ -126,6 +167,10 @@ def shape_of(geometry: Geometry) -> Shape:
             return HalfSpace()
         case "terrain":
             return Terrain(_height(geometry))
+        case "height_field":
+            return HeightField(_grid(geometry))
+        case "cavity":
+            return Cavity(_positive(geometry, "radius", 1)[0])
         case "mesh":
             return Hull(_vertices(geometry))
     raise _fault(geometry, f"kind {geometry.kind!r} cannot touch; kinds that can: {', '.join(KINDS)}")
@@ -138,7 +183,8 @@ def _positive(geometry: Geometry, word: str, count: int) -> list[Any]:
     if len(numbers) != count or not all(_is_length(x) for x in numbers):
         wanted = "a number" if count == 1 else f"{count} numbers"
         shown = repr(geometry.parameters[word]) if word in geometry.parameters else "nothing"
-        raise _fault(geometry, f"a {geometry.kind} needs {word}: {wanted} above 0 in m, got {shown}")
+        article = "an" if geometry.kind[0] in "aeiou" else "a"
+        raise _fault(geometry, f"{article} {geometry.kind} needs {word}: {wanted} above 0 in m, got {shown}")
     return numbers
 
 
@@ -153,12 +199,39 @@ def _height(geometry: Geometry) -> Callable[[Any, Any], Any]:
     height = geometry.parameters.get("height")
     if not callable(height):
         raise _fault(geometry, f"a terrain needs height, a plain NumPy function of x and y, got {height!r}")
+    cure = "write one number with + - * /, integer powers and NumPy's sin, cos, sqrt, arctan2"
+    try:
+        count = np.size(height(Dual(0.0, 1.0), Dual(0.0, 0.0)))
+    except (TypeError, AttributeError, ValueError) as error:
+        raise _fault(geometry, f"height cannot be differentiated: {error}; {cure}") from None
+    except ArithmeticError:
+        count = 1  # it has no value at the origin, perhaps elsewhere
+    if count != 1:
+        raise _fault(geometry, f"height gives {count} numbers instead of one; {cure}")
     return height  # type: ignore[no-any-return]
+
+
+def _grid(geometry: Geometry) -> Grid:
+    given = geometry.parameters.get("heights")
+    try:
+        heights = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        heights = np.zeros(0)
+    if heights.ndim != 2 or min(heights.shape) < 2 or not np.all(np.isfinite(heights)):
+        found = "nothing" if given is None else f"shape {heights.shape}" + ", not all finite" * (heights.ndim == 2)
+        raise _fault(geometry, f"a height_field needs heights (n, m) in m, finite, n and m at least 2, got {found}")
+    dx, dy = _positive(geometry, "cell", 2)
+    return Grid(heights, (float(dx), float(dy)))
 
 
 def _vertices(geometry: Geometry) -> Array:
     given = geometry.parameters.get("vertices")
-    points = np.array(given, dtype=float) if given is not None else file_vertices(geometry)
+    if given is None:
+        given = file_vertices(geometry)
+    try:
+        points = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        raise _fault(geometry, "vertices are no table of numbers, expected (n, 3), n at least 4") from None
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.all(np.isfinite(points)):
         raise _fault(geometry, f"vertices have shape {points.shape}, expected (n, 3) finite numbers, n at least 4")
     from scipy.spatial import ConvexHull, QhullError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ Array = np.ndarray[Any, Any]
 KAPPAS = np.logspace(8, -10, 73)
 """Where the slip of a single contact is looked for: viscosities in units of G."""
 
-SECTIONS, NARROWINGS = 32, 8
-"""Points between two of them at which the slip is looked for next, and how often."""
+SHARES, NARROWINGS = np.linspace(0, 1, 32), 8
+"""Where between two of them the slip is looked for next, on a logarithmic scale, and how often."""
 
 RANK = 1e-12
 """Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
@@ -59,18 +60,26 @@ def _slipping(G: Array, b: Array, friction: float) -> Array:
     stick, leaves it: the first crossing is the answer.
     """
     kappas = max(float(np.trace(G[1:, 1:])), float(G[0, 0])) * KAPPAS
+    viscous = _viscous(G, b)
     for _ in range(NARROWINGS):
-        crossings = np.flatnonzero(_beyond(_viscous(G, b, kappas), friction) > 0)
+        crossings = np.flatnonzero(_beyond(viscous(kappas), friction) > 0)
         last = int(crossings[0]) if len(crossings) else len(kappas) - 1
         high, low = float(kappas[max(last - 1, 0)]), float(kappas[last])
-        kappas = np.geomspace(high, low, SECTIONS)
-    return np.asarray(_viscous(G, b, kappas[:1])[0])
+        kappas = high * (low / high) ** SHARES
+    return np.asarray(viscous(kappas[:1])[0])
 
 
-def _viscous(G: Array, b: Array, kappas: Array) -> Array:
-    """p(κ) (m, 3)."""
-    matrices = G + kappas[:, None, None] * np.diag([0.0, 1.0, 1.0])
-    return np.asarray(np.linalg.solve(matrices, np.broadcast_to(-b, (len(kappas), 3))[..., None])[..., 0])
+def _viscous(G: Array, b: Array) -> Callable[[Array], Array]:
+    """p(κ) (m, 3) of κ (m,): the normal impulse eliminated, what is left is diagonal along two fixed directions."""
+    g = G[1:, 0] / G[0, 0]
+    values, vectors = np.linalg.eigh(G[1:, 1:] - G[0, 0] * np.outer(g, g))
+    pull, lean, alone = (b[1:] - b[0] * g) @ vectors, g @ vectors, -b[0] / G[0, 0]
+
+    def p(kappas: Array) -> Array:
+        along = -pull / (np.maximum(values, 0.0) + kappas[:, None])
+        return np.concatenate([(alone - along @ lean)[:, None], along @ vectors.T], axis=1)
+
+    return p
 
 
 def _beyond(p: Array, friction: float) -> Array:

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.contact.bounds import at_least_apart
 from whippletree.contact.candidates import ContactSet, Points, contact_set
+from whippletree.contact.collision import ABSENT
 from whippletree.contact.lanes import Lanes, plain
 from whippletree.contact.meetings import Carried
 from whippletree.contact.narrow import Touch, Touching
 from whippletree.contact.pairs import Pair
-from whippletree.contact.shapes import Hull, Shape, Terrain
+from whippletree.contact.shapes import HeightField, Hull, Shape, Terrain
 from whippletree.model import Array, Model
 from whippletree.spatial import Pose, zeros
 from whippletree.tree.mechanism import Mechanism
@@ -42,10 +44,15 @@ class Snapshot:
     @cached_property
     def points(self) -> Points:
         """Gaps (k,), points (k, 3) and axes (k, 3, 3) of all candidates, float64."""
+        return self.within(np.inf)
+
+    def within(self, reach: float) -> Points:
+        """The same; pairs without a closed form that are farther apart than ``reach``, m, have infinite gaps."""
         k = self.layout.first_slot[-1]
         found = Points(np.zeros(k), np.zeros((k, 3)), np.zeros((k, 3, 3)))
+        found.gap[:] = ABSENT
         for group in self.layout.groups:
-            for slot, touch in enumerate(self._touches(group)):
+            for slot, touch in enumerate(self._touches(group, reach)):
                 at = self.layout.first_slot[group.numbers] + slot
                 found.gap[at] = plain(touch.gap)
                 for i, j in np.ndindex(3, 3):
@@ -54,11 +61,12 @@ class Snapshot:
                     found.point[at, i] = plain(touch.point[i])
         return found
 
-    def jacobian(self, numbers: Array) -> Array:
-        """J (n, 3, nv) of some candidates, float64."""
+    def jacobian(self, numbers: Array, at: Points | None = None) -> Array:
+        """J (n, 3, nv) of some candidates, float64; ``at`` are the points that they are taken from, if not all."""
+        at = self.points if at is None else at
         J = np.zeros((len(numbers), 3, self.nv))
         pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
-        points, axes = self.points.point[numbers], self.points.axes[numbers]
+        points, axes = at.point[numbers], at.axes[numbers]
         for side, sign in ((0, 1), (1, -1)):
             owners = self.layout.sides[pairs, side]
             X = self.poses[owners]
@@ -71,15 +79,18 @@ class Snapshot:
                     rows[:, carried.columns] += sign * (lever @ carried.plain_jacobian)
         return J
 
-    def _touches(self, group: _Group) -> list[Touch]:
-        """The candidates of a group of pairs, slot by slot."""
+    def _touches(self, group: _Group, reach: float) -> list[Touch]:
+        """The candidates of a group of pairs, slot by slot; none of a pair out of reach."""
         sides = self.layout.sides[group.numbers].T
         if group.touching is None:
             pair = self.system.pairs[int(group.numbers[0])]
+            X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in sides[:, 0])
+            if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
+                return []
             return pair.touches(self.carried[sides[0, 0]].pose, self.carried[sides[1, 0]].pose)
-        X, Y = (_stacked_pose(self.poses[side]) for side in sides)
+        poses = (_stacked_pose(self.poses[side]) for side in sides)
         with np.errstate(divide="ignore", invalid="ignore"):  # both sides of a select are evaluated
-            return group.touching(*group.shapes, X, Y)
+            return group.touching(*group.shapes, *poses)
 
 
 class _Group(NamedTuple):
@@ -123,7 +134,7 @@ def _laid_out(pairs: tuple[Pair, ...]) -> _Layout:
                 geometries.append((pair, side))
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
-        kinds = tuple(id(s) if isinstance(s, Hull | Terrain) else type(s) for s in pair.shapes)
+        kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
         members.setdefault(k if pair.touching is None else kinds, []).append(k)
     groups = [_group([pairs[k] for k in own], np.array(own)) for own in members.values()]
     return _Layout(np.cumsum([0, *[pair.slots for pair in pairs]]), geometries, sides, groups)
@@ -144,7 +155,7 @@ def _stacked_pose(X: Array) -> Pose:
 
 def _stacked_shape(shapes: list[Shape]) -> Shape:
     """One shape whose numbers are lanes."""
-    if isinstance(shapes[0], Hull | Terrain):
+    if isinstance(shapes[0], Hull | Terrain | HeightField):
         return shapes[0]
     numbers: list[Any] = []
     for field in fields(shapes[0]):

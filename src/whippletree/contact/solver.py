@@ -1,13 +1,22 @@
-"""The contact problem of one scene, solved to a tolerance: three methods, each as far as it is needed. Plain numbers.
+"""The contact problem of one scene, solved to a tolerance: four ways, each as far as it is needed. Plain numbers.
 
-1. Sweeps from the impulses of the last step: enough for a few contacts, and for a scene that hardly changes.
+1. Sweeps from the impulses of the last step: enough for a few contacts, and for a scene that hardly changes. Without
+   such impulses, those of least norm with which everything sticks are tried next: they are a solution where they are
+   within the cones, also where forces are so far from unique that there are others.
 2. Newton's method (:mod:`whippletree.contact.newton`) and sweeps in turn: fast where the set of contacts is nearly
    right.
 3. The interior-point method (:mod:`whippletree.contact.interior`) from several starts, each time finished by Newton's:
    for scenes whose forces are not unique or whose masses differ by orders of magnitude.
+4. The same with slips held, put in and taken out a few times: for scenes that are jammed.
 
 All solve the problem as stated; nothing is regularised. What is returned is the best that any of them has found,
-judged by the natural map.
+judged by the natural map. What a first look has not solved falls into *islands*, contacts that act on each other
+through common bodies: each is solved by itself.
+
+No impulses in double precision are the solution: u = G λ + g, of n products each, has rounding errors of about
+√n ε (|G| |λ| + |g|), ε = 2⁻⁵³ (n ε at most; signs at random leave the root). Where masses differ by eight orders of
+magnitude this is 1e-9 to 1e-6 m/s, and a smaller tolerance asks for what cannot be told. Every solution carries that
+number, and a residual that is not above it is not improved any further.
 """
 
 from __future__ import annotations
@@ -31,9 +40,22 @@ SWEEPS = 20
 ALTERNATIONS = 2
 """Times that Newton's method and sweeps take turns."""
 
+PATIENCE = 5e6
+"""Products of two blocks that may be spent on sweeps before the interior-point method is asked, some 50 ms: scenes on
+wheels with free axles only creep, and twenty thousand sweeps of sixteen contacts cost less than its factorisations."""
+
+LONG_SWEEPS = (0.03, 0.22, 0.75)
+"""Shares of it, after each of which the residual is looked at."""
+
 STARTS = (Start(1.0, 1.0), Start(10.0, 1.0), Start(1e2, 1e2), Start(1e4, 1e4))
 """Where the interior-point method begins, one after the other, until one leads to the solution: impulses of the size
 that stops each contact alone, and larger ones, as of bodies that are jammed."""
+
+HELD = Start(1e2, 1e2)
+"""Where the interior-point method begins with slips held; the problem is convex then, and the start matters little."""
+
+HELD_ROUNDS = 40
+"""Times that slips are held, the first time at zero: they settle by a constant factor from round to round."""
 
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""
@@ -53,6 +75,13 @@ class Solution(NamedTuple):
     interior_steps: int
     converged: bool
     """Whether the residual is within the tolerance."""
+    rounding: float
+    """√n ε (|G| |λ| + |g|), its largest entry, m/s: what rounding to double precision leaves of an exact solution."""
+
+    @property
+    def at_rounding(self) -> bool:
+        """Whether the residual exceeds the tolerance, yet not what rounding leaves: a better answer would be luck."""
+        return not self.converged and bool(self.measure.velocity <= self.rounding)
 
 
 def solve(
@@ -69,6 +98,14 @@ def solve(
     """
     search = _Search(problem, sweeps, tolerance)
     search.sweep(np.asarray(start, dtype=float), FIRST_LOOK)
+    if not search.done and len(parts := islands(problem)) > 1:
+        return _joined(
+            problem,
+            parts,
+            [solve(problem.part(own), start[own], sweeps, tolerance=tolerance, starts=starts) for own in parts],
+        )
+    if not search.done and not np.any(start):
+        search.stick()
     if not search.done:
         search.sweep(search.best.impulse, SWEEPS - FIRST_LOOK)
     for _ in range(ALTERNATIONS):
@@ -76,11 +113,46 @@ def solve(
             search.polish(search.best.impulse)
         if not search.done:
             search.sweep(search.best.impulse, SWEEPS)
+    for share in LONG_SWEEPS:
+        if starts and not search.settled:
+            search.sweep(search.best.impulse, int(share * PATIENCE / max(problem.blocks, 1) ** 2))
     for middle in starts:
-        if not search.done:
+        if not search.settled:
             search.pass_through(middle)
+    if starts and not search.settled:
+        search.hold_slips()
     best = search.best
-    return Solution(best.impulse, best.measure, *search.spent, search.done)
+    return Solution(best.impulse, best.measure, *search.spent, search.done, search.rounding)
+
+
+def islands(problem: Problem) -> list[Array]:
+    """Numbers of the blocks that act on each other, island by island."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    shape = (problem.blocks, problem.blocks)
+    acts = np.asarray(problem.G).reshape(3 * problem.blocks, 3 * problem.blocks) != 0
+    rows = acts[0::3] | acts[1::3] | acts[2::3]
+    first, second = np.nonzero(rows[:, 0::3] | rows[:, 1::3] | rows[:, 2::3])
+    count, island = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=shape), directed=False)
+    return [np.flatnonzero(island == k) for k in range(count)]
+
+
+def _joined(problem: Problem, parts: Sequence[Array], solutions: Sequence[Solution]) -> Solution:
+    """The solutions of the islands as one: the worst residual of all, the most sweeps, all other steps."""
+    impulse = np.zeros((problem.blocks, 3))
+    for own, solution in zip(parts, solutions, strict=True):
+        impulse[own] = solution.impulse
+    measures = np.array([solution.measure for solution in solutions], dtype=float)
+    return Solution(
+        impulse,
+        Measure(*measures.max(axis=0).tolist()),
+        max(solution.sweeps for solution in solutions),
+        sum(solution.newton_steps for solution in solutions),
+        sum(solution.interior_steps for solution in solutions),
+        all(solution.converged for solution in solutions),
+        max(solution.rounding for solution in solutions),
+    )
 
 
 class _Point(NamedTuple):
@@ -103,6 +175,20 @@ class _Search:
         return bool(self.best.measure.velocity <= self.tolerance)
 
     @property
+    def rounding(self) -> float:
+        """What rounding leaves of the best, m/s."""
+        n = 3 * self.problem.blocks
+        reach = (
+            np.abs(self.problem.G).reshape(n, n) @ np.abs(self.best.impulse).ravel() + np.abs(self.problem.g).ravel()
+        )
+        return float(np.sqrt(n) * np.finfo(float).eps / 2 * reach.max(initial=0.0))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the best is good enough, or as good as double precision has it."""
+        return self.done or bool(self.best.measure.velocity <= self.rounding)
+
+    @property
     def spent(self) -> tuple[int, int, int]:
         """Sweeps, Newton steps and interior-point steps."""
         return self._made, self._newton_steps, self._interior_steps
@@ -113,18 +199,44 @@ class _Search:
         self._made += count
         self._note(_Point(impulse, measure))
 
+    def stick(self) -> None:
+        """The impulses of least norm that bring to rest whatever would close, if friction can bear them.
+
+        Where forces are not unique a slip may be as good a solution; what can stay at rest, does.
+        """
+        from scipy.linalg import lstsq
+
+        n, rubs = 3 * self.problem.blocks, (self.problem.friction > 0) | (self.problem.cap > 0)
+        closes = (self.problem.g[:, 0] < 0) | (self.problem.cap > 0)
+        rows = np.flatnonzero(np.stack([closes, closes & rubs, closes & rubs], axis=1))
+        G, found = self.problem.G.reshape(n, n), np.zeros(n)
+        own, right = G[np.ix_(rows, rows)], -self.problem.g.ravel()[rows]
+        if len(rows):  # by pivoted QR, a third of the time of singular values
+            found[rows] = lstsq(own, right, n * np.finfo(float).eps, check_finite=False, lapack_driver="gelsy")[0]
+        self._judge(found.reshape(-1, 3))
+
     def polish(self, impulse: Array) -> None:
         """Newton's method from a point."""
         found, made, _ = newton(self.problem, impulse, FINER * self.tolerance)
         self._newton_steps += made
         self._judge(found)
 
-    def pass_through(self, start: Start) -> None:
-        """The interior-point method from a start, and Newton's method at its end."""
-        if np.any(self.problem.g):
-            impulse, made = interior_point(self.problem, start, self._judge)
-            self._interior_steps += made
-            self.polish(impulse)
+    def pass_through(self, start: Start, slip: Array | None = None) -> Array:
+        """The interior-point method from a start, and Newton's method at its end; the impulses between the two."""
+        if not np.any(self.problem.g):
+            return np.zeros((self.problem.blocks, 3))
+        impulse, made = interior_point(self.problem, start, self._judge, slip)
+        self._interior_steps += made
+        self.polish(impulse)
+        return impulse
+
+    def hold_slips(self) -> None:
+        """The interior-point method with slips held at those that came out the last time."""
+        slip = np.zeros(self.problem.blocks)
+        for _ in range(HELD_ROUNDS):
+            if not self.settled:
+                u = self.problem.velocity(self.pass_through(HELD, slip))
+                slip = np.hypot(u[:, 1], u[:, 2])
 
     def _judge(self, impulse: Array) -> bool:
         """Whether these impulses, brought back to their cones, are good enough."""

@@ -2,6 +2,7 @@
 
     M (v⁺ − v) = h (τ − c) + Aᵀ p + Jᵀ λ        A v⁺ + gₜ = 0        K ∋ λ ⟂ J v⁺ + shift + s ∈ K*        (003, 000)
 
+M and τ include what springs and dampers of the joints do within the step (:mod:`whippletree.contact.passive`).
 Bilateral constraints are met exactly, not as soft rows: G = J M† Jᵀ. The *shift* of the normal velocity is gap / h
 while a contact is apart, so that it closes no further than to touch, and nothing where it touches or overlaps: an
 overlap is never turned into velocity. Where a contact with restitution e would overlap at the end of the step, the
@@ -25,10 +26,12 @@ from whippletree import constrained, linalg
 from whippletree.contact.candidates import ContactSet, contact_set
 from whippletree.contact.complementarity import Problem
 from whippletree.contact.cones import both, largest
+from whippletree.contact.passive import forces_of_joints, implicit_links
 from whippletree.model import Model
 from whippletree.scalars import less, select
 from whippletree.spatial import Array, zeros
-from whippletree.tree import inertia
+from whippletree.sweeps import Field
+from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 
 CORRECTION_SWEEPS = 2
@@ -49,10 +52,10 @@ class Axis(NamedTuple):
 class Blocks:
     """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction.
 
-    One limit serves both ends of a joint's range: the nearer one.
+    One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, limits: bool = True) -> None:
         self.model = model
         self.contacts: ContactSet = contact_set(model)
         axes = [
@@ -60,7 +63,7 @@ class Blocks:
             for k, joint in enumerate(model.joints)
             if joint.type.nv == 1 and joint.type.nq == 1
         ]
-        self.limited = [axis for axis in axes if axis.lower > -np.inf or axis.upper < np.inf]
+        self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
         self.rubbing = [axis for axis in axes if axis.friction != 0]
 
     @property
@@ -88,6 +91,22 @@ class Blocks:
         """e, (blocks,); limits are plastic."""
         joints = len(self.limited) + len(self.rubbing)
         return np.array([*[c.restitution for c in self.contacts.candidates], *[0] * joints], dtype=object)
+
+    @cached_property
+    def couplings(self) -> int:
+        """Entries of the Delassus matrix that are not zero in general: the length of an unrolled sweep.
+
+        Two rows couple where the paths from their bodies to the world share a joint, or through constraints.
+        """
+        carriers = [{c.first_body, c.second_body} for c in self.contacts.candidates]
+        children = {joint.name: {joint.child} for joint in self.model.joints}
+        paths = [_joints_below(self.model, bodies) for bodies in carriers]
+        paths += [_joints_below(self.model, children[axis.joint]) for axis in (*self.limited, *self.rubbing)]
+        sizes = np.array([3] * len(carriers) + [1] * (len(paths) - len(carriers)))
+        if self.model.constraints:
+            return int(sizes.sum() ** 2)
+        on = np.array([[joint in path for joint in children] for path in paths], dtype=float).reshape(-1, len(children))
+        return int(sizes @ (on @ on.T > 0) @ sizes)
 
     def cap(self, h: Any) -> Array:
         """Largest impulse of dry friction in a step, (blocks,)."""
@@ -120,6 +139,18 @@ class Blocks:
         return gaps, J
 
 
+def _joints_below(model: Model, bodies: set[str]) -> set[str]:
+    """Names of the moving joints between some bodies and the world."""
+    carrier = {joint.child: joint for joint in model.joints}
+    found = set()
+    for body in bodies:
+        while body in carrier:
+            joint = carrier[body]
+            found |= {joint.name} if joint.type.nv else set()
+            body = joint.parent
+    return found
+
+
 Response: TypeAlias = tuple[Array, ...]
 """M† Jᵀ: the matrix (nv, rows) itself; or, for a tree, J (rows, nv), and L (nv, nv) and D⁻¹ (nv,) of M = Lᵀ D L."""
 
@@ -143,7 +174,7 @@ class Posed(NamedTuple):
 
 
 def posed(m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0) -> Posed:
-    """The contact problem of a step of length h from (q, v) under joint forces tau."""
+    """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers."""
     gaps, J = blocks.rows(m, q)
     rows = J.reshape(3 * blocks.count, blocks.model.nv)
     free, G, response, closing = _responses(m, q, v, tau, rows, h, t)
@@ -170,8 +201,8 @@ def _responses(
     m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any
 ) -> tuple[Array, Array, Response, Array]:
     """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,)."""
-    links = m.moving(q, v)
-    push = h * (tau - constrained.bias_forces(m, links))
+    links = implicit_links(m, m.moving(q, v), h)
+    push = h * (tau + forces_of_joints(m, q, v, h) - _bias_in_space(m, links, v))
     nv = m.tree.model.nv
     if not m.tree.model.constraints:
         m.require_invertible(links)
@@ -183,13 +214,22 @@ def _responses(
     system = at.system
     soft = np.array([c != 0 for c in system.compliance], dtype=bool)
     # rigid rows end the step at A v⁺ + gₜ = 0; soft ones follow their acceleration
-    target = np.where(soft, h * at.rows.bias(), at.rows.velocity())
+    target = at.rows.velocity()
+    if soft.any():
+        followed = at.rows.bias() - at.rows.jacobian() @ m.manifold().turning(v)
+        target = np.where(soft, h * followed, target)
     change = at.factor.solve(push, at.right(target)).a
     response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
     residual = zeros(len(system.row_names))
     residual[list(system.position_rows)] = at.rows.residual()
     residual = np.where(soft, 0, residual)
     return v + change, _symmetric(J, response), (response,), at.factor.solve(zeros(nv), at.right(residual)).a
+
+
+def _bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
+    """The joint forces (nv,) of a motion that keeps its velocities in space: c without what turning axes add to it."""
+    still = m.velocities(-m.manifold().turning(v))
+    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
 
 
 def _symmetric(left: Array, right: Array) -> Array:
@@ -217,6 +257,8 @@ class Stepped(NamedTuple):
     v: Array
     work: Any
     """Of the impulses, Σ λ · J (v + v⁺) / 2, J."""
+    friction_work: Any
+    """The tangential part of it."""
 
 
 def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Stepped:
@@ -225,12 +267,12 @@ def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Steppe
     v = at.free + changed(m, at.response, impulse.reshape(n))
     u = at.problem.velocity(impulse)
     u[:, 0] = u[:, 0] - at.shift
-    work = ((u + at.approach) * impulse).sum() / 2
+    works = (u + at.approach) * impulse / 2
     normal = at.problem.G[:, 0, :, 0]
     push = zeros(at.problem.blocks, 3)
     push[:, 0] = separation(normal, at.gaps + h * u[:, 0], CORRECTION_SWEEPS)
     moved = h * v + at.closing + changed(m, at.response, push.reshape(n))
-    return Stepped(m.manifold().integrate(q, moved), v, work)
+    return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
 
 
 def separation(G: Array, gaps: Array, sweeps: int) -> Array:

@@ -13,15 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.contact.turning import turning
+from whippletree.contact.turning import straight, turning
 
 Array = np.ndarray[Any, Any]
 
 PIECES = 60
 """Straight or turning pieces that a path may have."""
-
-STRAIGHT = 1e-13
-"""Sine between slip and its change below which a piece counts as straight."""
 
 STOPPED = 1e-12
 """Share of the impact's speed below which a slip counts as stopped."""
@@ -120,11 +117,9 @@ def _advance(G: Array, path: _Path, friction: float, target: float | None, stopp
     speed = float(np.hypot(*slip))
     dp = _direction(G, path.u, friction, stopped)
     du = G @ dp
-    if speed > stopped:
-        across = abs(slip[0] * du[2] - slip[1] * du[1]) / speed
-        if across > STRAIGHT * float(np.abs(du).max()):
-            _turning(G, path, friction, target, stopped)
-            return
+    if speed > stopped and not straight(slip, du):
+        _turning(G, path, friction, target, stopped)
+        return
     length = _end(path, float(du[0]), target)
     slowing = float(slip @ du[1:]) / speed if speed > stopped else 0.0
     stops = speed / -slowing if slowing < 0 else np.inf
@@ -161,7 +156,8 @@ def _turning(G: Array, path: _Path, friction: float, target: float | None, stopp
     end = turning(G, friction, (path.u, path.p, path.work), target, NEARLY * stopped)
     path.u, path.p, path.work = end.u, end.p, end.work
     if not end.finished:
-        _stop(G, path)
+        if np.hypot(*path.u[1:]) <= 2 * NEARLY * stopped:  # at the bound, but for rounding
+            _stop(G, path)
     elif target is None:
         path.u[0] = 0.0
     else:

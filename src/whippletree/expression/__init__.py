@@ -10,5 +10,6 @@ Nothing here knows of robots, of LLVM, or of what the numbers mean.
 from whippletree.expression.derivative import gradient, tangent
 from whippletree.expression.passes import Straight, evaluate, finish
 from whippletree.expression.traced import Node, Trace, Traced
+from whippletree.scalars import Table
 
-__all__ = ["Node", "Straight", "Trace", "Traced", "evaluate", "finish", "gradient", "tangent"]
+__all__ = ["Node", "Straight", "Table", "Trace", "Traced", "evaluate", "finish", "gradient", "tangent"]

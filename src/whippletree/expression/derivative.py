@@ -11,6 +11,7 @@ from typing import Any
 
 from whippletree import scalars
 from whippletree.expression.traced import CONDITIONS, Trace, Traced
+from whippletree.scalars import Table
 
 _CONSTANT = frozenset({"input", "const", *CONDITIONS})
 """Nodes that have no slopes by their operands."""
@@ -58,7 +59,7 @@ def tangent(outputs: Sequence[Any], inputs: Sequence[Traced], directions: Sequen
     fixed = {x.index for x in inputs}
     for index in range(last + 1):
         operation, *operands = trace.nodes[index]
-        if index in fixed or operation in _CONSTANT or not any(i in slope for i in operands):
+        if index in fixed or _is_constant(operation) or not any(i in slope for i in operands):
             continue
         if operation == "select":
             condition, a, b = operands
@@ -83,7 +84,7 @@ def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Trac
     for index in range(max(adjoint, default=-1), -1, -1):
         bar = adjoint.get(index, 0)
         operation, *operands = trace.nodes[index]
-        if index in stop or operation in _CONSTANT or _is_zero(bar):
+        if index in stop or _is_constant(operation) or _is_zero(bar):
             continue
         if operation == "select":
             condition, a, b = operands
@@ -94,6 +95,11 @@ def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Trac
         for operand, share in shares:
             adjoint[operand] = adjoint.get(operand, 0) + share
     return [adjoint.get(x.index, 0) for x in inputs]
+
+
+def _is_constant(operation: str) -> bool:
+    """Whether nodes of an operation have no slopes: a table is constant from entry to entry."""
+    return operation in _CONSTANT or isinstance(operation, Table)
 
 
 def _is_zero(x: Any) -> bool:

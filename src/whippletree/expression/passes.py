@@ -13,6 +13,7 @@ from typing import Any
 
 from whippletree import scalars
 from whippletree.expression.traced import Node, Trace, Traced
+from whippletree.scalars import Table
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def evaluate(code: Straight, inputs: Sequence[Any]) -> list[Any]:
         elif node[0] == "const":
             values.append(node[1])
         else:
-            values.append(_MEANING[node[0]](*[values[i] for i in node[1:]]))
+            meaning = node[0].at if isinstance(node[0], Table) else _MEANING[node[0]]
+            values.append(meaning(*[values[i] for i in node[1:]]))
     return [values[w] if isinstance(w, int) else w for w in code.outputs]
 
 

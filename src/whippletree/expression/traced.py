@@ -19,6 +19,7 @@ import numpy as np
 
 from whippletree import scalars
 from whippletree.errors import ScalarError
+from whippletree.scalars import Table
 
 Node: TypeAlias = tuple[Any, ...]
 """One operation: ("input", number), ("const", value), or (operation, operand index, …)."""
@@ -33,6 +34,11 @@ ARITY = {
 
 CONDITIONS = frozenset({"lt", "and", "or", "not"})
 """Operations whose value is a truth value, not a number."""
+
+
+def arity(operation: str) -> int | None:
+    """How many operands an operation has; None if there is no such operation."""
+    return 1 if isinstance(operation, Table) else ARITY.get(operation)
 
 
 _OTHERS = (np.ndarray, scalars.Dual)
@@ -279,6 +285,10 @@ def _operation(name: str, *operands: Any) -> Traced:
     return trace.node((name, *indices))
 
 
+def _entry(table: Table, x: Any) -> Any:
+    return _operation(table, x)
+
+
 def _select(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(condition, Traced):
         return a if condition else b
@@ -297,5 +307,6 @@ scalars.register(
         lambda a, b: _operation("lt", a, b),
         _select,
         rank=2,
+        entry=_entry,
     ),
 )

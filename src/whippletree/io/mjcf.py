@@ -11,7 +11,7 @@ sites are frames, the key frame ``home`` is the start state, declared pairs of g
 sensors and the softness of contacts and equalities (solref, solimp) are not used; their names are in ``model.source``.
 
 Files are opened only near the model: included ones in its own folder, and meshes, where a body takes its inertia from
-one, in that folder or the one above it.
+one, and height fields in that folder or the one above it.
 """
 
 from __future__ import annotations

@@ -13,18 +13,19 @@ import numpy as np
 from whippletree.errors import did_you_mean
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.files import LARGEST_FILE, inside
+from whippletree.io.mjcf_heights import height_field
 
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
-_CONTACTS = ("pairs", "excludes")
-"""What compiling does not need: read from the specification itself."""
-
 _UNUSED = (
     *("tendons", "actuators", "sensors", "cameras", "lights", "skins", "textures", "materials"),
-    *("hfields", "numerics", "texts", "tuples", "plugins"),
+    *("numerics", "texts", "tuples", "plugins"),
 )
 """What the model does not use: told, and taken out before compiling."""
+
+_READ = ("pairs", "excludes", "hfields")
+"""What is read from the specification itself, and taken out before compiling."""
 
 _MESH_SUFFIXES = (".stl", ".obj", ".msh")
 
@@ -148,7 +149,10 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     from mujoco import mjtGeom
 
     if geom.hfieldname:
-        return {"kind": "height_field", "asset": geom.hfieldname}
+        asset = spec.hfield(geom.hfieldname)
+        if asset is None:
+            return {"kind": "height_field"}  # a fault already
+        return height_field(draft, asset, *_located(draft, spec, asset))
     if not geom.meshname:
         return {"kind": "signed_distance", "asset": geom.plugin.plugin_name}
     mesh = spec.mesh(geom.meshname)
@@ -173,7 +177,7 @@ def _plainly_placed(mesh: Any) -> bool:
 
 
 def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
-    """The folder that mesh files must be in, and where the mesh's file is."""
+    """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
     near = folder.parent if folder.parent.name else folder  # never the root of the file system
     return near, (folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)).resolve()
@@ -185,7 +189,7 @@ def _strip(spec: Any) -> None:
 
     for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
-    for word in (*_UNUSED, *_CONTACTS):
+    for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):
             spec.delete(part)
     for part in [*spec.geoms, *spec.sites]:

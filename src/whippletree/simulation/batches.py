@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from whippletree.errors import ShapeError
+from whippletree.simulation.event_log import SEQUENCES
 from whippletree.simulation.method import PREVIEW, Chunk, Memo, Method, Task, Variable, preview
 from whippletree.simulation.record import Record
 
@@ -20,6 +22,7 @@ class InTurn(Method):
     def __init__(self, task: Task, way: type[Method], options: Mapping[str, Any]) -> None:
         super().__init__(task)
         self.failures: dict[int, str] = {}
+        self._sequences = way.sequences
         self._runs = [way(replace(task, start=start), **options) for start in task.start]
         self._events: list[tuple[str, float]] = []
         self._account: dict[str, Any] = {}
@@ -46,7 +49,7 @@ class InTurn(Method):
                 self.failures[k] = record.failure
             self._place(record, k)
             self._events += [(f"run {k}: {name}", time) for name, time in record.events]
-            self._account = _added(self._account, record.account)
+            self._account = _added(self._account, record.account, self._sequences)
             yield self._nothing(k + 1)
         if done <= runs:
             yield self._everything()
@@ -94,18 +97,47 @@ class InTurn(Method):
         self._account = dict(tally["account"])
 
     def account(self) -> dict[str, Any]:
-        """Sums over the runs of what is counted; the largest of what is measured."""
+        """Sums over the runs of what is counted, the largest of what is measured, lists of what each run has."""
         return self._account
 
 
-def _added(total: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Two accounts as one."""
+def _added(total: Mapping[str, Any], more: Mapping[str, Any], sequences: Sequence[str]) -> dict[str, Any]:
+    """The account of several runs with that of one more."""
     result = dict(total)
     for name, value in more.items():
-        if isinstance(value, int) and not isinstance(value, bool):
+        if name in sequences:
+            result[name] = [*result.get(name, []), value]
+        elif isinstance(value, int) and not isinstance(value, bool):
             result[name] = result.get(name, 0) + value
         elif isinstance(value, float):
             result[name] = max(result.get(name, value), value)
         else:
             result.setdefault(name, value)
     return result
+
+
+def single_run(batch: Any, number: int) -> Any:
+    """One run of a batch as a data set of its own: its rows, and of the attributes what belongs to it.
+
+    Args:
+        batch: what ``wt.simulate`` gives for many start states.
+        number: of the run; from the end if negative.
+
+    Raises:
+        ShapeError: the result is of a single run.
+        IndexError: there is no such run.
+    """
+    if "run" not in batch.sizes:
+        raise ShapeError("single_run: this result is of a single run: it has no dimension 'run'")
+    count = batch.sizes["run"]
+    if not -count <= number < count:
+        raise IndexError(f"single_run: there is no run {number} in a batch of {count}")
+    number %= count
+    run = batch.isel(run=number)
+    run.attrs = {name: value[number] if name in SEQUENCES else value for name, value in batch.attrs.items()}
+    told = f"run {number}: "
+    found = zip(batch.attrs["event_names"], batch.attrs["event_times"], strict=True)
+    own = [(name.removeprefix(told), time) for name, time in found if name.startswith(told)]
+    run.attrs |= {"event_names": [name for name, _ in own], "event_times": [time for _, time in own]}
+    run.attrs |= {"events": len(own), "failure": str(run["failure"].item())}
+    return run.drop_vars("failure")

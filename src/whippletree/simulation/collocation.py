@@ -1,10 +1,10 @@
-"""Gauss collocation: the polynomial that satisfies ẏ = f(t, y) at the Gauss points of a step.
+"""Collocation: the polynomial that satisfies ẏ = f(t, y) at the Gauss (or Radau) points of a step.
 
 With s = 8 points the end of a step has order 16 and the polynomial itself order 9, so output and events between steps
 cost nothing. The equations are solved by Picard iteration, all points at once: one call of a compiled function on eight
-states, which is what its SIMD lanes are for. (An explicit method has stages of low order, which stray from the
-constraint manifold by far more than the tolerance; near a dead point that ruins the accelerations. Collocation points
-lie on the solution.)
+states, which is what its SIMD lanes are for; a stiff problem brings a corrector of its own. (An explicit method has
+stages of low order, which stray from the constraint manifold by far more than the tolerance; near a dead point that
+ruins the accelerations. Collocation points lie on the solution.)
 """
 
 from __future__ import annotations
@@ -32,10 +32,23 @@ class Rule(NamedTuple):
 
 
 def gauss_rule(points: int = POINTS) -> Rule:
-    """The rule with that many points."""
-    x, _ = legendre.leggauss(points)
-    values = legendre.legvander(x, points - 1)
-    return Rule((x + 1) / 2, np.linalg.inv(values), basis_integrals((x + 1) / 2, points))
+    """The rule of order 2s, with that many points."""
+    return _rule(legendre.leggauss(points)[0])
+
+
+def radau_rule(points: int = POINTS) -> Rule:
+    """The rule of order 2s − 1 whose last point is the end of the step: what decays fast is gone at its end.
+
+    (A Gauss rule is stable too, but carries such a part on undamped.)
+    """
+    x = np.sort(legendre.legroots([0.0] * (points - 1) + [1.0, -1.0]))
+    x[-1] = 1.0
+    return _rule(x)
+
+
+def _rule(x: Array) -> Rule:
+    values = legendre.legvander(x, len(x) - 1)
+    return Rule((x + 1) / 2, np.linalg.inv(values), basis_integrals((x + 1) / 2, len(x)))
 
 
 def basis_integrals(at: Array, points: int = POINTS) -> Array:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from whippletree.contact.modes import Mode
+from whippletree.errors import ShapeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
 
-KINDS = ("touchdown", "lift-off", "slip", "stick", "zeno", "impact without collision")
+KINDS = ("touchdown", "lift-off", "slip", "stick", "zeno", "impact without collision", "reversal")
 
 
 SETTLED = 0.2
@@ -30,6 +31,14 @@ def accumulation(times: Sequence[float], shortest: float) -> float | None:
     if second >= 1 or abs(second - first) > SETTLED * first:
         return None
     return float(times[-1] + intervals[2] * second / (1 - second))
+
+
+SEQUENCES = (
+    "contact_event_times", "contact_event_kinds", "contact_event_contacts", "contact_event_energy_lost",
+    "energy_lost_in_impacts", "mode_times", "mode_names", "instant_times", "instant_states", "saltation_times",
+    "saltation_missing", "saltation_entries",
+)  # fmt: skip
+"""What every run of a batch has for itself."""
 
 
 @dataclass
@@ -50,6 +59,10 @@ class EventLog:
     """Before and after each instant, (2, nq + nv)."""
     matrix_times: list[float] = field(default_factory=list)
     matrices: list[Array] = field(default_factory=list)
+    """Saltation matrices; NaN where there is none."""
+    matrix_errors: list[float] = field(default_factory=list)
+    matrix_reasons: list[str] = field(default_factory=list)
+    """Why there is none; empty where there is one."""
 
     def events(self, time: float, entries: Sequence[tuple[str, int]], energy_lost: float) -> list[tuple[str, float]]:
         """Note what happened at an instant; the same as (name, time)."""
@@ -71,10 +84,12 @@ class EventLog:
             self.mode_times.append(time)
             self.modes.append(mode.status)
 
-    def matrix(self, time: float, matrix: Array) -> None:
-        """Note a saltation matrix."""
+    def matrix(self, time: float, matrix: Array, error: float, reason: str) -> None:
+        """Note a saltation matrix, its relative error, and the reason if there is none."""
         self.matrix_times.append(time)
         self.matrices.append(matrix)
+        self.matrix_errors.append(error)
+        self.matrix_reasons.append(reason)
 
     def memo(self) -> dict[str, Array]:
         """As named arrays."""
@@ -89,6 +104,8 @@ class EventLog:
             "instant_states": np.array(self.states),
             "matrix_times": np.array(self.matrix_times),
             "matrices": np.array(self.matrices),
+            "matrix_errors": np.array(self.matrix_errors),
+            "matrix_reasons": np.array(self.matrix_reasons, dtype=str),
         }
 
     def recall(self, memo: dict[str, Array]) -> None:
@@ -98,10 +115,10 @@ class EventLog:
         self.mode_times, self.modes = memo["mode_times"].tolist(), [tuple(m) for m in memo["modes"].tolist()]
         self.instants, self.states = memo["instants"].tolist(), list(memo["instant_states"])
         self.matrix_times, self.matrices = memo["matrix_times"].tolist(), list(memo["matrices"])
+        self.matrix_errors, self.matrix_reasons = memo["matrix_errors"].tolist(), memo["matrix_reasons"].tolist()
 
     def account(self) -> dict[str, Any]:
         """Attributes of the result: lists of numbers and words."""
-        size = len(self.matrices[0]) if self.matrices else 0
         free = np.zeros((len(self.names), 2))
         return {
             "contact_names": list(self.names),
@@ -115,13 +132,18 @@ class EventLog:
             "instant_times": list(self.instants),
             "instant_states": [float(x) for pair in self.states for x in pair.flat],
             "saltation_times": list(self.matrix_times),
-            "saltation_size": size,
+            "saltation_missing": list(self.matrix_reasons),
+            "saltation_error": float(max(self.matrix_errors, default=0.0)),
             "saltation_entries": [float(x) for matrix in self.matrices for x in matrix.flat],
         }
 
 
 def event_states(run: Any) -> tuple[Array, Array, Array]:
-    """Times (e,) of a run's contact events and the states (e, nq + nv) just before and just after each."""
+    """Times (e,) of a run's contact events and the states (e, nq + nv) just before and just after each.
+
+    Of a batch, ``wt.single_run(batch, k)`` has those of its run k.
+    """
+    _require_single(run, "event_states")
     times = np.array(run.attrs["instant_times"], dtype=float).reshape(-1)
     size = run["q"].shape[-1] + run["v"].shape[-1]
     pairs = np.array(run.attrs["instant_states"], dtype=float).reshape(len(times), 2, size)
@@ -129,6 +151,19 @@ def event_states(run: Any) -> tuple[Array, Array, Array]:
 
 
 def saltation_matrices(run: Any) -> tuple[Array, Array]:
-    """Times (e,) and saltation matrices (e, 2nv, 2nv) of a run with events: δ(q, v)⁺ = S δ(q, v)⁻."""
-    times, size = np.array(run.attrs["saltation_times"], dtype=float).reshape(-1), int(run.attrs["saltation_size"])
+    """Times (e,) and saltation matrices (e, 2nv, 2nv) of a run with events: δ(q, v)⁺ = S δ(q, v)⁻.
+
+    A matrix is NaN where an event has none; ``run.attrs["saltation_missing"]`` has the reasons, empty for the others.
+    Of a batch, ``wt.single_run(batch, k)`` has those of its run k.
+    """
+    _require_single(run, "saltation_matrices")
+    times, size = np.array(run.attrs["saltation_times"], dtype=float).reshape(-1), 2 * run["v"].shape[-1]
     return times, np.array(run.attrs["saltation_entries"], dtype=float).reshape(len(times), size, size)
+
+
+def _require_single(run: Any, where: str) -> None:
+    if "run" in run.sizes:
+        raise ShapeError(f"{where}: this is a batch of {run.sizes['run']} runs: take one, wt.single_run(batch, k)")
+    if "instant_times" not in run.attrs:
+        method = run.attrs.get("method")
+        raise UnsupportedError(f"{where}: a run with method {method!r} locates no contact events: use method='events'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from whippletree.simulation.scene import Scene
 
 Array = np.ndarray[Any, Any]
 
+OUTSIDE = 1e-9
+"""Share of the largest contact force by which a force may be outside its cone."""
+
 
 class Output(NamedTuple):
     """Rows of one phase."""
@@ -22,10 +26,14 @@ class Output(NamedTuple):
     states: Array
     variables: dict[str, Array]
 
+    def beside(self, **more: Array) -> Output:
+        """With further variables."""
+        return self._replace(variables=self.variables | more)
 
-def variables(scene: Scene) -> dict[str, Variable]:
+
+def variables(scene: Scene, sensitivity: bool = False) -> dict[str, Variable]:
     """Names, dimensions and units."""
-    names = tuple(scene.contacts.names)
+    names = scene.contacts.names[: scene.touching]
     own = {
         "a": Variable(("velocity",), "accelerations", "rad/s² or m/s²", tuple(velocities(scene.model))),
         "mode": Variable((), "number of the mode in attrs['mode_names']", "1"),
@@ -34,11 +42,17 @@ def variables(scene: Scene) -> dict[str, Variable]:
         "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
         "cone_violation": Variable((), "how far contact forces are outside their friction cones", "N"),
     }
+    if scene.stops.all:
+        own["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", scene.stops.joints)
     if scene.model.constraints:
         rows = tuple(scene.row_names)
         own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
         own["constraint_residual"] = Variable(("position_row",), "position residuals of the constraints", "m or 1")
         own["constraint_velocity"] = Variable(("row",), "velocity residuals of the constraints", "m/s or 1/s")
+    if sensitivity:
+        changes = tuple(f"{kind} {name}" for kind in ("δq", "δv") for name in velocities(scene.model))
+        title = "derivative of (q, v) by (q, v) at the start, in the tangent space"
+        own["sensitivity"] = Variable(("change", "start_change"), title, "of the change / of the change", changes)
     return own
 
 
@@ -48,15 +62,17 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> Output:
     # one state more, so that no output is no special case
     padded_times, padded = np.append(times, phase.time), np.concatenate([states, phase.state[None]])
     q, v = scene.motion.split(padded)
-    loads = phase.loads(padded_times, padded)
+    loads, k = phase.loads(padded_times, padded) if m else phase.start_loads, scene.touching
     own = {
         "a": loads.a,
         "mode": np.full(m + 1, mode),
-        "contact_state": np.tile(np.array(phase.mode.status, dtype=int).reshape(1, scene.count), (m + 1, 1)),
-        "contact_gap": scene.gaps(q),
-        "contact_force": loads.contacts,
+        "contact_state": np.tile(np.array(phase.mode.status[:k], dtype=int).reshape(1, k), (m + 1, 1)),
+        "contact_gap": scene.gaps(q)[:, :k],
+        "contact_force": loads.contacts[:, :k],
         "cone_violation": phase.cone_violation(loads.contacts),
     }
+    if scene.stops.all:
+        own["limit_force"] = scene.stops.forces(loads.contacts[:, k:, 0])
     if scene.model.constraints:
         forces = np.zeros((m + 1, len(scene.row_names)))
         forces[:, scene.rows] = loads.constraints
@@ -71,3 +87,23 @@ def sampled(phase: Phase, mode: int, piece: Piece, end: float, wanted: Array) ->
     inside = wanted[(wanted > piece.start) & (wanted <= end)]
     states = [phase.project(t, piece.interpolant(t)) for t in inside.tolist()]
     return rows(phase, mode, inside, np.array(states).reshape(len(inside), len(piece.state)))
+
+
+def within_cones(output: Output, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]) -> Output:
+    """The same, with other forces where those of a hyperstatic mode that sticks have left their cones: they are not
+    unique, and complementarity (``forces_of``) has some inside. Forces of constraints would change with them: where
+    there are any, all stay as they are.
+    """
+    scene, own = phase.scene, output.variables
+    largest = np.abs(own["contact_force"]).max(axis=(1, 2), initial=0.0)
+    outside = np.flatnonzero(own["cone_violation"] > OUTSIDE * largest)
+    if not len(outside) or not phase.hyperstatic or phase.slips or phase.weightless or scene.model.constraints:
+        return output
+    for n in outside.tolist():
+        found = forces_of(phase, float(output.times[n]), output.states[n])
+        if found is not None:
+            own["contact_force"][n] = found[: scene.touching]
+            own["cone_violation"][n] = phase.cone_violation(found[None])[0]
+            if scene.stops.all:
+                own["limit_force"][n] = scene.stops.forces(found[scene.touching :, 0])
+    return output

@@ -60,11 +60,6 @@ class FixedStep(Method):
 
     def __init__(self, task: Task, step: float | None = None) -> None:
         super().__init__(task)
-        if task.motion.model.contacts:
-            raise UnsupportedError(
-                f"simulate: model {task.motion.model.name!r} has contacts, which method {self.rollout!r} does not see: "
-                f"choose a method for contacts, or model.tree"
-            )
         if task.events:
             raise UnsupportedError(
                 f"simulate: method {self.rollout!r} takes fixed steps and does not look for events ("
@@ -88,7 +83,7 @@ class FixedStep(Method):
         motion = self.task.motion
         try:
             if motion.controller is not None:
-                motion.use_compiled(traced_controller(motion.model, motion.controller, self._samples()))
+                motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
             plan = Plan(self.rollout, given=False, controller=motion.controller, spaced=True)
             return motion.dyn.rollout_function(plan), ""
         except NotTraceable as error:
@@ -97,13 +92,6 @@ class FixedStep(Method):
             if self.rollout == "implicit_midpoint" and "compliant" in str(error):
                 raise
             return None, str(error)
-
-    def _samples(self) -> list[tuple[float, Array, Array]]:
-        """States at which a traced controller is compared with itself in Python."""
-        starts, end = np.atleast_2d(self.task.start), float(self.task.times[-1])
-        q, v = self.task.motion.split(starts[0])
-        pushed = self.task.motion.dyn.integrate(q, np.linspace(0.1, 0.3, len(v)))
-        return [(0.0, q, v), (end / 3, pushed, v + 0.5), (end, q, v - 0.25)]
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         single = self.task.start.ndim == 1

@@ -13,42 +13,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from whippletree.contact.laws import Law, Plastic, law_named
+from whippletree.contact.laws import Law, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.errors import AssemblyError, SingularSystemError
-from whippletree.simulation import event_output
+from whippletree.simulation import event_output, zeno
 from whippletree.simulation.adaptive import memo_of, progress_of
-from whippletree.simulation.event_log import EventLog, accumulation
+from whippletree.simulation.dragging import phase_of
+from whippletree.simulation.event_log import KINDS, SEQUENCES, EventLog
 from whippletree.simulation.event_output import Output
-from whippletree.simulation.guards import SLIP, TOUCHDOWN, Admits, Guard, Guards
-from whippletree.simulation.integrator import Crawl, IntegrationError, Integrator, Piece, Progress, Statistics
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
+from whippletree.simulation.guards import LIFT_OFF, SLIP, TOUCHDOWN, Admits, Guard
+from whippletree.simulation.integrator import IntegrationError, Piece, Progress, Statistics
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
+from whippletree.simulation.patience import AT_ONCE, AT_ONCE_WITHIN, Patience
 from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import Scene
-from whippletree.simulation.sensitivity import through
+from whippletree.simulation.sensitivity import rest_derivative, start_derivative, through
+from whippletree.simulation.smooth import SmoothMotion
+from whippletree.simulation.stops import warn_of_dry_joints
 from whippletree.simulation.transitions import Change, Transitions
+from whippletree.simulation.variation import Variation
 
 Array = np.ndarray[Any, Any]
-
-AT_ONCE = 50
-"""Events that may follow each other at one instant."""
-
-AT_ONCE_WITHIN = 1e-9
-"""s"""
-
-PATIENCE = 8
-"""Events at one instant after each of which contact velocities ten times as large are taken as none: slips that stop
-together are not told apart by rounding."""
-
-TOWARDS_STOP = 0.25
-"""Share of the time to the stop of a turning slip that a step may take."""
-
-HALVINGS = 40
-"""Of the interval in which a hyperstatic mode ends."""
-
-
-LEAN = 1e-10
-"""Share of the largest contact acceleration that counts as none where events repeat at one instant, to begin with."""
 
 
 class Events(Method):
@@ -56,8 +41,11 @@ class Events(Method):
 
     options: ClassVar[tuple[str, ...]] = (
         "impact_law", "penetration", "speed_tolerance", "zeno_interval", "most_events", "admits", "saltation",
+        "sensitivity",
     )  # fmt: skip
+    touches = True
     counters = ("statistics",)
+    sequences = SEQUENCES
 
     def __init__(
         self,
@@ -69,6 +57,7 @@ class Events(Method):
         most_events: int = 10_000,
         admits: Admits | None = None,
         saltation: bool = True,
+        sensitivity: bool = False,
     ) -> None:
         """What ``wt.simulate(..., method="events")`` takes beside the usual.
 
@@ -77,38 +66,55 @@ class Events(Method):
             impact_law: a name or a law; default: what the contacts' restitution and friction call for.
             penetration: depth, m, up to which a start state counts as touching; candidates nearer than this touch.
             speed_tolerance: contact velocities below this, m/s, are taken as none.
-            zeno_interval: impacts that accumulate end in contact when less than this, s, is between them.
+            zeno_interval: a contact that would be back sooner than this, s, after an impact stays closed.
             most_events: after as many the run stops and says so.
             admits: f(contact, t, q, v): whether a touchdown counts; a contact that does not count passes through.
             saltation: whether saltation matrices are computed.
+            sensitivity: whether the derivative of the state by the start state goes with every row; asks for saltation.
         """
         super().__init__(task)
         self.scene = Scene(task.motion)
+        warn_of_dry_joints(self.scene.model)
         law = None if impact_law is None else law_named(impact_law)
-        self.rules = Transitions(self.scene, law, penetration, speed_tolerance)
-        self.zeno_interval, self.most_events = zeno_interval, most_events
-        self.admits, self.with_saltation = admits, saltation
+        depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
+        self.rules = Transitions(self.scene, law, depth, speed)
+        self.zeno_interval, self.most_events = positive("zeno_interval", zeno_interval), most_events
+        self.admits, self.with_saltation = admits, saltation or sensitivity
+        self.variation = Variation(self.scene, task.rtol) if sensitivity else None
         self.log = EventLog(self.scene.contacts.names)
         self.statistics = Statistics()
-        self._impacts: list[tuple[float, tuple[int, ...]]] = []
-        self._repeats = (0.0, 0)
-        self._impatience = 0
+        self._impacts: list[float] = []
+        self.patience = Patience(self.rules)
 
     # --- output -------------------------------------------------------------------------------------------------------
 
     @property
     def variables(self) -> dict[str, Variable]:
-        return event_output.variables(self.scene)
+        return event_output.variables(self.scene, self.variation is not None)
+
+    def _forces(self, phase: Phase, t: float, y: Array) -> Array | None:
+        """Forces (k, 3) of the phase's mode that meet the laws of contact; None if none were found."""
+        q, v = self.scene.motion.split(y)
+        mode, _ = self.rules.selected(t, q, v, phase.mode, (), phase.mode.closed)
+        return mode.forces if mode is not None and mode.status == phase.mode.status else None
 
     @property
     def _mode_number(self) -> int:
         return len(self.log.modes) - 1
 
-    def _output(self, phase: Phase, piece: Piece, end: float) -> Output:
-        return event_output.sampled(phase, self._mode_number, piece, end, self.task.times)
+    def _output(self, phase: Phase, piece: Piece | None, end: float) -> Output:
+        """Of a step up to ``end``; nothing without a step."""
+        if piece is None:
+            nothing = event_output.rows(phase, self._mode_number, np.zeros(0), np.zeros((0, len(phase.state))))
+            return nothing if self.variation is None else nothing.beside(sensitivity=self.variation.matrix[None][:0])
+        rows = event_output.sampled(phase, self._mode_number, piece, end, self.task.times)
+        rows = event_output.within_cones(rows, phase, self._forces)
+        if self.variation is None:
+            return rows
+        return rows.beside(sensitivity=self.variation.along(phase, piece, end, rows.times))
 
     def account(self) -> dict[str, Any]:
-        largest = self._rules_after(self._impatience)
+        largest = self.patience.largest
         tolerances = {"speed_tolerance": largest.speed_tolerance, "acceleration_share": largest.lean}
         return self.log.account() | asdict(self.statistics) | tolerances
 
@@ -121,6 +127,8 @@ class Events(Method):
             phase, found = self._begun(float(times[0]), self.task.start)
             progress = Progress(phase.time, phase.state)
             start = event_output.rows(phase, self._mode_number, times[:1], phase.state[None])
+            if self.variation is not None:
+                start = start.beside(sensitivity=self.variation.matrix[None])
             yield self._chunk(phase, progress, start, found)
         else:
             phase, progress = self._recalled(memo)
@@ -134,51 +142,25 @@ class Events(Method):
     def _smooth(self, phase: Phase, progress: Progress, end: float) -> Iterator[tuple[Chunk, Phase, Progress]]:
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
-        loops = bool(self.task.motion.model.constraints)
-        integrator = Integrator(
-            phase, self.task.rtol, self.task.atol, self.task.events, dead_points=loops, statistics=self.statistics
-        )
-        guards = Guards(phase, self.admits, self.rules.speed_tolerance / 2)
-        crawl = Crawl(progress.time, end)
-        for piece in integrator.pieces(progress, end):
-            crawl.watch(piece.end)
-            # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
-            integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(piece.end, piece.state)
-            hit = guards.first_zero(piece.start, piece.end, piece.interpolant)
-            if hit is None and phase.hyperstatic and phase.mode.sticking:
-                hit = self._rearranged(phase, piece)
-            if hit is None:
-                self._stopped = bool(piece.found) and self._terminal(piece)
-                rows = self._output(phase, piece, piece.end)
-                yield self._chunk(phase, piece.progress, rows, list(piece.found)), phase, piece.progress
+        motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still)
+        for step in motion.steps(progress, end):
+            if isinstance(step, Piece):
+                self._stopped = bool(step.found) and self._terminal(step)
+                rows = self._output(phase, step, step.end)
+                yield self._chunk(phase, step.progress, rows, list(step.found)), phase, step.progress
                 continue
-            time, fired = hit
-            found = [event for event in piece.found if event[1] <= time]
-            state = phase.project(time, piece.interpolant(time))
-            rows = self._output(phase, piece, time)
-            after, events = self._passed(phase, time, state, fired)
+            rows = self._output(phase, step.piece, step.time)
+            found = [] if step.piece is None else [event for event in step.piece.found if event[1] <= step.time]
+            after, events = self._passed(phase, step.time, step.state, step.fired)
             progress = Progress(after.time, after.state)
             yield self._chunk(after, progress, rows, [*found, *events]), after, progress
-            return
 
     def _terminal(self, piece: Piece) -> bool:
         names = {name for name, _ in piece.found}
         return any(event.terminal and event.name in names for event in self.task.events)
 
-    def _rearranged(self, phase: Phase, piece: Piece) -> tuple[float, list[Guard]] | None:
-        """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact."""
-        if self._still(phase, piece.end, piece.state):
-            return None
-        low, high = piece.start, piece.end
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            if self._still(phase, middle, piece.interpolant(middle)):
-                low = middle
-            else:
-                high = middle
-        return high, []
-
     def _still(self, phase: Phase, t: float, y: Array) -> bool:
+        """Whether complementarity asks for the mode of a phase at a state near it."""
         q, v = self.scene.motion.split(phase.project(t, y))
         mode, _ = self.rules.selected(t, q, v, phase.mode, (), phase.mode.closed)
         return mode is not None and mode.status == phase.mode.status
@@ -192,7 +174,8 @@ class Events(Method):
         counted = [i for i in range(self.scene.count) if self._admitted(i, t, q, v)]
         deep = {self.scene.contacts.names[i]: -gaps[i] for i in counted if gaps[i] < -self.rules.gap_tolerance}
         if deep:
-            listed = ", ".join(f"{name!r} by {depth:.6g} m" for name, depth in deep.items())
+            units = dict(zip(self.scene.contacts.names, self.scene.units, strict=True))
+            listed = ", ".join(f"{name!r} by {depth:.6g} {units[name]}" for name, depth in deep.items())
             raise AssemblyError(
                 f"model {self.scene.model.name!r}: the start state penetrates: {listed}. Move the bodies apart (or "
                 f"start from a state that touches), or raise penetration = {self.rules.gap_tolerance:g} m.",
@@ -212,26 +195,24 @@ class Events(Method):
     def _passed(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> tuple[Phase, list[tuple[str, float]]]:
         """The phase after an event, and the event's names."""
         self._count(t)
+        fired = self._with_lifted(phase, t, fired)
         mode = self._with_onsets(phase, t, y, fired)
         touching = self._touching(phase, t, y, fired)
-        change = self._relaxed_rules().change(t, y, mode, fired, touching)
+        change = self.patience.rules.change(t, y, mode, fired, touching)
         return self._entered(t, y, change, phase, fired)
 
-    def _relaxed_rules(self) -> Transitions:
-        """The rules; where events repeat at one instant, with larger tolerances; the result reports the largest."""
-        impatience = self._repeats[1] // PATIENCE
-        self._impatience = max(self._impatience, impatience)
-        return self._rules_after(impatience)
-
-    def _rules_after(self, impatience: int) -> Transitions:
-        """The tolerances after so many rounds of patience: of speeds, and of the share of the largest acceleration up
-        to which a contact counts as pressed."""
-        tolerance = self.rules.speed_tolerance * 10.0**impatience
-        return replace(self.rules, speed_tolerance=tolerance, lean=LEAN * 100.0**impatience if impatience else 0.0)
+    def _with_lifted(self, phase: Phase, t: float, fired: list[Guard]) -> list[Guard]:
+        """Guards that fired; where one contact after the other runs out of load at one instant (a body that begins to
+        tip over an edge), with those of the earlier ones, which do not take over again."""
+        if any(guard.kind != LIFT_OFF for guard in fired):
+            return fired
+        last = zip(self.log.times[-AT_ONCE:], self.log.kinds[-AT_ONCE:], self.log.contacts[-AT_ONCE:], strict=True)
+        lifted = {i for time, kind, i in last if t - time <= AT_ONCE_WITHIN and KINDS[kind] == LIFT_OFF}
+        return fired + [Guard(LIFT_OFF, i) for i in sorted(lifted) if phase.mode.status[i] == OPEN]
 
     def _with_onsets(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> Mode:
-        """The mode with the directions in which slip is about to begin: against the friction that held."""
-        directions = phase.mode.directions.copy()
+        """The mode with slips as they are headed now; those about to begin go against the friction that held."""
+        directions = phase.heading.copy()
         for guard in fired:
             if guard.kind == SLIP:
                 friction = phase.loads(np.array([t]), y[None]).contacts[0, guard.contact, 1:]
@@ -239,7 +220,8 @@ class Events(Method):
         return replace(phase.mode, directions=directions)
 
     def _touching(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> list[int]:
-        """Closed contacts, those that have just closed, others that arrive at the same instant or rest at no gap."""
+        """Closed contacts, those that have just closed, and others at no gap: all of them where something lands, for an
+        impact may drive them together, else those that rest."""
         q, v = self.scene.motion.split(y)
         gaps, u = self.scene.gaps(q), self.scene.contact_velocity(q, v)
         landed = {guard.contact for guard in fired if guard.kind == TOUCHDOWN}
@@ -248,7 +230,7 @@ class Events(Method):
             for i in range(self.scene.count)
             if phase.mode.status[i] == OPEN
             and abs(gaps[i]) <= self.rules.gap_tolerance
-            and (u[i, 0] if landed else abs(u[i, 0])) < self.rules.speed_tolerance
+            and (landed or abs(u[i, 0]) < self.rules.speed_tolerance)
             and self._admitted(i, t, q, v)
         }
         return sorted({*phase.mode.closed, *landed, *arriving})
@@ -260,48 +242,58 @@ class Events(Method):
         named = self.log.events(t, change.entries, change.energy_lost)
         if change.entries:
             self.log.instant(t, y, phase.state)
-        if before is not None and self.with_saltation and change.entries:
+        if before is None and self.variation is not None:
+            self.variation.begin(start_derivative(self.rules, phase, t, y, change))
+        elif before is not None and self.with_saltation and change.entries:
             self._note_saltation(before, phase, t, y, change, fired)
         if change.struck:
-            self._impacts = [*self._impacts[-3:], (t, change.struck)]
-            limit = accumulation([time for time, _ in self._impacts], self.zeno_interval)
-            if limit is None and self._hammers():
-                limit = t
-            if limit is not None:
-                phase, more = self._settled(phase, t, limit)
-                named += more
+            self._impacts = [*self._impacts[-3:], t]
+            phase, more = self._rested(phase, t, change)
+            named += more
         self.log.mode(t, phase.mode)
         return phase, named
 
     def _phase(self, mode: Mode, t: float, state: Array) -> Phase:
-        raw = Phase(self.scene, mode, t, state)
-        return Phase(self.scene, mode, t, raw.project(t, state))
+        none = self.patience.rules.speed_tolerance
+        raw = phase_of(self.scene, mode, t, state)
+        state = self._without_slow_slips(raw, t, raw.project(t, state), none)
+        return phase_of(self.scene, mode, t, state, none / 2)
 
-    def _hammers(self) -> bool:
-        """Whether one contact is struck again and again at one instant: hops too short to be told apart."""
-        return self._repeats[1] >= PATIENCE and bool(set.intersection(*(set(c) for _, c in self._impacts)))
+    def _without_slow_slips(self, phase: Phase, t: float, y: Array, none: float) -> Array:
+        """The state without what is left of slips that complementarity has taken as none, to find other directions for
+        them; unless that would change some contact velocity by more."""
+        slow = phase.slower(y, none)
+        if not slow:
+            return y
+        q, v = self.scene.motion.split(y)
+        stopped = Phase(self.scene, phase.mode.stuck(slow), t, y).velocity_projected(t, q, v)
+        change = self.scene.contact_velocity(q, stopped) - self.scene.contact_velocity(q, v)
+        return np.concatenate([q, stopped]) if np.abs(change).max() <= none else y
 
-    def _settled(self, phase: Phase, t: float, limit: float) -> tuple[Phase, list[tuple[str, float]]]:
-        """Accumulating impacts end in contact: what is left of the approach is stopped plastically."""
-        contacts = sorted({i for _, struck in self._impacts for i in struck})
-        q, v = self.scene.motion.split(phase.state)
-        outcome = self.rules.struck(t, q, v, contacts, Plastic())
-        # at rest against each other: the plastic law may have left some separating, at the speed of the last bounce
-        plain = Transitions(self.scene, Plastic(), self.rules.gap_tolerance, self._last_speed(phase, contacts))
-        change = plain.change(t, np.concatenate([q, outcome.v]), phase.mode, [], contacts)
-        self._impacts = []
-        named = self.log.events(limit, [("zeno", i) for i in contacts], outcome.energy_lost)
-        return self._phase(change.mode, t, change.state), named
+    def _rested(self, phase: Phase, t: float, change: Change) -> tuple[Phase, list[tuple[str, float]]]:
+        """The phase with contacts closed whose hops have become too short to be followed, and what that made."""
+        hopping, named = set(change.struck), list[tuple[str, float]]()
+        while times := zeno.resting(phase, sorted(hopping), change.law, self.zeno_interval):
+            hopping -= set(times)  # that these stay may let others come back sooner
+            closed = Phase(self.scene, phase.mode.trailing(list(times)), t, phase.state)
+            slid = zeno.slid_to_rest(phase, list(times), self.rules.speed_tolerance)
+            after = self.rules.change(t, closed.project(t, slid), phase.mode, [], closed.mode.closed)
+            rested = self._phase(after.mode, t, after.state)
+            if self.variation is not None:
+                self.variation.jump(rest_derivative(self.rules, rested, t, phase.state, after))
+            lost = self._energy(phase) - self._energy(rested)
+            end = zeno.limit(self._impacts, max(times.values()), self.zeno_interval) if self._impacts else t
+            named += self.log.events(end, [("zeno", i) for i in times], lost) + self.log.events(t, after.entries, 0.0)
+            self._impacts, phase = [], rested
+        return phase, named
 
-    def _last_speed(self, phase: Phase, contacts: list[int]) -> float:
-        u = self.scene.contact_velocity(*self.scene.motion.split(phase.state))
-        return 2 * float(np.abs(u[contacts, 0]).max()) + self.rules.speed_tolerance
+    def _energy(self, phase: Phase) -> float:
+        return self.scene.energy(*self.scene.motion.split(phase.state))
 
     def _count(self, t: float) -> None:
         """Refuse to go on where events do not end."""
-        last, repeats = self._repeats
-        self._repeats = (t, repeats + 1 if t - last <= AT_ONCE_WITHIN else 0)
-        if self._repeats[1] > AT_ONCE:
+        self.patience.count(t)
+        if self.patience.exhausted:
             names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts[-AT_ONCE:]))
             raise IntegrationError(
                 f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}: what these "
@@ -318,36 +310,38 @@ class Events(Method):
     def _note_saltation(
         self, before: Phase, after: Phase, t: float, y: Array, change: Change, fired: list[Guard]
     ) -> None:
-        """The saltation matrix of an instant; none where the event is grazed."""
-        matrix = through(self.rules, before, after, t, y, change, fired)
-        if matrix is not None:
-            self.log.matrix(t, matrix)
+        """The saltation matrix of an instant, or why there is none."""
+        passage = through(self.rules, before, after, t, y, change, fired)
+        self.log.matrix(t, passage.matrix, passage.error, passage.reason)
+        if self.variation is not None:
+            self.variation.jump(passage.matrix)
 
     # --- chunks and memos ---------------------------------------------------------------------------------------------
 
     def _chunk(self, phase: Phase, progress: Progress, rows: Output, found: list[tuple[str, float]]) -> Chunk:
         """Output, with all that is needed to go on in a phase."""
-        impacts = self._impacts
-        members = np.array([[i in struck for i in range(self.scene.count)] for _, struck in impacts], dtype=int)
         memo = memo_of(progress) | self.log.memo()
         memo |= {
             "phase_time": np.array(phase.time),
+            "phase_still": np.array(phase.still),
             "phase_state": phase.state,
             "phase_status": np.array(phase.mode.status, dtype=int),
             "phase_directions": phase.mode.directions,
             "phase_forces": np.zeros((0, 3)) if phase.mode.forces is None else phase.mode.forces,
-            "impact_times": np.array([time for time, _ in impacts]),
-            "impact_members": members.reshape(len(impacts), self.scene.count),
-            "repeats": np.array([*self._repeats, self._impatience]),
+            "impact_times": np.array(self._impacts),
+            "repeats": self.patience.memo(),
         }
+        if self.variation is not None:
+            memo["sensitivity"] = self.variation.matrix
         return Chunk(rows.times, rows.states, memo, tuple(found), rows.variables)
 
     def _recalled(self, memo: Memo) -> tuple[Phase, Progress]:
         self.log.recall(memo)
+        if self.variation is not None:
+            self.variation.begin(memo["sensitivity"])
         forces = memo["phase_forces"] if len(memo["phase_forces"]) else None
         mode = Mode(tuple(int(s) for s in memo["phase_status"]), memo["phase_directions"], forces)
-        members = [tuple(int(i) for i in np.flatnonzero(row)) for row in memo["impact_members"]]
-        self._impacts = list(zip(memo["impact_times"].tolist(), members, strict=True))
-        self._repeats = (float(memo["repeats"][0]), int(memo["repeats"][1]))
-        self._impatience = int(memo["repeats"][2])
-        return Phase(self.scene, mode, float(memo["phase_time"]), memo["phase_state"]), progress_of(memo)
+        self._impacts = memo["impact_times"].tolist()
+        self.patience.recall(memo["repeats"])
+        time, still = float(memo["phase_time"]), float(memo["phase_still"])
+        return phase_of(self.scene, mode, time, memo["phase_state"], still), progress_of(memo)

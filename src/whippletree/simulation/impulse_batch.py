@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from whippletree.compiler.contact_rollout import refuse_large
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.impulse_step import ImpulseStep
+from whippletree.simulation.integrator import IntegrationError
 
 Array = np.ndarray[Any, Any]
 
@@ -31,17 +33,27 @@ class Advance(NamedTuple):
     interior_steps: Any
     unconverged: Any
     """Steps whose residual exceeds the tolerance."""
+    at_rounding: Any
+    """Of these, steps whose residual is what rounding leaves; 0 in batches, which do not ask."""
     contact_work: Any
+    friction_work: Any
     joint_work: Any
+    correction_work: Any
+    """0 in batches, which do not ask."""
 
     @staticmethod
     def of(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
-        """Steps of one scene, each solved to the tolerance."""
+        """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite."""
         steps, before = [], y
+        if not np.isfinite(y).all():
+            return Advance.none(y, impulses, y[stepper.model.nq :])
         for i in range(count):
             before = y
             steps.append(stepper.step(t + i * h, y, impulses, h))
             y, impulses = steps[-1].state, steps[-1].impulses
+            if not np.isfinite(y).all():
+                y = np.full_like(y, np.nan)
+                break
         impulse, velocity, cone = np.array([step.solution.measure for step in steps], dtype=float).max(axis=0)
         return Advance(
             state=y,
@@ -54,8 +66,11 @@ class Advance(NamedTuple):
             newton_steps=sum(step.solution.newton_steps for step in steps),
             interior_steps=sum(step.solution.interior_steps for step in steps),
             unconverged=sum(not step.solution.converged for step in steps),
+            at_rounding=sum(step.solution.at_rounding for step in steps),
             contact_work=sum(step.contact_work for step in steps),
+            friction_work=sum(step.friction_work for step in steps),
             joint_work=sum(step.joint_work for step in steps),
+            correction_work=sum(step.correction_work for step in steps),
         )
 
     @staticmethod
@@ -76,8 +91,8 @@ def advance_batch(
     except UnsupportedError:
         runs = [Advance.of(stepper, t, *run, h, count) for run in zip(y, impulses, strict=True)]
         return Advance(*[np.array(column) for column in zip(*runs, strict=True)])
-    # without joint forces the steps need not come back to Python in between
-    together = count if not stepper.forced else 1
+    # without a controller the steps need not come back to Python in between
+    together = count if stepper.motion.controller is None else 1
     parts = []
     for i in range(0, count, together):
         parts.append(_rolled(stepper, t + i * h, y, impulses, h, together, sweeps))
@@ -87,27 +102,38 @@ def advance_batch(
     return parts[-1]._replace(**sums, **worst)
 
 
-SUMMED = ("sweeps", "newton_steps", "interior_steps", "unconverged", "contact_work", "joint_work")
+WORKS = ("contact_work", "friction_work", "joint_work", "correction_work")
+SUMMED = ("sweeps", "newton_steps", "interior_steps", "unconverged", "at_rounding", *WORKS)
 LARGEST = ("residual_impulse", "residual_velocity", "cone_violation")
 
 
+def _motors(stepper: ImpulseStep, t: float, q: Array, v: Array) -> Array:
+    """The controller's forces (runs, nv); NaN where a scene is lost, or where the controller has no answer."""
+    tau, found = np.full(v.shape, np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
+    if not found.any():
+        return tau
+    try:
+        tau[found] = stepper.motors(np.full(found.sum(), t), q[found], v[found])
+    except IntegrationError:
+        for k in np.flatnonzero(found):
+            with suppress(IntegrationError):
+                tau[k] = stepper.motors(np.array([t]), q[k : k + 1], v[k : k + 1])[0]
+    return tau
+
+
 def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int) -> Advance:
-    """Steps under joint forces that do not change."""
+    """Steps under forces of motors that do not change."""
     q, v = stepper.motion.split(y)
-    tau = stepper.motion.forces(np.full(len(y), t), q, v)
-    held = np.repeat(tau[:, None], count, axis=1)
+    held = np.repeat(_motors(stepper, t, q, v)[:, None], count, axis=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
-    before = v if count == 1 else made.v[:, -2]
-    springs = np.asarray(stepper.dyn.passive_forces(q, np.zeros_like(v)))
+    before = np.concatenate([v[:, None], made.v[:, :-1]], axis=1)
     impulse, velocity, cone = np.moveaxis(made.measure.max(axis=1), 1, 0)
-    # with several steps in one call there are no joint forces
-    work = h * np.einsum("ki,ki->k", tau - springs, v + made.v[:, -1]) / 2 if count == 1 else np.zeros(len(y))
     return Advance(
         state=np.concatenate([made.q[:, -1], made.v[:, -1]], axis=1),
         impulses=made.impulses[:, -1],
-        a=(made.v[:, -1] - before) / h,
+        a=(made.v[:, -1] - before[:, -1]) / h,
         residual_impulse=impulse,
         residual_velocity=velocity,
         cone_violation=cone,
@@ -115,6 +141,9 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         newton_steps=np.zeros(len(y)),
         interior_steps=np.zeros(len(y)),
         unconverged=(made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
+        at_rounding=np.zeros(len(y)),
         contact_work=made.work.sum(axis=1),
-        joint_work=work,
+        friction_work=made.friction_work.sum(axis=1),
+        joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
+        correction_work=np.zeros(len(y)),
     )

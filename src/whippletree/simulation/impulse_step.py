@@ -10,11 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.compiler.compiled import compile
 from whippletree.compiler.contact_sweeps import contact_sweeps
 from whippletree.contact.complementarity import Measure, Problem
 from whippletree.contact.nearby import REACH, Near, Neighbourhood
+from whippletree.contact.passive import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.solver import Solution, solve
 from whippletree.contact.step import Blocks, shifts
+from whippletree.errors import UnsupportedError
+from whippletree.simulation.free_bodies import FreeBodies
+from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +28,7 @@ CORRECTION_SWEEPS = 50
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
 COMPILED_UP_TO = 48
-"""Candidates up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
+"""Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
 
 
 class Step(NamedTuple):
@@ -36,8 +41,12 @@ class Step(NamedTuple):
     solution: Solution
     contact_work: float
     """Of the impulses, J."""
+    friction_work: float
+    """The tangential part of it, J."""
     joint_work: float
     """Of motors and dampers, J."""
+    correction_work: float
+    """Potential energy that bringing overlaps apart and loops together has added, J."""
 
 
 class ImpulseStep:
@@ -50,21 +59,27 @@ class ImpulseStep:
         self.blocks = Blocks(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
-        self._compiled = 0 < self.contacts <= COMPILED_UP_TO and self.blocks.contacts.closed_form
-        joints = self.model.joints
-        self.forced = motion.controller is not None or any(j.stiffness != 0 or j.damping != 0 for j in joints)
-        """Whether joint forces change with time or state."""
+        self._free = FreeBodies(self.model)
+        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.blocks.contacts.closed_form
+        self.damping = dampings(self.model).astype(float)
+        """N m s/rad or N s/m, (nv,)."""
+        self._passive = any(is_passive(joint) for joint in self.model.joints)
+        self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
 
     def step(self, t: float, y: Array, start: Array, h: float) -> Step:
         """One step of length h from a state y (nq + nv,), its iteration begun with impulses (blocks, 3)."""
         q, v = self.motion.split(y)
-        tau = self.motion.forces(np.array([t]), q[None], v[None])[0]
-        free = v + h * self.motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=t)
-        numbers, gaps, J = self._rows(q, v, free, h)
+        tau, (implicit, damping) = self.motors(np.array([t]), q[None], v[None])[0], self._stiffened(h)
+        forces = tau + self.dyn.passive_forces(q, np.zeros_like(v)) - damping * v if self._passive else tau
+        free = v + h * self._free.acceleration(implicit, t, q, v, forces)
+        try:
+            numbers, gaps, J = self._rows(q, v, free, h)
+        except UnsupportedError as error:
+            raise IntegrationError(f"the stepping stopped at t = {t:.9g} s: {error}", t) from None
         rows = J.reshape(-1, self.model.nv)
-        response = self._responses(t, q, rows)
+        response = self._responses(implicit, t, q, rows)
         approach = (rows @ v).reshape(-1, 3)
         shift = shifts(gaps, approach[:, 0], self._restitution[numbers], h).astype(float)
         problem = self._problem(numbers, rows @ response.T, (rows @ free).reshape(-1, 3), shift, h)
@@ -73,13 +88,44 @@ class ImpulseStep:
         after = free + impulse.ravel() @ response
         u = problem.velocity(impulse)
         u[:, 0] -= shift
-        moved = h * after + self._apart(problem.G, gaps + h * u[:, 0]) @ response
-        state = self.motion.project(t + h, np.concatenate([self.dyn.integrate(q, moved), after]))
+        apart = self._apart(problem.G, gaps + h * u[:, 0]) @ response
+        state = self.motion.project(t + h, self._moved(q, after, h * after + apart))
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
-        springs = np.asarray(self.dyn.passive_forces(q, np.zeros_like(v)))
-        work = float(h * (tau - springs) @ (v + after) / 2)
-        return Step(state, every, solution, float((impulse * (u + approach)).sum() / 2), work)
+        work = float(self.joint_work(tau, v, after, h))
+        works = impulse * (u + approach) / 2
+        corrected = self._corrected(q, after, h, state) if np.any(apart) or self.model.constraints else 0.0
+        return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
+
+    def _moved(self, q: Array, v: Array, d: Array) -> Array:
+        """The state (nq + nv,) after a displacement d (nv,)."""
+        return self._free.moved(self.dyn.integrate(q, d), q, v, d)
+
+    def _corrected(self, q: Array, v: Array, h: float, state: Array) -> float:
+        """Potential energy of a state beyond that of a step by velocities alone, J."""
+        ends = np.stack([self._moved(q, v, h * v), state])[:, : self.model.nq]
+        before, after = self.dyn.potential_energy(ends)
+        return float(after - before)
+
+    def motors(self, t: Array, q: Array, v: Array) -> Array:
+        """The controller's forces (m, nv) at m states."""
+        forces = self.motion.forces(t, q, v)
+        return np.asarray(forces - self.dyn.passive_forces(q, v)) if self._passive else forces
+
+    def joint_work(self, tau: Array, v: Array, after: Array, h: Any) -> Array:
+        """Work (...) of motors and dampers in a step: of the impulses h (τ − D v⁺), J."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
+            return np.asarray(h * ((tau - self.damping * after) * (v + after)).sum(axis=-1) / 2)
+
+    def _stiffened(self, h: float) -> tuple[Motion, Array]:
+        """The model with M + h D̃, and D̃ (nv,), of springs and dampers; steps that differ by rounding share them."""
+        if not self._passive:
+            return self.motion, self.damping
+        key = f"{h:.12g}"
+        if key not in self._implicit:
+            damping = implicit_dampings(self.model, float(key)).astype(float)
+            self._implicit[key] = Motion(compile(implicit_model(self.model, float(key)))), damping
+        return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
         """Of all contacts (..., contacts) and joint limits (..., limits), m or rad, and the limits' signs."""
@@ -130,17 +176,17 @@ class ImpulseStep:
             return Near(np.arange(0), np.zeros(0), np.zeros((0, 3, self.model.nv)))
         return self.neighbourhood.near(q, (v, free), h)
 
-    def _responses(self, t: float, q: Array, rows: Array) -> Array:
+    def _responses(self, motion: Motion, t: float, q: Array, rows: Array) -> Array:
         """(M† Jᵀ)ᵀ (rows, nv)."""
         if not len(rows):
             return np.zeros(rows.shape)
         if not self.model.constraints:
-            return np.asarray(self.dyn.mass_matrix_solve(q, rows))
+            return np.asarray(motion.dyn.mass_matrix_solve(q, rows))
         # accelerations are affine in the joint forces, with the slope M†
         count = len(rows) + 1
         forces = np.concatenate([rows, np.zeros((1, self.model.nv))])
         state = {"q": np.tile(q, (count, 1)), "v": np.zeros((count, self.model.nv)), "t": np.full(count, t)}
-        a = self.motion.evaluate("forward_dynamics", tau=forces, **state)
+        a = motion.evaluate("forward_dynamics", tau=forces, **state)
         return np.asarray(a[:-1] - a[-1])
 
     def _apart(self, G: Array, gaps: Array) -> Array:

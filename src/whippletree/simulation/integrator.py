@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from whippletree.simulation.collocation import POINTS, Polynomial, Rule, gauss_r
 Array = np.ndarray[Any, Any]
 
 MOST_ITERATIONS = 30
-"""Picard iterations before a step is tried again at half its length."""
+"""Iterations before a step is tried again at half its length."""
 
 CONVERGED = 1e-3
 """How small, in units of the tolerance, the last change of the collocation points must be."""
 
 SETTLING = 5
 """Iterations that every step may take before it must converge."""
+
+EASY, LEAP = 3, 8.0
+"""Iterations up to which a step was easy (free flight), and by how much the next one may then be longer."""
 
 SLOWEST = 0.5
 """Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
@@ -37,8 +40,11 @@ STALLED = 0.1
 MOVE, MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
 
-CRAWLING_STEPS, CRAWLING = 500, 1e-6
-"""How many steps may lead through how small a share of the time that is left."""
+KINKED = 1e2
+"""Distance from the manifold, in units of the tolerance, that a smooth step does not reach."""
+
+SHORTEST_AT_KINKS = 1e-9
+"""Length, s, below which a step is kept whatever it missed."""
 
 MOST_SLACK = 1e4
 """How far the tolerance of a single step may be relaxed at a dead point."""
@@ -54,12 +60,24 @@ class Problem(Protocol):
         """The nearest state on the manifold."""
 
 
+Correction: TypeAlias = Callable[[Array], Array]
+"""From slopes ẏ (s, n) at the points of a step to better ones; the solution stays as it is."""
+
+Corrector: TypeAlias = Callable[[Array, Array, Array, Array], Correction]
+"""From the times (s,) of the points, the state (n,) at the start, the weights (s, s) of a step (states are start +
+weights @ slopes) and the first slopes (s, n) to the correction with which its equations are solved."""
+
+
 class IntegrationError(WhippletreeError, ArithmeticError):
     """The integration cannot go on; ``time`` is where it stopped."""
 
     def __init__(self, message: str, time: float) -> None:
         self.time = time
         super().__init__(message)
+
+
+class StepError(IntegrationError):
+    """No step, however short, meets the tolerances."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +162,14 @@ class Integrator:
     event_tolerance: float = 1e-12
     """How exactly an event's time is located, s."""
     largest_step: float = np.inf
+    """s; may be changed between two pieces."""
     dead_points: bool = True
     """Whether there may be configurations near which shorter steps do not help: loops have them, trees do not."""
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
+    corrector: Corrector | None = None
+    """How the equations of a step are solved; None for Picard iteration, which needs steps that are short against the
+    problem's fastest rate."""
 
     def pieces(self, start: Progress, end: float) -> Iterator[Piece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -164,12 +186,10 @@ class Integrator:
             slope = self.problem.rates(np.array([t]), y[None])[0]
             length = self._first_length(y, slope, end - t)
         while t < end:
-            trial = self._accepted(t, y, min(length, end - t), slope, guess)
-            guess = trial.polynomial
-            begin, t = t, end if guess.length >= end - t else t + guess.length
-            y = self._projected(t, guess(t))
+            trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess)
+            begin, t, guess = t, then, trial.polynomial
             found = self._located(begin, t, guess, y, before)
-            length = min(self.largest_step, guess.length * _growth(trial))
+            length = guess.length * _growth(trial)
             stop = next((time for name, time in found if self._event(name).terminal), None)
             if stop is not None:
                 found = [f for f in found if f[1] <= stop]
@@ -177,6 +197,27 @@ class Integrator:
             yield Piece(begin, Progress(t, y, length, guess), guess, tuple(found))
             if stop is not None:
                 return
+
+    def _stepped(
+        self, t: float, y: Array, length: float, end: float, slope: Array, guess: Polynomial | None
+    ) -> tuple[_Trial, float, Array]:
+        """An accepted step, its end, and the projected state there.
+
+        Where forces have a kink that none of a step's points has seen (a ball that rolls over an edge just before the
+        end), the step leaves the manifold by more than its error: then it is taken again, shorter.
+        """
+        while True:
+            trial = self._accepted(t, y, min(length, end - t), slope, guess)
+            polynomial = trial.polynomial
+            then = end if polynomial.length >= end - t else t + polynomial.length
+            raw = polynomial(then)
+            state = self._projected(then, raw)
+            scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
+            off = float(np.abs((state - raw) / scale).max(initial=0.0))
+            if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
+                return trial, then, state
+            self.statistics.rejections += 1
+            length = polynomial.length / 2
 
     def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
         """Try steps of falling length until one meets the tolerance.
@@ -206,22 +247,23 @@ class Integrator:
                 moves, length, slack = 0, longest, slack * 10.0
             else:
                 length *= 0.5
-        raise IntegrationError(
+        raise StepError(
             f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self.rtol:g} and atol = "
             f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",
             t,
         )
 
     def _trial(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, slack: float) -> _Trial:
-        """One step by Picard iteration, from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
+        """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
         times = t + length * self.rule.nodes
         slopes = np.broadcast_to(slope, (POINTS, len(y))) if guess is None else guess.slopes(times)
         weights = length * (self.rule.integrals @ self.rule.to_coefficients)
         reach = np.abs(y + weights @ slopes).max(axis=0)
         scale = slack * (self.atol + self.rtol * np.maximum(np.abs(y), reach))
+        correct = (self.corrector or self._picard)(times, y, weights, slopes)
         last = np.inf
         for iteration in range(1, MOST_ITERATIONS + 1):
-            new = self.problem.rates(times, y + weights @ slopes)
+            new = correct(slopes)
             change = _size(weights @ (new - slopes) / scale)
             slopes = new
             if not np.isfinite(change) or (iteration > SETTLING and change > last and change > 1.0):
@@ -235,11 +277,14 @@ class Integrator:
             last = change
         return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
 
+    def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
+        return lambda slopes: self.problem.rates(times, y + weights @ slopes)
+
     def _first_length(self, y: Array, slope: Array, duration: float) -> float:
         """A cautious first step: what moves the state by about a hundredth of its size."""
         scale = self.atol + np.maximum(np.abs(y), 1.0)
         fastest = float(np.abs(slope / scale).max(initial=0.0))
-        return min(duration, self.largest_step, 0.01 / fastest if fastest > 0 else duration)
+        return min(duration, 0.01 / fastest if fastest > 0 else duration)
 
     def _projected(self, t: float, y: Array) -> Array:
         state = self.problem.project(t, y)
@@ -279,33 +324,6 @@ class Integrator:
         return next(event for event in self.events if event.name == name)
 
 
-class Crawl:
-    """Notices an integration that hardly gets on: hundreds of steps for a tiny share of what is left."""
-
-    def __init__(self, start: float, end: float) -> None:
-        self._mark = start
-        self._least = CRAWLING * (end - start)
-        self._steps = 0
-
-    def watch(self, time: float) -> None:
-        """Called after every step.
-
-        Raises:
-            IntegrationError: if the last steps have led nowhere.
-        """
-        self._steps += 1
-        if self._steps % CRAWLING_STEPS:
-            return
-        gained, self._mark = time - self._mark, time
-        if gained < self._least:
-            raise IntegrationError(
-                f"the integration crawls at t = {time:.9g} s: {CRAWLING_STEPS} steps have advanced by {gained:.1e} s. "
-                f"A contact that begins to slide in space can turn its direction of slip faster than these steps can "
-                f"follow, and stiff dampers shorten them too: use method='time_stepping'",
-                time,
-            )
-
-
 def _size(errors: Array) -> float:
     """Root mean square over components, the largest over states."""
     return float(np.sqrt(np.mean(np.square(errors), axis=-1)).max(initial=0.0)) if errors.size else 0.0
@@ -313,7 +331,7 @@ def _size(errors: Array) -> float:
 
 def _growth(trial: _Trial) -> float:
     """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
-    most = 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+    most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
     if trial.contraction > 0:
         most = min(most, max(0.5, SLOWEST / trial.contraction))
     return min(most, max(0.2, 0.9 * trial.error ** (-1.0 / (POINTS + 1)))) if trial.error > 0 else most

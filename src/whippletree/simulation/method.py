@@ -47,6 +47,13 @@ class Task:
     atol: float
     events: tuple[Event, ...] = ()
 
+    def samples(self) -> list[tuple[float, Array, Array]]:
+        """States (t, q, v) at which a traced controller is compared with itself in Python."""
+        end = float(self.times[-1])
+        q, v = self.motion.split(np.atleast_2d(self.start)[0])
+        pushed = self.motion.dyn.integrate(q, np.linspace(0.1, 0.3, len(v)))
+        return [(0.0, q, v), (end / 3, pushed, v + 0.5), (end, q, v - 0.25)]
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -89,10 +96,14 @@ class Method(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     batches: ClassVar[bool] = False
     """Whether many start states run together; otherwise they run one after the other."""
+    touches: ClassVar[bool] = False
+    """Whether it sees contacts."""
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
     counters: ClassVar[tuple[str, ...]] = ()
     """Attributes that count what a run costs: numbers, or dataclasses of numbers."""
+    sequences: ClassVar[tuple[str, ...]] = ()
+    """Names of its account that tell a run's own story: in a batch each is a list with one entry per run."""
     failures: Mapping[int, str] = MappingProxyType({})
     """Of a batch: which runs have failed, and why. A single run that fails raises instead."""
 
@@ -141,6 +152,21 @@ class Method(ABC):
         """What the run has cost and met: attributes of the result."""
 
 
+def positive(name: str, value: Any) -> float:
+    """The value of an option that must be a positive, finite number.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
+    return number
+
+
 def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
@@ -163,23 +189,30 @@ EVENTS_UP_TO = 16
 def suitable(model: Model) -> str:
     """The name of the method that ``"auto"`` takes.
 
-    Several contacts that slide in space turn their directions of slip at rates without bound where slip begins and
-    ends: locating all that is for those who ask for it by name.
+    Several bodies that slide in space (the feet of a quadruped) begin and cease to slide, strike and lift tens of times
+    at every landing: locating all that costs several times what steps of a millisecond do, and is for those who ask for
+    it by name. Dry friction of joints is known to time stepping only.
     """
     if not model.contacts:
         return "adaptive"
-    return "events" if len(model.contacts) <= EVENTS_UP_TO and not _slides_in_space(model) else "time_stepping"
+    if any(joint.friction != 0 for joint in model.joints):
+        return "time_stepping"
+    return "events" if len(model.contacts) <= EVENTS_UP_TO and not _many_slide_in_space(model) else "time_stepping"
 
 
-def _slides_in_space(model: Model) -> bool:
-    """Whether several candidates with friction can slide in two directions, judged at home."""
+def _many_slide_in_space(model: Model) -> bool:
+    """Whether candidates with friction on more than one pair of bodies can slide in two directions, judged at home."""
     contacts = contact_set(model)
     if not contacts.closed_form:
         return True
     q = np.asarray(model.home.q, dtype=float).astype(object)
     rows = contacts.jacobian(Mechanism.of(model), q).astype(float).reshape(-1, 3, model.nv)[:, 1:]
-    rubbing = [bool(np.linalg.matrix_rank(J) == 2) for J, mu in zip(rows, contacts.friction, strict=True) if mu > 0]
-    return rubbing.count(True) > 1
+    sliding = {
+        (candidate.first_body, candidate.second_body)
+        for candidate, J, mu in zip(contacts.candidates, rows, contacts.friction, strict=True)
+        if mu > 0 and np.linalg.matrix_rank(J) == 2
+    }
+    return len(sliding) > 1
 
 
 def find_method(name: str, model: Model) -> type[Method]:

@@ -12,9 +12,11 @@ import numpy as np
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.named import NamedFunction
 from whippletree.constraints.system import constraint_set
+from whippletree.contact.candidates import contact_set
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.plain import Reference, reference
 from whippletree.simulation.integrator import IntegrationError
+from whippletree.simulation.plain_contacts import PlainContacts
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +54,7 @@ class Motion:
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
+        self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
 
     @property
@@ -174,9 +177,14 @@ class Motion:
 
     def evaluate(self, name: str, **state: Any) -> Array:
         """A function at one state or many; inputs that the model does not need are left out, all constraints are on."""
-        function = getattr(self.dyn, name)
-        inputs = [state[word] for word in function.inputs if word in state]
-        inputs += [self.all_on] if "active" in function.inputs else []
+        if self._plain_contacts is not None and self._plain_contacts.answers(name):
+            return self._plain_contacts.evaluate(name, **state)
+        function, words, switched = self._functions.get(name) or self._found(name)
+        inputs = [state[word] for word in words if word in state]
+        inputs += [self.all_on] if switched else []
+        if not function.fails:
+            with np.errstate(all="ignore"):
+                return np.asarray(function(*inputs))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
@@ -191,6 +199,20 @@ class Motion:
                 *[x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
             )
         return result
+
+    def _found(self, name: str) -> tuple[NamedFunction, tuple[str, ...], bool]:
+        """A compiled function, its inputs, and whether constraints can be switched in it; remembered, for evaluating is
+        often cheaper than looking up."""
+        function = getattr(self.dyn, name)
+        self._functions[name] = function, function.inputs, "active" in function.inputs
+        return self._functions[name]
+
+    @cached_property
+    def _plain_contacts(self) -> PlainContacts | None:
+        """What answers for contacts that cannot be compiled."""
+        if not self.model.contacts or contact_set(self.model).closed_form:
+            return None
+        return PlainContacts(self.dyn, contact_set(self.model))
 
     @cached_property
     def all_on(self) -> Array:

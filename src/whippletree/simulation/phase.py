@@ -20,15 +20,14 @@ import numpy as np
 from whippletree.contact.impact import holding_rows, massless_motions
 from whippletree.contact.modes import Mode
 from whippletree.simulation.integrator import IntegrationError
+from whippletree.simulation.pseudo_inverse import PseudoInverse
 from whippletree.simulation.scene import REACH, At, Scene
+from whippletree.simulation.sharing import share
 
 Array = np.ndarray[Any, Any]
 
 HYPERSTATIC = 1e-9
 """Relative singular value of the rows below which they depend on each other: forces are then not unique."""
-
-IDLE = 1e-9
-"""Share of the largest contact force below which a contact carries nothing."""
 
 ROUNDS = 10
 """Newton corrections of a position projection."""
@@ -38,9 +37,6 @@ CLOSED = 1e-15
 
 STRAIGHT = 1e-6
 """Sine between slip and its rate below which the slip goes straight to its stop."""
-
-TURNED = 1e-300
-"""Slip speed, m/s, below which its direction is that of the mode."""
 
 
 class Loads(NamedTuple):
@@ -54,11 +50,23 @@ class Loads(NamedTuple):
     """(m, k, 3): normal, tangents 1 and 2."""
 
 
+class Turning(NamedTuple):
+    """What follows at m states from given directions of slip, and from a turn of them."""
+
+    rates: Array
+    """(q̇, v̇) (m, nq + nv)."""
+    by_angle: Array
+    """∂v̇/∂θ (m, n, turning contacts), per rad."""
+    slip_rows: Array
+    """Tangent rows of these contacts (m, turning contacts, 2, n)."""
+
+
 class Phase:
     """One mode from a start state on; a :class:`whippletree.simulation.integrator.Problem`."""
 
-    def __init__(self, scene: Scene, mode: Mode, time: float, state: Array) -> None:
-        self.scene, self.mode = scene, mode
+    def __init__(self, scene: Scene, mode: Mode, time: float, state: Array, still: float = 0.0) -> None:
+        """``still``: speed, m/s, up to which a slip has the direction that the mode gives it."""
+        self.scene, self.mode, self.still = scene, mode, still
         self.time, self.state = time, state
         q, v = scene.motion.split(state)
         at = scene.at(np.array([time]), q[None], v[None])
@@ -68,17 +76,32 @@ class Phase:
         self.sticking_rows = [3 * i + j for i in mode.sticking for j in (1, 2) if moves[3 * i + j]]
         self.contact_rows = [3 * i for i in mode.closed] + self.sticking_rows
         self.weightless = scene.weightless(at, mode.closed)
-        self.trailing = [i for i in self.weightless if i in mode.sliding]
+        # a massless foot with a direction slips under load (see dragging), one without trails along without force
+        self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]
+        self.trailing = [i for i in self.weightless if mode.trails(i)]
         # what drives a massless joint stays where it is, the others follow the foot that trails
         driven = scene.driven(time, q, v) if self.trailing else None
-        self.kept = scene.firm + self._needed_loose(at, driven)
-        self.holds = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows]]), driven)
+        dragging = [3 * i + j for i in self.dragged for j in (1, 2) if moves[3 * i + j]]
+        carried = at.J[0, self.contact_rows + dragging]
+        self.kept = scene.firm + self._needed_loose(at, carried, driven)
+        others = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], carried]), driven)
+        own = np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows], others])
+        self.holds = np.concatenate([others, holding_rows(at.M[0], own)])
+        self.drag_rows = range(len(others), len(self.holds))
         self.friction = scene.contacts.friction.copy()
         self.friction[self.trailing] = 0.0
         self.slips = any(self.friction[i] for i in mode.sliding)
+        self.heading = mode.directions
+        self.turning = [i for i in mode.sliding if self.friction[i] and moves[3 * i + 1] and moves[3 * i + 2]]
+        self.pseudo_inverse = PseudoInverse()
         self.reference: Array | None = None
         self.acting_rows = self.contact_rows
-        self.acting_rows, self.reference = self._distributed(at)
+        self.acting_rows, self.reference = share(self, at)
+        self.turning = [i for i in self.turning if 3 * i in self.acting_rows]
+        if self.hyperstatic:
+            # the null spaces of the start serve the whole phase, also where it is taken up again
+            _ = self.start_loads
+            self.velocity_projected(time, q, v)
 
     @cached_property
     def hyperstatic(self) -> bool:
@@ -91,47 +114,25 @@ class Phase:
         s = np.linalg.svd(R / sizes[:, None], compute_uv=False)
         return len(R) > R.shape[1] or bool(s[-1] < HYPERSTATIC * s[0])
 
-    def _distributed(self, at: At) -> tuple[list[int], Array | None]:
-        """Contact rows that carry a load, and the accelerations and forces (n + r,) near which the others are taken.
+    @property
+    def flies(self) -> bool:
+        """Whether nothing holds: the motion is that of the tree."""
+        return not (self.scene.rows or self.contact_rows or len(self.holds))
 
-        Forces that are not unique are of least norm, if these are inside the friction cones, else those of the
-        complementarity problem that chose this mode. Where contacts slide the latter always hold, because then
-        accelerations are not unique either; a contact that carries nothing in it and follows from the others is left
-        out.
-        """
-        forces = self.mode.forces
-        if forces is None or not self.hyperstatic:
-            return self.contact_rows, None
-        if not self.slips and self._inside_cones():
-            return self.contact_rows, None
-        idle = [i for i in self.mode.sliding if forces[i, 0] <= IDLE * float(np.abs(forces).max()) and self.slips]
-        rows = [row for row in self.contact_rows if row // 3 not in idle]
-        for i in idle:
-            if np.linalg.matrix_rank(at.J[0, [*rows, 3 * i]]) > np.linalg.matrix_rank(at.J[0, rows]):
-                rows.append(3 * i)
-        rows.sort(key=self.contact_rows.index)
-        contacts = forces.reshape(-1)
-        own = np.concatenate([at.A[0, self.kept], self.holds])
-        n, r = len(at.M[0]), len(own)
-        K = np.block([[at.M[0], -own.T], [own, np.zeros((r, r))]])
-        K[range(n, n + len(self.kept)), range(n, n + len(self.kept))] = self.scene.compliance[self.kept]
-        bias = np.concatenate([at.gamma[0, self.kept], np.zeros(len(self.holds))])
-        x = np.linalg.lstsq(K, np.concatenate([at.b[0] + at.J[0].T @ contacts, -bias]), rcond=None)[0]
-        return rows, np.concatenate([x, contacts[rows]])
-
-    def _inside_cones(self) -> bool:
-        forces = self.loads(np.array([self.time]), self.state[None]).contacts
-        return bool(self.cone_violation(forces)[0] <= IDLE * np.abs(forces).max(initial=0.0))
+    @cached_property
+    def start_loads(self) -> Loads:
+        """Accelerations and forces at the start state, m = 1."""
+        return self.loads(np.array([self.time]), self.state[None])
 
     def cone_violation(self, forces: Array) -> Array:
         """How far forces (m, k, 3) are outside their cones, N, (m,)."""
         beyond = np.hypot(forces[..., 1], forces[..., 2]) - self.scene.contacts.friction * forces[..., 0]
         return np.asarray(np.maximum(np.maximum(beyond, -forces[..., 0]).max(axis=1, initial=0.0), 0.0))
 
-    def _needed_loose(self, at: At, driven: Array | None) -> list[int]:
+    def _needed_loose(self, at: At, carried: Array, driven: Array | None) -> list[int]:
         """Loose rows that no contact of this mode takes the place of; those of driven joints first."""
         kept: list[int] = []
-        firm = np.concatenate([at.A[0, self.scene.firm], at.J[0, self.contact_rows]])
+        firm = np.concatenate([at.A[0, self.scene.firm], carried])
         rows = self.scene.loose
         if driven is not None:
             rows = sorted(rows, key=lambda row: not np.any(at.A[0, row, driven]))
@@ -149,17 +150,45 @@ class Phase:
     def loads(self, t: Array, y: Array) -> Loads:
         """Accelerations and forces at m states."""
         q, v = self.scene.motion.split(y)
+        if self.flies:
+            m, scene = len(q), self.scene
+            return Loads(scene.flight(t, q, v), np.zeros((m, len(scene.rows))), np.zeros((m, scene.count, 3)))
+        d = self.slip_directions(q, v)
         at = self.scene.at(t, q, v)
+        x = self.solved(*self.block_matrix(at, d), self.reference)
+        n = self.scene.model.nv
+        return Loads(x[:, :n], *self._named(x[:, n:], d))
+
+    def turned(self, t: Array, y: Array, d: Array) -> Turning:
+        """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
+        q, v = self.scene.motion.split(y)
+        at = self.scene.at(t, q, v)
+        K, b = self.block_matrix(at, d)
+        m, n, k = len(q), self.scene.model.nv, len(self.turning)
+        x = self.solved(K, b, self.reference)
+        columns = [self.force_row(i) for i in self.turning]
+        slip_rows = at.J.reshape(m, -1, 3, n)[:, self.turning, 1:]
+        across = np.stack([-d[:, self.turning, 1], d[:, self.turning, 0]], axis=2)
+        # a turn by δθ changes the column of a contact by μ (e · J) δθ
+        change = self.friction[self.turning][:, None] * np.einsum("mkj,mkjn->mkn", across, slip_rows)
+        by_angle = self._varied(K, x, change, columns)[:, :n].reshape(m, n, k)
+        return Turning(np.concatenate([self.scene.rate(q, v), x[:, :n]], axis=1), by_angle, slip_rows)
+
+    def force_row(self, contact: int) -> int:
+        """Where the normal force of a contact is among the unknowns of the block matrix."""
+        return self.scene.model.nv + len(self.kept) + len(self.holds) + self.acting_rows.index(3 * contact)
+
+    def block_matrix(self, at: At, d: Array) -> tuple[Array, Array]:
+        """K and the right-hand side, for slips along d."""
         R = self._rows(at, self.acting_rows)
-        E = self._acting(at, R, self.slip_directions(q, v))
+        E = self._acting(at, R, d)
         m, r, n = R.shape
         K = np.zeros((m, n + r, n + r))
         K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(E, 1, 2), R
         soft = self.scene.compliance[self.kept]
         K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
         bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1)
-        x = self._solved(K, np.concatenate([at.b, -bias], axis=1), self.reference)
-        return Loads(x[:, :n], *self._named(x[:, n:], q, v))
+        return K, np.concatenate([at.b, -bias], axis=1)
 
     def _rows(self, at: At, contact_rows: list[int]) -> Array:
         """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
@@ -172,51 +201,86 @@ class Phase:
         for i in self.mode.sliding:
             if self.friction[i] and 3 * i in self.acting_rows:
                 E = E.copy() if E is R else E
-                row = len(self.kept) + len(self.holds) + self.acting_rows.index(3 * i)
+                row = self.force_row(i) - self.scene.model.nv
                 tangents = at.J[:, 3 * i + 1 : 3 * i + 3]
                 E[:, row] -= self.friction[i] * np.einsum("mj,mjn->mn", d[:, i], tangents)
         return E
 
     def slip_directions(self, q: Array, v: Array) -> Array:
         """d (m, k, 2) along the slip; past a stop, where the phase has ended, as if it went on."""
-        given = np.broadcast_to(self.mode.directions, (len(q), *self.mode.directions.shape))
-        if not any(self.friction[i] for i in self.mode.sliding):
-            return given
+        heading = np.broadcast_to(self.heading, (len(q), *self.heading.shape))
+        if not self.turning:
+            return heading
         u = self.scene.contact_velocity(q, v)[..., 1:]
-        along = np.sign(np.sum(given * u, axis=-1, keepdims=True))
+        along = np.sign(np.sum(heading * u, axis=-1, keepdims=True))
         speed = np.linalg.norm(u, axis=-1, keepdims=True)
-        return np.where((speed > TURNED) & (along != 0), along * u / np.maximum(speed, TURNED), given)
+        clear = (speed > self.still) & (along != 0)
+        return np.where(clear, along * u / np.where(clear, speed, 1.0), heading)
+
+    def follow(self, y: Array) -> None:
+        """Take over the directions in which contacts slide at a state of this phase, as far as they are clear: what
+        lies before and what lies past a stop is told by them."""
+        if self.turning:
+            q, v = self.scene.motion.split(y[None])
+            u = self.scene.contact_velocity(q, v)[0, :, 1:]
+            speed = np.linalg.norm(u, axis=-1, keepdims=True)
+            clear = (speed > self.still) & np.any(self.mode.directions, axis=-1, keepdims=True)
+            self.heading = np.where(clear, u / np.where(clear, speed, 1.0), self.mode.directions)
+
+    def slower(self, y: Array, speed: float) -> list[int]:
+        """Contacts with mass behind them whose turning slip is not faster than that, m/s."""
+        if not self.turning:
+            return []
+        u = self.scene.contact_velocity(*self.scene.motion.split(y))
+        return [i for i in self.turning if i not in self.weightless and np.hypot(*u[i, 1:]) <= speed]
 
     def time_to_stop(self, t: float, y: Array) -> float:
-        """|uₜ| / |u̇ₜ| of the contact whose turning slip changes fastest, s; infinite where no slip turns."""
-        turning = [i for i in self.mode.sliding if self.friction[i] and 3 * i + 2 in self.moving_rows]
-        if not turning:
+        """|uₜ| / |u̇ₜ| of the contact whose turning slip slows down fastest, s; infinite where none does."""
+        if not self.turning:
             return np.inf
         q, v = self.scene.motion.split(y[None])
         at = self.scene.at(np.array([t]), q, v)
         u = self.scene.contact_velocity(q, v)[0]
         rates = (at.J[0] @ self.loads(np.array([t]), y[None]).a[0] + at.beta[0]).reshape(-1, 3)
         times = [np.inf]
-        for i in turning:
+        for i in self.turning:
             (x, z), (dx, dz) = u[i, 1:], rates[i, 1:]
             speed, change = float(np.hypot(x, z)), float(np.hypot(dx, dz))
-            if abs(x * dz - z * dx) > STRAIGHT * speed * change:
+            slows = speed > self.still and x * dx + z * dz < 0
+            if slows and abs(x * dz - z * dx) > STRAIGHT * speed * change:
                 times.append(speed / change)
         return min(times)
 
-    def _solved(self, K: Array, b: Array, near: Array | None = None) -> Array:
+    def solved(self, K: Array, b: Array, near: Array | None = None) -> Array:
         """x of K x = b; where it is not unique the smallest, or the one nearest to a given one."""
         if self.hyperstatic:
             start = np.zeros(b.shape[1]) if near is None else near
-            return np.asarray(start + np.einsum("mij,mj->mi", np.linalg.pinv(K, rcond=1e-12), b - K @ start))
-        scale = np.sqrt(np.abs(K).max(axis=2))
+            return np.asarray(start + np.einsum("mij,mj->mi", self.pseudo_inverse(K), b - K @ start))
+        return self._unique(K, b[..., None])[..., 0]
+
+    def _unique(self, K: Array, b: Array) -> Array:
+        """x (m, n + r, p) of K x = b, where it is."""
+        scale = np.sqrt(np.abs(K).max(axis=2))[:, :, None]
         if np.any(scale == 0):
             raise self._undetermined()
         try:
-            x = np.linalg.solve(K / (scale[:, :, None] * scale[:, None, :]), (b / scale)[..., None])[..., 0]
+            return np.asarray(np.linalg.solve(K / (scale * np.swapaxes(scale, 1, 2)), b / scale) / scale)
         except np.linalg.LinAlgError:
             raise self._undetermined() from None
-        return np.asarray(x / scale)
+
+    def _varied(self, K: Array, x: Array, change: Array, columns: list[int]) -> Array:
+        """dx (m, n + r, p) of K x = b where column cₚ of K changes by the p-th row of ``change`` (m, p, n) on top."""
+        m, p, n = change.shape
+        right = np.zeros((m, K.shape[1], p))
+        right[:, :n] = -np.swapaxes(change * x[:, columns, None], 1, 2)
+        if not self.hyperstatic:
+            return self._unique(K, right)
+        inverse = self.pseudo_inverse(K)
+        away = x if self.reference is None else x - self.reference
+        # the null space of K, in which x is the nearest to its reference, turns too
+        turn = np.einsum("mpn,min,mi->mp", change, inverse[:, :, :n], away)
+        free = np.eye(K.shape[1])[:, columns] - inverse @ K[:, :, columns]
+        return np.asarray(inverse @ right + free * turn[:, None])
 
     def _undetermined(self) -> IntegrationError:
         return IntegrationError(
@@ -226,7 +290,7 @@ class Phase:
             self.time,
         )
 
-    def _named(self, f: Array, q: Array, v: Array) -> tuple[Array, Array]:
+    def _named(self, f: Array, d: Array) -> tuple[Array, Array]:
         """Forces of all rows of the scene, and of all candidates."""
         m = len(f)
         constraints = np.zeros((m, len(self.scene.rows)))
@@ -234,7 +298,6 @@ class Phase:
         rows = np.zeros((m, 3 * self.scene.count))
         rows[:, self.acting_rows] = f[:, len(self.kept) + len(self.holds) :]
         contacts: Array = rows.reshape(m, self.scene.count, 3)
-        d = self.slip_directions(q, v)
         for i in self.mode.sliding:
             contacts[:, i, 1:] = -self.friction[i] * contacts[:, i, :1] * d[:, i]
         return constraints, contacts
@@ -285,4 +348,4 @@ class Phase:
         m, r, n = R.shape
         K = np.zeros((m, n + r, n + r))
         K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(R, 1, 2), R
-        return self._solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]
+        return self.solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]

@@ -99,13 +99,15 @@ def simulate(
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     method = suitable(model) if method == "auto" else method
-    way = _with_options(find_method(method, model), options)
+    way = _with_options(find_method(method, model), method, options)
+    _refuse_unseen_contacts(model, way, method)
     dyn = compiled if compiled is not None else compile_model(model, massless=massless)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
     q, v = _starts(model, q0, v0)
+    _refuse_zero_quaternions(model, q)
     rtol, atol = _tolerance("rtol", rtol), _tolerance("atol", atol)
     duration = _number("duration", duration)
     spacing = way.spacing(duration, options) if output_dt is None else _number("output_dt", output_dt)
@@ -138,12 +140,20 @@ def simulate(
     return dataset(motion, stepper, record, settings, watch, points, variables)
 
 
-def _with_options(way: type[Method], options: dict[str, Any]) -> type[Method]:
+def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:
     """The method, if it knows all these options."""
     for word in options:
         if word not in way.options:
-            raise NameLookupError("option", word, way.options, where=f"simulate with method {way.__name__}")
+            raise NameLookupError("option", word, way.options, where=f"simulate with method {method!r}")
     return way
+
+
+def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> None:
+    if model.contacts and not way.touches:
+        raise UnsupportedError(
+            f"simulate: model {model.name!r} has contacts, which method {method!r} does not see: choose "
+            f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, contacts=())"
+        )
 
 
 def _refuse_open_parameters(dyn: Compiled) -> None:
@@ -214,6 +224,12 @@ def _start(name: str, value: Any, size: int, model: Model) -> Array:
     if not np.all(np.isfinite(array)):
         raise ValueError(f"simulate: {name} holds {array[~np.isfinite(array)][0]}: a start state must be finite")
     return array
+
+
+def _refuse_zero_quaternions(model: Model, q: Array) -> None:
+    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
+        if kind.nq > kind.nv and np.any(np.all(q[..., part.stop - 4 : part.stop] == 0, axis=-1)):
+            raise ValueError(f"simulate: q0 has a quaternion of zeros at joint {joint.name!r}: no turn is 1, 0, 0, 0")
 
 
 def _first(q: Array, v: Array, model: Model) -> tuple[Array, Array]:

@@ -2,8 +2,9 @@
 
     M a + c = τ + Aᵀ f + Jᵀ λ,    A a + γ = −C f,    J a + β = u̇
 
-A holds the independent rows of the model's constraints. Rows that only hold (or relax) a massless motion which nothing
-else carries are *loose*: a contact that carries the motion takes their place.
+A holds the independent rows of the model's constraints, J those of the contacts and of the joints' stops. Rows of A
+that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that carries the motion
+takes their place.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set
 from whippletree.contact.impact import massless_motions
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.stops import Stops, Touchables
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +51,11 @@ class Scene:
 
     def __init__(self, motion: Motion) -> None:
         self.motion, self.model = motion, motion.model
-        self.contacts = contact_set(self.model)
+        self.stops = Stops(self.model)
+        touching = contact_set(self.model).candidates
+        self.contacts = Touchables((*touching, *(stop.candidate for stop in self.stops.all)))
+        self.touching = len(touching)
+        self.units = ["m"] * self.touching + [stop.unit for stop in self.stops.all]
         self.count = len(self.contacts.names)
         system = constraint_set(self.model)
         self.row_names = system.row_names if self.model.constraints else ()
@@ -71,8 +77,23 @@ class Scene:
         if self.rows:
             A = self._many("constraint_jacobian", q=q, t=t)[:, self.rows]
             gamma = self._many("constraint_bias", q=q, v=v, t=t)[:, self.rows]
-        J, beta = self._many("contact_jacobian", q=q), self._many("contact_bias", q=q, v=v)
-        return At(M, tau - c, A, gamma, J, beta)
+        own = np.zeros((m, 0, self.model.nv)), np.zeros((m, 0))
+        if self.touching:
+            beta = self._many("contact_bias", q=q, v=v)  # first: plain contacts then know the rows, too
+            own = self._many("contact_jacobian", q=q), beta
+        return At(M, tau - c, A, gamma, *self.with_stops(*own))
+
+    def flight(self, t: Array, q: Array, v: Array) -> Array:
+        """Accelerations (m, n) of a tree that nothing touches and nothing constrains."""
+        return self._many("forward_dynamics", q=q, v=v, tau=self.motion.forces(t, q, v), t=t)
+
+    def with_stops(self, J: Array, beta: Array) -> tuple[Array, Array]:
+        """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops after them."""
+        m, rows = len(J), self.stops.rows
+        if not len(rows):
+            return J, beta
+        J = np.concatenate([J, np.broadcast_to(rows, (m, *rows.shape))], axis=1)
+        return J, np.concatenate([beta, np.zeros((m, len(rows)))], axis=1)
 
     def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
         """Those of these contacts that are on parts without mass, at the first state."""
@@ -94,11 +115,13 @@ class Scene:
 
     def gaps(self, q: Array) -> Array:
         """(..., k)"""
-        return self._many("contact_gaps", q=q)
+        own = self._many("contact_gaps", q=q) if self.touching else np.zeros((*q.shape[:-1], 0))
+        return np.concatenate([own, self.stops.gaps(q)], axis=-1) if self.stops.all else own
 
     def contact_velocity(self, q: Array, v: Array) -> Array:
         """J v (..., k, 3)."""
-        u = self._many("contact_velocity", q=q, v=v)
+        own = self._many("contact_velocity", q=q, v=v) if self.touching else np.zeros((*v.shape[:-1], 0))
+        u = np.concatenate([own, v @ self.stops.rows.T], axis=-1) if self.stops.all else own
         return u.reshape(*u.shape[:-1], self.count, 3)
 
     def residual(self, t: float, q: Array) -> Array:

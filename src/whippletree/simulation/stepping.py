@@ -7,6 +7,7 @@ of energy.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.compiler.controlled import NotTraceable, traced_controller
 from whippletree.contact.step import Axis
-from whippletree.simulation.impulse_batch import Advance, advance_batch
+from whippletree.simulation.impulse_batch import WORKS, Advance, advance_batch
 from whippletree.simulation.impulse_step import ImpulseStep
 from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.trajectory import velocities
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +31,12 @@ LONGEST = 1e-3
 TOLERANCE = 1e-7
 """m/s: default of the largest residual of the natural map."""
 
+MOST_STEPS = 1e10
+"""Steps beyond which a request is taken for a mistake."""
+
+WORTH_TELLING = 1e-3
+"""m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
+
 SWEEPS = 20
 """Sweeps per step of a batch."""
 
@@ -38,8 +46,9 @@ class TimeStepping(Method):
 
     options = ("step", "tolerance", "sweeps")
     batches = True
+    touches = True
     tolerances = False
-    counters = ("steps", "unconverged", "worst")
+    counters = ("steps", "unconverged", "at_rounding", "worst")
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
@@ -51,15 +60,44 @@ class TimeStepping(Method):
             sweeps: over the contacts in each step of a batch; the residual that they leave is in the result.
         """
         super().__init__(task)
-        for name, value in (("step", step), ("tolerance", tolerance)):
-            if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
-        if sweeps < 1:
-            raise ValueError(f"simulate: sweeps is {sweeps!r}, expected at least 1")
-        self.longest, self.sweeps = step, sweeps
+        self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
+        if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
+            raise ValueError(f"simulate: sweeps is {sweeps!r}, expected a whole number of at least 1")
+        if task.times[-1] / self.longest > MOST_STEPS:
+            raise ValueError(
+                f"simulate: a step of {step!r} s takes {task.times[-1] / self.longest:.3g} steps, more than "
+                f"{MOST_STEPS:g}: choose a longer step"
+            )
+        self.sweeps = int(sweeps)
+        self._compile_controller()
         self.stepper = ImpulseStep(task.motion, tolerance)
-        self.steps, self.unconverged, self.worst = 0, 0, 0.0
+        self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
         self._start_energy = self._energy(task.start)
+        if task.start.ndim == 1 and not np.isfinite(self._start_energy):
+            raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
+        self._warn_of_overlap()
+
+    def _compile_controller(self) -> None:
+        """Of a batch: one call for all runs instead of one for each, where the controller can be traced."""
+        motion = self.task.motion
+        if motion.controller is not None and self.task.start.ndim == 2 and len(self.task.start):
+            with suppress(NotTraceable):
+                motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
+
+    def _warn_of_overlap(self) -> None:
+        """Tell of the deepest overlap at the start: what moves it apart is no motion of the scene."""
+        gaps, limits, _ = self.stepper.gaps(self.task.motion.split(self.task.start)[0])
+        every = np.atleast_2d(np.concatenate([gaps, limits], axis=-1))
+        if every.min(initial=0.0) < -WORTH_TELLING:
+            block = int(every.min(axis=0).argmin())
+            name, unit = self.stepper.blocks.names[block], "m" if block < gaps.shape[-1] else "m or rad"
+            warnings.warn(
+                f"simulate: at the start {name!r} overlaps by {-every.min():.3g} {unit}. Time stepping moves it apart "
+                f"within a few steps, which is no motion and changes the potential energy (energy_balance): start from "
+                f"a state that does not overlap",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -74,35 +112,42 @@ class TimeStepping(Method):
             "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
             "residual_velocity": Variable((), "largest natural map since the last output", "m/s"),
             "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
+            "unconverged": Variable((), "steps since the last output whose residual exceeds the tolerance", "1"),
             "sweeps": Variable((), "sweeps since the last output", "1"),
             "newton_steps": Variable((), "Newton steps since the last output", "1"),
             "interior_steps": Variable((), "interior-point steps since the last output", "1"),
-            "penetration": Variable((), "largest overlap of contacts or overshoot of limits", "m or rad"),
+            "penetration": Variable((), "largest overlap of contacts", "m"),
+            "limit_overshoot": Variable((), "largest way of a joint beyond its range", "rad or m"),
             "contact_work": Variable((), "work of contacts, limits and joint friction since the start", "J"),
+            "friction_work": Variable((), "the part of it that friction did", "J"),
             "joint_work": Variable((), "work of motors and dampers since the start", "J"),
+            "correction_work": Variable((), "energy that moving overlaps apart has added since the start", "J"),
             "energy_balance": Variable((), "energy less work and start energy: the error of the steps", "J"),
         }
         empty = {"limit_force": not blocks.limited, "friction_force": not blocks.rubbing}
+        empty["limit_overshoot"] = not blocks.limited
+        empty["correction_work"] = self.task.start.ndim > 1  # kernels do not ask
         return {name: variable for name, variable in found.items() if not empty.get(name)}
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times, y = self.task.times, self.task.start
         if memo is None:
-            still = np.zeros(y.shape[:-1])
-            impulses, work, first = np.zeros((*y.shape[:-1], self.stepper.blocks.count, 3)), (still, still), 1
+            impulses, first = np.zeros((*y.shape[:-1], self.stepper.blocks.count, 3)), 1
+            work = {word: np.zeros(y.shape[:-1]) for word in WORKS}
             yield self._start(y, impulses, work)
         else:
             y, impulses, first = memo["state"], memo["impulses"], int(memo["row"]) + 1
-            work = (memo["contact_work"], memo["joint_work"])
+            work = {word: memo[word] for word in WORKS}
         for row in range(first, len(times)):
             h, count = self._division(row - 1)
-            made = self._advance(row - 1, y, impulses, h, count)
+            with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
+                made = self._advance(row - 1, y, impulses, h, count)
+                work = {word: done + getattr(made, word) for word, done in work.items()}
             y, impulses = made.state, made.impulses
-            work = (work[0] + made.contact_work, work[1] + made.joint_work)
             self._note(made, row, count)
             yield self._row(row, made, h, work)
 
-    def _start(self, y: Array, impulses: Array, work: tuple[Array, Array]) -> Chunk:
+    def _start(self, y: Array, impulses: Array, work: Mapping[str, Array]) -> Chunk:
         """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
         h, _ = self._division(0)
         trial = Advance.none(y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
@@ -127,9 +172,13 @@ class TimeStepping(Method):
     def _note(self, made: Advance, row: int, count: int) -> None:
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged))
+        self.at_rounding += int(np.sum(made.at_rounding))
         self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
         time = float(self.task.times[row])
-        reason = f"the stepping stopped before t = {time:.9g} s: the state is no longer finite"
+        reason = (
+            f"the stepping stopped before t = {time:.9g} s: the state is no longer finite. Shorten the step, or soften "
+            f"a controller that is too stiff for it"
+        )
         lost = ~np.isfinite(made.state).all(axis=-1)
         if made.state.ndim == 1 and lost:
             raise IntegrationError(reason, time)
@@ -143,27 +192,37 @@ class TimeStepping(Method):
         with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
             return np.asarray(dyn.kinetic_energy(q, v) + dyn.potential_energy(q))
 
-    def _balance(self, y: Array, work: tuple[Array, Array]) -> Array:
+    def _balance(self, y: Array, work: Mapping[str, Array]) -> Array:
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._energy(y) - self._start_energy - work[0] - work[1])
+            return np.asarray(self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"])
 
-    def _row(self, row: int, made: Advance, h: float, work: tuple[Array, Array]) -> Chunk:
+    def _row(self, row: int, made: Advance, h: float, work: Mapping[str, Array]) -> Chunk:
         """One row of output, and what the next step begins with."""
         memo = {"row": np.array(row), "state": made.state, "impulses": made.impulses}
-        memo |= {"contact_work": np.asarray(work[0]), "joint_work": np.asarray(work[1])}
+        memo |= {word: np.asarray(done) for word, done in work.items()}
         contacts, forces = self.stepper.contacts, made.impulses / h
         end = contacts + len(self.stepper.blocks.limited)
         gaps, limits, signs = self.stepper.gaps(self.task.motion.split(made.state)[0])
-        values = made._asdict() | {
-            "contact_gap": gaps,
-            "contact_force": forces[..., :contacts, :],
-            "limit_force": forces[..., contacts:end, 0] * signs,
-            "friction_force": forces[..., end:, 1],
-            "penetration": np.maximum(-np.concatenate([gaps, limits], axis=-1).min(axis=-1, initial=0.0), 0.0),
-            "contact_work": work[0],
-            "joint_work": work[1],
-            "energy_balance": self._balance(made.state, work),
-        }
+        if row and gaps.ndim == 1 and np.isnan(gaps).any():
+            name, time = self.stepper.blocks.names[int(np.isnan(gaps).argmax())], float(self.task.times[row])
+            raise IntegrationError(
+                f"the stepping stopped before t = {time:.9g} s: the gap of contact {name!r} is not a number there: a "
+                f"terrain whose height ends",
+                time,
+            )
+        values = (
+            made._asdict()
+            | dict(work)
+            | {
+                "contact_gap": gaps,
+                "contact_force": forces[..., :contacts, :],
+                "limit_force": forces[..., contacts:end, 0] * signs,
+                "friction_force": forces[..., end:, 1],
+                "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
+                "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
+                "energy_balance": self._balance(made.state, work),
+            }
+        )
         rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
         return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)
 
@@ -179,6 +238,7 @@ class TimeStepping(Method):
             "step": self.longest,
             "steps": self.steps,
             "unconverged_steps": self.unconverged,
+            "steps_at_rounding": self.at_rounding,
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.stepper.tolerance,
         }

@@ -232,7 +232,8 @@ def _energy_drift(variables: Mapping[str, Any]) -> float:
     if not {"kinetic_energy", "potential_energy"} <= set(variables):
         return np.nan
     energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
-    return float(np.fmax.reduce(np.abs(energy - energy[0]), axis=None, initial=0.0))  # fmax: failed runs are NaN
+    with np.errstate(invalid="ignore"):  # of runs on their way out of bounds; fmax: failed runs are NaN
+        return float(np.fmax.reduce(np.abs(energy - energy[0]), axis=None, initial=0.0))
 
 
 def _max_residual(motion: Motion, variables: Mapping[str, Any]) -> float:

@@ -11,21 +11,26 @@ import numpy as np
 from whippletree.contact import coulomb
 from whippletree.contact.coulomb import OPEN, SLIDE
 from whippletree.contact.impact import Impact, Outcome, holding_rows, response
-from whippletree.contact.laws import Energetic, Law
-from whippletree.contact.modes import STICK, Mode
+from whippletree.contact.laws import Energetic, Law, Plastic
+from whippletree.contact.modes import STICK, Mode, open_mode
+from whippletree.contact.single import RANK
 from whippletree.errors import SingularSystemError
 from whippletree.simulation.footing import settled
 from whippletree.simulation.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
 from whippletree.simulation.integrator import IntegrationError
+from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import At, Scene
 
 Array = np.ndarray[Any, Any]
 
-STAYS = 1e-9
+STAYS = 1e-11
 """Share of the largest contact acceleration below which a contact does not part, or does not begin to slip."""
 
 JAMS = 5
 """Impacts without collision that may follow each other at one instant."""
+
+UNSTOPPED = 1e-6
+"""Share of the impact's speed up to which contacts may approach after it, by rounding of the law."""
 
 WITHOUT_COLLISION = "impact without collision"
 
@@ -55,8 +60,8 @@ class Transitions:
     speed_tolerance: float
     """Contact velocities below this, m/s, are none."""
     lean: float = 0.0
-    """Share of the largest contact acceleration by which contacts are taken to be pressed together: where a contact
-    that opens would come back at once, in a hop below rounding, it stays."""
+    """Share of the largest contact acceleration up to which a contact does not part, where events repeat at one
+    instant; otherwise STAYS."""
 
     def change(self, t: float, y: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]) -> Change:
         """From a state at an event to the mode after it; ``touching``: candidates that are at their partner."""
@@ -72,6 +77,7 @@ class Transitions:
             outcome = self.struck(t, q, v, struck, law)
             v, lost = outcome.v, outcome.energy_lost
         after, v, jams, jam_loss = self._mode(t, q, v, mode, fired, touching)
+        v = self._parted(t, q, v, after, touching)
         entries += [(WITHOUT_COLLISION, i) for i in jams]
         entries += _differences(mode, after)
         return Change(after, np.concatenate([q, v]), tuple(entries), lost + jam_loss, struck, law)
@@ -89,18 +95,50 @@ class Transitions:
 
     def struck(self, t: float, q: Array, v: Array, contacts: Sequence[int], law: Law) -> Outcome:
         """The outcome of an impact of these contacts."""
-        at = self.scene.at(np.array([t]), q[None], v[None])
-        rigid = [n for n in self.scene.firm if not self.scene.compliance[n]]
-        rows = [3 * i + j for i in contacts for j in range(3)]
-        own = self.scene.contacts
-        impact = Impact(
-            at.M[0], at.A[0, rigid], at.J[0, rows], v, own.friction[list(contacts)], own.restitution[list(contacts)]
-        )
+        impact, names = self.impact(t, q, v, contacts), ", ".join(self.scene.contacts.names[i] for i in contacts)
         try:
-            return impact.resolved(law)
+            outcome = impact.resolved(law)
         except SingularSystemError as error:
-            names = ", ".join(own.names[i] for i in contacts)
             raise IntegrationError(f"the run stopped at t = {t:.9g} s, at an impact of {names}: {error}", t) from None
+        if np.any(impact.J[::3] @ outcome.v < -UNSTOPPED * np.abs(impact.J @ v).max(initial=0.0)):
+            raise IntegrationError(
+                f"the run stopped at t = {t:.9g} s, at an impact of {names}: no impulse stops it. A prescribed motion "
+                f"drives the bodies together, and friction wedges what is left free. Let the drive give way (a motor "
+                f"with a force, a spring), or lower the friction",
+                t,
+            )
+        return outcome
+
+    def impact(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Impact:
+        """An impact of these contacts, just before it."""
+        at = self.scene.at(np.array([t]), q[None], v[None])
+        rows, own = [3 * i + j for i in contacts for j in range(3)], self.scene.contacts
+        return Impact(
+            at.M[0],
+            at.A[0, self.rigid_rows],
+            at.J[0, rows],
+            v,
+            own.friction[list(contacts)],
+            own.restitution[list(contacts)],
+        )
+
+    @property
+    def rigid_rows(self) -> list[int]:
+        """Of the scene's rows, those that hold through an impact."""
+        return [n for n in self.scene.firm if not self.scene.compliance[n]]
+
+    def _parted(self, t: float, q: Array, v: Array, mode: Mode, touching: Sequence[int]) -> Array:
+        """The velocity with which contacts that open do not approach: what is left of an approach, below the
+        tolerance, would close them again at the same instant."""
+        u = self.scene.contact_velocity(q, v)[:, 0]
+        near = [i for i in touching if abs(u[i]) <= self.speed_tolerance]
+        if not any(u[i] < 0 and mode.status[i] == OPEN for i in near):
+            return v
+        at = self.scene.at(np.array([t]), q[None], v[None])
+        held = at.A[0, [n for n in self.scene.firm if not self.scene.compliance[n]]]
+        J = at.J[0, [3 * i for i in near]]
+        answer = response(at.M[0], np.concatenate([held, holding_rows(at.M[0], held)]), J)
+        return np.asarray(v - answer.W @ np.linalg.lstsq(answer.G, J @ v, rcond=RANK)[0])
 
     def _mode(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
@@ -112,11 +150,12 @@ class Transitions:
             after, stuck = self.selected(t, q, v, mode, fired, touching)
             if after is not None:
                 return after, v, jams, lost
-            if not stuck:
-                break
-            outcome = self.struck(t, q, v, stuck[:1], Energetic())
+            stuck = stuck[:1]
+            outcome = self.struck(t, q, v, stuck, Energetic())
+            if not np.any(outcome.impulses):
+                stuck, outcome = list(touching), self._pressed(t, q, v, touching)
             v, lost = outcome.v, lost + outcome.energy_lost
-            jams += stuck[:1]
+            jams += stuck
             fired = ()
         names = ", ".join(self.scene.contacts.names[i] for i in touching)
         raise IntegrationError(
@@ -124,6 +163,25 @@ class Transitions:
             f"meets the laws of contact and friction",
             t,
         )
+
+    def _pressed(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Outcome:
+        """The plastic impact of contacts that jam each other, though none would alone: that of the forces which press
+        them together, over a time in which these change no contact velocity by more than is none.
+
+        Where accelerations have an answer this is a short piece of the motion; where they have none its impulse is as
+        large as the slips ask for, however short the time.
+        """
+        u = self.scene.contact_velocity(q, v)
+        near = [i for i in contacts if abs(u[i, 0]) <= self.speed_tolerance]
+        slow = [i for i in near if np.hypot(*u[i, 1:]) <= self.speed_tolerance]
+        flight, time, y = open_mode(self.scene.count), np.array([t]), np.concatenate([q, v])[None]
+        rested = Phase(self.scene, flight.trailing(near).stuck(slow), t, y[0]).velocity_projected(t, q, v)
+        if np.abs(self.scene.contact_velocity(q, rested) - u).max() <= self.speed_tolerance:
+            v = rested  # what is left of slow velocities would hide who stands in whose way
+        free = Phase(self.scene, flight, t, y[0]).loads(time, y).a[0]
+        at, rows = self.scene.at(time, q[None], v[None]), [3 * i + j for i in contacts for j in range(3)]
+        fastest = float(np.abs(at.J[0, rows] @ free + at.beta[0, rows]).max())
+        return self.struck(t, q, v + self.speed_tolerance / fastest * free, contacts, Plastic())
 
     def selected(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
@@ -136,18 +194,22 @@ class Transitions:
         light = self.scene.weightless(at, near)
         heavy = [i for i in near if i not in light]
         rest = mode.opened([i for i in range(self.scene.count) if i not in near or i in lifted])
-        rest = settled(self.scene, rest, light, [i for i in light if self._slips(fired, i)], t, np.concatenate([q, v]))
+        # a foot that trailed and rises is open; of every other one its forces tell
+        standing = [i for i in light if not (i in lifted and mode.trails(i))]
+        slipping = [i for i in standing if self._slips(fired, i)]
+        rest = settled(self.scene, rest, standing, slipping, sorted(lifted), t, np.concatenate([q, v]))
         directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
         forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
-        G, b = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
-        b[::3] -= self.lean * np.abs(b).max(initial=0.0)
+        G, b, terms = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
         posed = G, b
         friction = self.scene.contacts.friction[heavy]
-        answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced))
-        if answer is None and any(choice is not None for choice in forced):
+        decided = any(choice is not None for choice in forced)
+        answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced, terms if decided else 0.0))
+        if answer is None and decided:
             answer = coulomb.solve(coulomb.problem(*posed, friction, directions))
         if answer is not None:
-            return rest.changed(heavy, _staying(answer, *posed, friction, directions, forced)), []
+            share = max(STAYS, self.lean)
+            return rest.changed(heavy, _staying(answer, *posed, friction, directions, forced, share)), []
         problem = coulomb.problem(*posed, friction, directions)
         return None, [i for n, i in enumerate(heavy) if friction[n] and problem.sliding_inertia(n) <= 0]
 
@@ -161,8 +223,8 @@ class Transitions:
     def _slips(self, fired: Sequence[Guard], i: int) -> bool:
         return any(guard.kind == SLIP and guard.contact == i for guard in fired)
 
-    def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array]:
-        """G and b of the contacts with mass behind them, at the level of accelerations."""
+    def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array, float]:
+        """G and b of the contacts with mass behind them, at the level of accelerations, and the size of b's terms."""
         firm = self.scene.firm
         own = [3 * i + j for i in light for j in range(3) if np.any(at.J[0, 3 * i + j])]
         held = np.concatenate([at.A[0, firm], at.J[0, own]])
@@ -174,17 +236,26 @@ class Transitions:
         rows = [3 * i + j for i in heavy for j in range(3)]
         J = at.J[0, rows]
         answer = response(at.M[0], held, J, soft)
-        free = answer.inverse @ np.concatenate([at.b[0], -bias, np.zeros(len(holds))])
-        return answer.G, J @ free[: answer.n] + at.beta[0, rows]
+        loads = np.concatenate([at.b[0], -bias, np.zeros(len(holds))])
+        free = answer.inverse[: answer.n] @ loads
+        # |J a| ≤ √(J M† Jᵀ) √(aᵀ M a), also where the terms of J a cancel
+        inertia = np.sqrt(max(float(np.diag(answer.G).max(initial=0.0)), 0.0) * max(float(free @ at.M[0] @ free), 0.0))
+        return answer.G, J @ free + at.beta[0, rows], inertia + float(np.abs(at.beta[0, rows]).max(initial=0.0))
 
 
 def _staying(
-    answer: coulomb.Answer, G: Array, b: Array, friction: Array, given: Array, forced: Sequence[int | None]
+    answer: coulomb.Answer,
+    G: Array,
+    b: Array,
+    friction: Array,
+    given: Array,
+    forced: Sequence[int | None],
+    share: float,
 ) -> coulomb.Answer:
-    """The answer with contacts that carry nothing but do not part either as closed: where forces are not unique, one
-    contact may do without any, and the motion is the same."""
+    """The answer with contacts that carry nothing but do not part either, at more than a share of the largest
+    acceleration, as closed: where forces are not unique, one contact may do without any, and the motion is the same."""
     rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
-    small = STAYS * float(np.abs(b).max(initial=0.0))
+    small = share * float(np.abs(b).max(initial=0.0))
     status, directions = list(answer.status), answer.directions.copy()
     for i, rate in enumerate(rates):
         free = forced[i] is None and friction[i] > 0 and not np.any(given[i])
@@ -207,4 +278,6 @@ def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:
             entries.append(("slip", i))
         elif old == SLIDE and new == STICK:
             entries.append(("stick", i))
+        elif old == SLIDE and new == SLIDE and before.directions[i] @ after.directions[i] < 0:
+            entries.append(("reversal", i))
     return entries

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from whippletree import scalars
-from whippletree.joints import JointType
-from whippletree.spatial import Array
+from whippletree.joints import Free, JointType
+from whippletree.spatial import Array, zeros
 
 Acceleration: TypeAlias = Callable[[Array, Array], Array]
 """a(q, v): the accelerations (nv,) at a state."""
@@ -57,6 +57,24 @@ class Manifold:
                 own = np.concatenate([own[:-4], quaternion / scalars.sqrt(quaternion @ quaternion)])
             parts.append(own)
         return self._joined(parts)
+
+    def turning(self, v: Array) -> Array:
+        """What v̇ (nv,) lacks of the change of velocity in space: a free body's linear velocity is in axes that turn."""
+        return self._joined(
+            [joint.turning(v[j]) if isinstance(joint, Free) else zeros(joint.nv) for joint, _, j in self.parts]
+        )
+
+    def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """q ⊕ d (nq,) and v (nv,) there; free bodies move along straight lines and keep their velocity in space.
+
+        A step of first order that leaves the linear velocity in the body's axes turns it outwards by ω h: a body that
+        spins would gain the share (ω h)² of its energy in every step.
+        """
+        moved = [
+            joint.straight(q[i], v[j], d[j]) if isinstance(joint, Free) else (joint.integrate(q[i], d[j]), v[j])
+            for joint, i, j in self.parts
+        ]
+        return self._joined([own for own, _ in moved]), self._joined([own for _, own in moved])
 
     @staticmethod
     def _joined(parts: list[Array]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from whippletree.model import WORLD, Geometry, Model
 from whippletree.view import solids
 from whippletree.view.mesh_files import Piece, creased, read_mesh, simplified
-from whippletree.view.parts import Sizes
+from whippletree.view.parts import Array, Sizes
 from whippletree.view.solids import Mesh
 from whippletree.view.style import GROUND, Color
 
@@ -55,6 +55,8 @@ def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | No
             return [Piece(slab.moved(solids.placed(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
         case "terrain":
             return [Piece(_terrain(numbers["height"], sizes), GROUND)]
+        case "height_field" if "heights" in numbers:
+            return [Piece(_height_field(numbers["heights"], numbers["cell"]), GROUND)]
         case "mesh" if "vertices" in numbers:
             return [Piece(solids.hull(np.asarray(numbers["vertices"], dtype=float)), None)]
         case "mesh":
@@ -78,9 +80,23 @@ def _from_file(geometry: Geometry, triangles: int) -> list[Piece] | None:
 def _terrain(height: Callable[[Any, Any], Any], sizes: Sizes, cells: int = 60) -> Mesh:
     """The surface z = height(x, y) around the origin."""
     along = np.linspace(-sizes.whole, sizes.whole, cells + 1)
-    vertices = np.array([[x, y, float(height(x, y))] for y in along for x in along])
-    i = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).reshape(-1)
-    over = i + cells + 1
+    return _surface(along, along, np.array([[float(height(x, y)) for y in along] for x in along]))
+
+
+def _height_field(given: Any, cell: Any) -> Mesh:
+    """The surface through the heights of a grid, straight between them."""
+    heights = np.asarray(given, dtype=float)
+    x, y = ((np.arange(n) - (n - 1) / 2) * float(d) for n, d in zip(heights.shape, cell, strict=True))
+    return _surface(x, y, heights)
+
+
+def _surface(x: Array, y: Array, heights: Array) -> Mesh:
+    """Triangles over a grid x (n,), y (m,) with heights (n, m)."""
+    across, along = np.meshgrid(x, y)
+    vertices = np.stack([across, along, heights.T], axis=2).reshape(-1, 3)
+    n, m = len(x), len(y)
+    i = (np.arange(m - 1)[:, None] * n + np.arange(n - 1)).reshape(-1)
+    over = i + n
     return Mesh(vertices, np.concatenate([np.stack([i, i + 1, over + 1], 1), np.stack([i, over + 1, over], 1)]))
 
 

@@ -1,0 +1,118 @@
+"""The ends of the joints' ranges as something that can touch: plastic contacts without friction or tangents.
+
+A joint with one freedom and the range lower ≤ q ≤ upper has the gaps q − lower and upper − q, each with a row of J that
+is plus or minus one for this joint: constant, so that it has no bias.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.contact.candidates import Candidate
+from whippletree.model import Joint, Model
+
+Array = np.ndarray[Any, Any]
+
+
+class Stop(NamedTuple):
+    """One end of a joint's range."""
+
+    joint: Joint
+    end: float
+    sign: int
+    """Of the velocity that leads away from it."""
+    q: int
+    v: int
+
+    @property
+    def unit(self) -> str:
+        """Of its gap."""
+        return "m" if self.joint.kind == "prismatic" else "rad"
+
+    @property
+    def candidate(self) -> Candidate:
+        """What a list of candidates has of it."""
+        name = f"{'lower' if self.sign > 0 else 'upper'} limit of {self.joint.name}"
+        return Candidate(name, name, 0, self.joint.child, self.joint.parent, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stops:
+    """All stops of a model, in the order of its joints, lower ends first."""
+
+    model: Model
+
+    @cached_property
+    def all(self) -> tuple[Stop, ...]:
+        """Of joints with one freedom; infinite ends are none."""
+        found = []
+        for k, joint in enumerate(self.model.joints):
+            if joint.type.nv == 1 and joint.type.nq == 1:
+                places = self.model.q_slices[k].start, self.model.v_slices[k].start
+                ends = ((float(joint.lower), 1), (float(joint.upper), -1))
+                found += [Stop(joint, end, sign, *places) for end, sign in ends if np.isfinite(end)]
+        return tuple(found)
+
+    @cached_property
+    def rows(self) -> Array:
+        """J (3s, nv): the normal rows; those of the tangents are zero."""
+        J = np.zeros((3 * len(self.all), self.model.nv))
+        for i, stop in enumerate(self.all):
+            J[3 * i, stop.v] = stop.sign
+        return J
+
+    @cached_property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints that have stops."""
+        return tuple(dict.fromkeys(stop.joint.name for stop in self.all))
+
+    def gaps(self, q: Array) -> Array:
+        """(..., s), rad or m."""
+        own = q[..., [stop.q for stop in self.all]]
+        return np.asarray((own - [stop.end for stop in self.all]) * [stop.sign for stop in self.all])
+
+    def forces(self, pushes: Array) -> Array:
+        """Forces along the joints (..., joints) from what the stops push, (..., s)."""
+        total = np.zeros((*pushes.shape[:-1], len(self.joints)))
+        for i, stop in enumerate(self.all):
+            total[..., self.joints.index(stop.joint.name)] += stop.sign * pushes[..., i]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Touchables:
+    """What can touch in a scene: the contacts' candidates, then the stops."""
+
+    candidates: tuple[Candidate, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each."""
+        return tuple(c.name for c in self.candidates)
+
+    @cached_property
+    def friction(self) -> Array:
+        """Coulomb's coefficient of each, (k,)."""
+        return np.array([c.friction for c in self.candidates], dtype=float)
+
+    @cached_property
+    def restitution(self) -> Array:
+        """e of each, (k,)."""
+        return np.array([c.restitution for c in self.candidates], dtype=float)
+
+
+def warn_of_dry_joints(model: Model) -> None:
+    """Tell that dry friction of joints does not act where events are located."""
+    dry = [repr(joint.name) for joint in model.joints if joint.friction != 0]
+    if dry:
+        warnings.warn(
+            f"simulate: method 'events' leaves out the dry friction of joint {', '.join(dry)}: use "
+            f"method='time_stepping', where it acts, or a model without it",
+            RuntimeWarning,
+            stacklevel=4,
+        )

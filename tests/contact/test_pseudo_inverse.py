@@ -1,0 +1,47 @@
+"""Pseudo-inverses by borders against those by singular values."""
+
+import numpy as np
+import pytest
+
+from whippletree.simulation.pseudo_inverse import PseudoInverse
+
+
+def family(random, n, rows, extra, count, step):
+    """Block matrices [M −Eᵀ; R 0] of neighbouring states, ``extra`` of whose rows depend on the others."""
+    B = random.standard_normal((n, n))
+    R, change = random.standard_normal((2, rows, n))
+    mix = random.standard_normal((extra, rows))
+    found = []
+    for k in range(count):
+        full = np.concatenate([R + k * step * change, mix @ (R + k * step * change)])
+        r = len(full)
+        found.append(np.block([[B @ B.T + np.eye(n), -full.T], [full, np.zeros((r, r))]]))
+    return np.array(found)
+
+
+def compare(inverse, K):
+    expected = np.linalg.pinv(K, rcond=1e-12)
+    assert np.abs(inverse(K) - expected).max() <= 1e-9 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("n", "rows", "extra"), [(6, 6, 6), (6, 3, 1), (12, 5, 4), (3, 1, 1), (4, 2, 0)])
+def test_of_neighbours(n, rows, extra):
+    random = np.random.default_rng(n + 10 * rows)
+    inverse = PseudoInverse()
+    K = family(random, n, rows, extra, 8, 1e-2)
+    compare(inverse, K)
+    compare(inverse, K[5:])
+
+
+def test_of_matrices_that_have_another_rank():
+    random = np.random.default_rng(5)
+    K = family(random, 8, 3, 2, 4, 1e-2)
+    inverse = PseudoInverse()
+    inverse(K)
+    K[2, -1] += np.append(random.standard_normal(8), np.zeros(5))  # a row that depends on none
+    compare(inverse, K)
+    compare(inverse, family(random, 8, 5, 0, 3, 1e-2))
+
+
+def test_of_zero():
+    assert np.all(PseudoInverse()(np.zeros((2, 3, 3))) == 0)
