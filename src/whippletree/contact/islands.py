@@ -12,13 +12,16 @@ Array = np.ndarray[Any, Any]
 def islands(G: Array) -> list[Array]:
     """Numbers of the contacts that act on each other, directly or through others, for G (3k, 3k)."""
     k = len(G) // 3
-    near = np.any(G.reshape(k, 3, k, 3) != 0, axis=(1, 3))
-    left, found = set(range(k)), []
-    while left:
-        island, new = set[int](), {min(left)}
-        while new:
+    acts = G != 0
+    rows = acts[0::3] | acts[1::3] | acts[2::3]
+    near = rows[:, 0::3] | rows[:, 1::3] | rows[:, 2::3]
+    left, found = np.ones(k, dtype=bool), []
+    while left.any():
+        island = np.zeros(k, dtype=bool)
+        new = np.arange(k) == np.argmax(left)
+        while new.any():
             island |= new
-            new = set(np.flatnonzero(near[sorted(new)].any(axis=0)).tolist()) - island
-        left -= island
-        found.append(np.array(sorted(island)))
+            new = near[new].any(axis=0) & ~island
+        left &= ~island
+        found.append(np.flatnonzero(island))
     return found

@@ -107,18 +107,17 @@ class _Curve:
     def step(self, F: Array, P: Array, damping: float) -> Array:
         """−F′⁻¹ F with F′ = 1 − P (1 − m G), damped; blocks that P sends to zero decide for themselves."""
         step = -F
-        busy = np.flatnonzero(np.any(P, axis=(1, 2)))
+        moves = P.any(axis=(1, 2))
+        busy, idle = np.flatnonzero(moves), np.flatnonzero(~moves)
         if not len(busy):
             return step
-        idle = np.setdiff1d(np.arange(self.k), busy)
         rows = (3 * busy[:, None] + np.arange(3)).ravel()
         others = (3 * idle[:, None] + np.arange(3)).ravel()
-        weighted = P[busy] * self.mass[busy, None, None]
-        reach = np.einsum("kij,kjl->kil", weighted, self.G[rows].reshape(len(busy), 3, -1)).reshape(len(rows), -1)
+        own, count = P[busy], np.arange(len(busy))
+        weighted = own * self.mass[busy, None, None]
+        reach = (weighted @ self.G[rows].reshape(len(busy), 3, -1)).reshape(len(rows), -1)
         matrix = reach[:, rows]
-        for i, own in enumerate(P[busy]):
-            part = slice(3 * i, 3 * i + 3)
-            matrix[part, part] += np.eye(3) - own + damping * own
+        matrix.reshape(len(busy), 3, len(busy), 3)[count, :, count] += np.eye(3) - (1 - damping) * own
         right = -F[busy].ravel() - reach[:, others] @ step[idle].ravel()
         step[busy] = _solved(matrix, right).reshape(-1, 3)
         return step

@@ -28,6 +28,7 @@ import numpy as np
 
 from whippletree.contact.complementarity import Measure, Problem
 from whippletree.contact.interior import Start, interior_point
+from whippletree.contact.islands import islands
 from whippletree.contact.newton import newton
 from whippletree.spatial import Array
 
@@ -98,7 +99,7 @@ def solve(
     """
     search = _Search(problem, sweeps, tolerance)
     search.sweep(np.asarray(start, dtype=float), FIRST_LOOK)
-    if not search.done and len(parts := islands(problem)) > 1:
+    if not search.done and len(parts := islands(_matrix(problem))) > 1:
         return _joined(
             problem,
             parts,
@@ -125,17 +126,9 @@ def solve(
     return Solution(best.impulse, best.measure, *search.spent, search.done, search.rounding)
 
 
-def islands(problem: Problem) -> list[Array]:
-    """Numbers of the blocks that act on each other, island by island."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    shape = (problem.blocks, problem.blocks)
-    acts = np.asarray(problem.G).reshape(3 * problem.blocks, 3 * problem.blocks) != 0
-    rows = acts[0::3] | acts[1::3] | acts[2::3]
-    first, second = np.nonzero(rows[:, 0::3] | rows[:, 1::3] | rows[:, 2::3])
-    count, island = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=shape), directed=False)
-    return [np.flatnonzero(island == k) for k in range(count)]
+def _matrix(problem: Problem) -> Array:
+    """G (3k, 3k)."""
+    return np.asarray(problem.G).reshape(3 * problem.blocks, 3 * problem.blocks)
 
 
 def _joined(problem: Problem, parts: Sequence[Array], solutions: Sequence[Solution]) -> Solution:
@@ -177,10 +170,8 @@ class _Search:
     @property
     def rounding(self) -> float:
         """What rounding leaves of the best, m/s."""
-        n = 3 * self.problem.blocks
-        reach = (
-            np.abs(self.problem.G).reshape(n, n) @ np.abs(self.best.impulse).ravel() + np.abs(self.problem.g).ravel()
-        )
+        G, n = _matrix(self.problem), 3 * self.problem.blocks
+        reach = np.abs(G) @ np.abs(self.best.impulse).ravel() + np.abs(self.problem.g).ravel()
         return float(np.sqrt(n) * np.finfo(float).eps / 2 * reach.max(initial=0.0))
 
     @property
@@ -209,7 +200,7 @@ class _Search:
         n, rubs = 3 * self.problem.blocks, (self.problem.friction > 0) | (self.problem.cap > 0)
         closes = (self.problem.g[:, 0] < 0) | (self.problem.cap > 0)
         rows = np.flatnonzero(np.stack([closes, closes & rubs, closes & rubs], axis=1))
-        G, found = self.problem.G.reshape(n, n), np.zeros(n)
+        G, found = _matrix(self.problem), np.zeros(n)
         own, right = G[np.ix_(rows, rows)], -self.problem.g.ravel()[rows]
         if len(rows):  # by pivoted QR, a third of the time of singular values
             found[rows] = lstsq(own, right, n * np.finfo(float).eps, check_finite=False, lapack_driver="gelsy")[0]
