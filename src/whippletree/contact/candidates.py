@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -59,8 +59,32 @@ Kept: TypeAlias = Callable[[str, list[Touch], Pose], list[Touch]]
 """Puts the candidates of a contact, by name, into slots, given the first geometry's pose."""
 
 
+class _HasCandidates(Protocol):
+    @property
+    def candidates(self) -> tuple[Candidate, ...]: ...
+
+
+class Listed:
+    """Names and coefficients of whatever has candidates."""
+
+    @cached_property
+    def names(self: _HasCandidates) -> tuple[str, ...]:
+        """Name of every candidate."""
+        return tuple(c.name for c in self.candidates)
+
+    @cached_property
+    def friction(self: _HasCandidates) -> Array:
+        """Coulomb's coefficient of every candidate, (k,)."""
+        return np.array([c.friction for c in self.candidates], dtype=float)
+
+    @cached_property
+    def restitution(self: _HasCandidates) -> Array:
+        """e of every candidate, (k,)."""
+        return np.array([c.restitution for c in self.candidates], dtype=float)
+
+
 @dataclass(frozen=True, eq=False)
-class ContactSet:
+class ContactSet(Listed):
     """The contacts of a model. Made by :func:`contact_set`, once per model."""
 
     model: Model
@@ -70,21 +94,6 @@ class ContactSet:
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate, in the order of the model's contacts."""
         return tuple(self._candidates())
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Name of every candidate."""
-        return tuple(c.name for c in self.candidates)
-
-    @cached_property
-    def friction(self) -> Array:
-        """Coulomb's coefficient of every candidate, (k,)."""
-        return np.array([c.friction for c in self.candidates], dtype=float)
-
-    @cached_property
-    def restitution(self) -> Array:
-        """e of every candidate, (k,)."""
-        return np.array([c.restitution for c in self.candidates], dtype=float)
 
     @cached_property
     def closed_form(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.contact.candidates import Candidate
+from whippletree.contact.candidates import Candidate, Listed
 from whippletree.model import Joint, Model
 
 Array = np.ndarray[Any, Any]
@@ -85,25 +85,10 @@ class Stops:
 
 
 @dataclass(frozen=True, eq=False)
-class Touchables:
+class Touchables(Listed):
     """What can touch in a scene: the contacts' candidates, then the stops."""
 
     candidates: tuple[Candidate, ...]
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Name of each."""
-        return tuple(c.name for c in self.candidates)
-
-    @cached_property
-    def friction(self) -> Array:
-        """Coulomb's coefficient of each, (k,)."""
-        return np.array([c.friction for c in self.candidates], dtype=float)
-
-    @cached_property
-    def restitution(self) -> Array:
-        """e of each, (k,)."""
-        return np.array([c.restitution for c in self.candidates], dtype=float)
 
 
 def warn_of_dry_joints(model: Model) -> None:
