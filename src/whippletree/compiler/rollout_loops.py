@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 
 from whippletree import catalogue, scalars
+from whippletree.compiler.blocks import Piece, traced_block
 from whippletree.compiler.loops import loop_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 from whippletree.compiler.rollout_blocks import NOT_FINITE, ROW, STAGE, STEP, noted
 from whippletree.expression import Trace, finish
+from whippletree.joints import Free
+from whippletree.spatial import Array
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.steps import RK4_REACH, RK4_WEIGHTS
 
@@ -29,6 +32,9 @@ Q, V, FORCE, ACCELERATION, SLOPE, SHIFT, MOVED = (
     f"now.{word}" for word in ("q", "v", "force", "acceleration", "slope", "shift", "moved")
 )
 """Work memory, one number for each coordinate or velocity."""
+
+FREE = ("free.q", "free.v")
+"""Where the coordinates and velocities of free bodies begin: names of the tables, and of what is looked up in them."""
 
 
 def looped_rollout(tree: Skeleton, method: str, arguments: Sequence[Buffer], passive: bool, spaced: bool) -> Program:
@@ -70,15 +76,19 @@ class _Builder:
     # ---- steps ---------------------------------------------------------------------------------------------------
 
     def _euler(self) -> list[Statement]:
-        """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺."""
+        """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺, linear velocities of free bodies in axes that do not turn."""
 
         def kick(h: Any, v: Any, a: Any) -> list[Any]:
             return [v + h * a, h * (v + h * a)]
 
+        def turn(v: Array, a: Array) -> list[Array]:
+            return [a + Free().turning(v)]
+
         return [
             *self._acceleration(Q, V),
+            *self._each_free(turn, [V, ACCELERATION], [ACCELERATION]),
             self._each(self.nv, ["dt", V, ACCELERATION], kick, [V, SHIFT]),
-            *self._integrate(),
+            *self._integrate(self._each_free(Free().straight, [Q, V, SHIFT], [MOVED, V])),
         ]
 
     def _rk4(self) -> list[Statement]:
@@ -141,10 +151,11 @@ class _Builder:
 
         return [self._once(["progress", "failing"], note, ["progress"])]
 
-    def _integrate(self) -> list[Statement]:
-        """q ← q ⊕ shift."""
+    def _integrate(self, correct: Sequence[Statement] = ()) -> list[Statement]:
+        """q ← q ⊕ shift; ``correct``: what is done to the result before."""
         return [
             *self._call("integrate", {"q": Q, "d": SHIFT}, {"q_out": MOVED}),
+            *correct,
             self._each(self.nq, [MOVED], lambda q: [q], [Q]),
         ]
 
@@ -176,6 +187,25 @@ class _Builder:
     ) -> Loop:
         """A loop over the numbers of buffers; ``progress`` is passed whole, a scalar or table as its one number."""
         return Loop(ENTRY, count, (self._once(reads, function, writes),))
+
+    def _each_free(
+        self, function: Callable[..., Sequence[Any]], reads: Sequence[str], writes: Sequence[str]
+    ) -> list[Statement]:
+        """A loop over the free bodies; the function takes and returns their coordinates (7,) and velocities (6,)."""
+        parts = zip(self.tree.nodes, self.tree.q_slices, self.tree.v_slices, strict=True)
+        starts = [(i.start, j.start) for node, i, j in parts if isinstance(node.joint, Free)]
+        if not starts:
+            return []
+        for name, places in zip(FREE, np.array(starts, dtype=np.int64).T, strict=True):
+            self.buffers[name] = Buffer(name, "index", (len(starts),), np.ascontiguousarray(places))
+
+        def own(name: str) -> Piece:
+            register, size = (FREE[0], 7) if name in (Q, MOVED) else (FREE[1], 6)
+            return Piece((size,), tuple(Address(name, (Index(register, i),)) for i in range(size)))
+
+        block = traced_block(function, [own(name) for name in reads], [own(name) for name in writes])
+        places = [Lookup(name, Address(name, (Index(ENTRY),))) for name in FREE]
+        return [Loop(ENTRY, len(starts), (*places, block))]
 
     def _once(self, reads: Sequence[str], function: Callable[..., list[Any]], writes: Sequence[str]) -> Block:
         trace = Trace()

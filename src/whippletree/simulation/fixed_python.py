@@ -14,6 +14,7 @@ import numpy as np
 from whippletree import midpoint
 from whippletree.compiler.rollout_steps import CLOSED, CONVERGED
 from whippletree.errors import SingularSystemError
+from whippletree.simulation.free_bodies import FreeBodies
 from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
@@ -31,6 +32,7 @@ class PythonSteps:
 
     def __init__(self, motion: Motion, method: str) -> None:
         self.motion = motion
+        self._free = FreeBodies(motion.model)
         self._step = {
             "semi_implicit_euler": self._euler,
             "rk4": self._rk4,
@@ -77,6 +79,14 @@ class PythonSteps:
     def normalised(self, q: Array) -> Array:
         """The coordinates with quaternions at unit length."""
         return self.motion.normalised(q)
+
+    def turning(self, v: Array) -> Array:
+        """What v̇ (nv,) lacks of the change of velocity in space."""
+        return self._free.turning(v)
+
+    def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """q ⊕ d (nq,) and v (nv,) there, free bodies along straight lines."""
+        return self.motion.split(self._free.moved(self.integrate(q, d), q, v, d))
 
     def _acceleration(self, t: float, q: Array, v: Array) -> Array:
         return self.motion.evaluate("forward_dynamics", q=q, v=v, tau=self._forces(t, q, v), t=t)

@@ -32,12 +32,14 @@ class FreeBodies:
 
     def acceleration(self, motion: Motion, t: float, q: Array, v: Array, tau: Array) -> Array:
         """The accelerations (nv,) under joint forces (nv,), those of free bodies in axes that do not turn."""
-        a = motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=t)
-        if not self._v.size:
-            return a
+        return motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=t) + self.turning(v)
+
+    def turning(self, v: Array) -> Array:
+        """What v̇ (nv,) lacks of the change of velocity in space."""
         turning = np.zeros(len(v))
-        turning[self._v] = _turning()(v[self._v])
-        return a + turning
+        if self._v.size:
+            turning[self._v] = _turning()(v[self._v])
+        return turning
 
     def moved(self, integrated: Array, q: Array, v: Array, d: Array) -> Array:
         """The state (nq + nv,) after a displacement d (nv,): ``integrated``, with free bodies along straight lines."""

@@ -28,6 +28,12 @@ class Coordinates(Protocol):
     def normalised(self, q: Array) -> Array:
         """The coordinates with quaternions back at unit length."""
 
+    def turning(self, v: Array) -> Array:
+        """What v̇ (nv,) lacks of the change of velocity in space."""
+
+    def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """q ⊕ d (nq,) and v (nv,) there, free bodies along straight lines."""
+
 
 class Manifold:
     """The coordinates of a tree: how velocities move them."""
@@ -82,9 +88,12 @@ class Manifold:
 
 
 def semi_implicit_euler(manifold: Coordinates, a: Acceleration, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
-    """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺. First order; symplectic only where M does not depend on q."""
-    v = v + h * a(q, v)
-    return manifold.integrate(q, h * v), v
+    """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺. First order; symplectic only where M does not depend on q.
+
+    Linear velocities of free bodies are stepped in space, not in their own axes.
+    """
+    v = v + h * (a(q, v) + manifold.turning(v))
+    return manifold.straight(q, v, h * v)
 
 
 class Stage(NamedTuple):
