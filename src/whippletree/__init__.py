@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from whippletree.scenario.reading import load_scenario as load_scenario
     from whippletree.simulation.batches import single_run as single_run
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
+    from whippletree.simulation.event_log import event_impulses as event_impulses
     from whippletree.simulation.event_log import event_states as event_states
     from whippletree.simulation.event_log import saltation_matrices as saltation_matrices
     from whippletree.simulation.integrator import Event as Event
@@ -74,6 +75,7 @@ _LAZY = {
     "diagnose": "whippletree.diagnosis",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
+    "event_impulses": "whippletree.simulation.event_log",
     "event_states": "whippletree.simulation.event_log",
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
@@ -121,6 +123,7 @@ __all__ = [
     "contact_set",
     "controllers",
     "diagnose",
+    "event_impulses",
     "event_states",
     "export_html",
     "load",

@@ -11,9 +11,9 @@ from whippletree.catalogue import CATALOGUE
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
-compile conditioning constraint_set contact_set controllers diagnose event_states export_html load load_run
-load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show simulate
-single_run spatial_operators symbolic with_contacts without_rows
+compile conditioning constraint_set contact_set controllers diagnose event_impulses event_states export_html load
+load_run load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show
+simulate single_run spatial_operators symbolic with_contacts without_rows
 """
 
 FUNCTIONS = """

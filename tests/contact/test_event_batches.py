@@ -9,6 +9,13 @@ HEIGHTS = np.array([[0.0], [0.5], [5.0]])
 SETTINGS = {"duration": 0.7, "method": "events", "output_dt": 0.1}
 
 
+def tumbling_box():
+    build = wt.Builder("box").body("box", 1.0, inertia=(0.02, 0.03, 0.04))
+    build.joint("free", "free", "world", "box", start=(0, 0, 0.4, np.cos(0.4), np.sin(0.4), 0, 0))
+    build.geometry("ground", "world", "half_space").geometry("box", "box", "box", size=(0.4, 0.3, 0.2))
+    return build.contact("landing", "box", "ground", friction=0.4, restitution=0.3).build()
+
+
 @pytest.fixture(scope="module")
 def ball():
     return wt.mechanisms.bouncing_ball(restitution=0.5)
@@ -74,3 +81,20 @@ def test_time_stepping_reports_every_run():
         assert batch[name].dims == ("time", "run")
     assert int(batch["unconverged"].sum()) == batch.attrs["unconverged_steps"]
     assert wt.single_run(batch, 1)["residual_velocity"].dims == ("time",)
+
+
+@pytest.mark.parametrize("model", [wt.mechanisms.bouncing_ball(), wt.mechanisms.rimless_wheel(), tumbling_box()])
+def test_impulses_of_impacts_change_the_momentum(model):
+    """M (v⁺ − v⁻) = Jᵀ Λ at every event; nothing where there is no impact."""
+    run = wt.simulate(model, duration=0.8, method="events")
+    times, impulses = wt.event_impulses(run)
+    instants, before, after = wt.event_states(run)
+    assert np.array_equal(times, instants)
+    assert impulses.shape == (len(times), len(run.attrs["contact_names"]), 3)
+    assert impulses[..., 0].max() > 0.1
+    reference = wt.reference(model)
+    for impulse, old, new in zip(impulses, before, after, strict=True):
+        q, change = old[: model.nq], (new - old)[model.nq :]
+        pushed = reference.contact_jacobian(q).T @ impulse.ravel()
+        np.testing.assert_allclose(reference.mass_matrix(q) @ change, pushed, atol=1e-8)
+        assert np.all(impulse[:, 0] >= 0)

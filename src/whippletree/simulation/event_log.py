@@ -35,8 +35,8 @@ def accumulation(times: Sequence[float], shortest: float) -> float | None:
 
 SEQUENCES = (
     "contact_event_times", "contact_event_kinds", "contact_event_contacts", "contact_event_energy_lost",
-    "energy_lost_in_impacts", "mode_times", "mode_names", "instant_times", "instant_states", "saltation_times",
-    "saltation_missing", "saltation_entries",
+    "energy_lost_in_impacts", "mode_times", "mode_names", "instant_times", "instant_states",
+    "instant_impulses", "saltation_times", "saltation_missing", "saltation_entries",
 )  # fmt: skip
 """What every run of a batch has for itself."""
 
@@ -57,6 +57,8 @@ class EventLog:
     instants: list[float] = field(default_factory=list)
     states: list[Array] = field(default_factory=list)
     """Before and after each instant, (2, nq + nv)."""
+    impulses: list[Array] = field(default_factory=list)
+    """Of the impacts at each instant, N s, (k, 3)."""
     matrix_times: list[float] = field(default_factory=list)
     matrices: list[Array] = field(default_factory=list)
     """Saltation matrices; NaN where there is none."""
@@ -73,10 +75,11 @@ class EventLog:
             self.energy_lost.append(energy_lost if number == 0 else 0.0)
         return [(f"{kind} {self.names[contact]}", time) for kind, contact in entries]
 
-    def instant(self, time: float, before: Array, after: Array) -> None:
-        """Note the state on both sides of an instant."""
+    def instant(self, time: float, before: Array, after: Array, impulses: Array) -> None:
+        """Note the state on both sides of an instant, and the impulses between."""
         self.instants.append(time)
         self.states.append(np.stack([before, after]))
+        self.impulses.append(impulses)
 
     def mode(self, time: float, mode: Mode) -> None:
         """Note the mode from a time on, if it is another one."""
@@ -102,6 +105,7 @@ class EventLog:
             "modes": np.array(self.modes, dtype=int).reshape(len(self.modes), len(self.names)),
             "instants": np.array(self.instants),
             "instant_states": np.array(self.states),
+            "instant_impulses": np.array(self.impulses),
             "matrix_times": np.array(self.matrix_times),
             "matrices": np.array(self.matrices),
             "matrix_errors": np.array(self.matrix_errors),
@@ -114,6 +118,7 @@ class EventLog:
         self.kinds, self.contacts = memo["event_kinds"].tolist(), memo["event_contacts"].tolist()
         self.mode_times, self.modes = memo["mode_times"].tolist(), [tuple(m) for m in memo["modes"].tolist()]
         self.instants, self.states = memo["instants"].tolist(), list(memo["instant_states"])
+        self.impulses = list(memo["instant_impulses"])
         self.matrix_times, self.matrices = memo["matrix_times"].tolist(), list(memo["matrices"])
         self.matrix_errors, self.matrix_reasons = memo["matrix_errors"].tolist(), memo["matrix_reasons"].tolist()
 
@@ -131,6 +136,7 @@ class EventLog:
             "mode_names": [Mode(status, free).words(self.names) for status in self.modes],
             "instant_times": list(self.instants),
             "instant_states": [float(x) for pair in self.states for x in pair.flat],
+            "instant_impulses": [float(x) for impulse in self.impulses for x in impulse.flat],
             "saltation_times": list(self.matrix_times),
             "saltation_missing": list(self.matrix_reasons),
             "saltation_error": float(max(self.matrix_errors, default=0.0)),
@@ -148,6 +154,19 @@ def event_states(run: Any) -> tuple[Array, Array, Array]:
     size = run["q"].shape[-1] + run["v"].shape[-1]
     pairs = np.array(run.attrs["instant_states"], dtype=float).reshape(len(times), 2, size)
     return times, pairs[:, 0], pairs[:, 1]
+
+
+def event_impulses(run: Any) -> tuple[Array, Array]:
+    """Times (e,) of a run's contact events and the impulses (e, k, 3) of their impacts, N s: normal, tangents 1 and 2.
+
+    The contacts are those of ``run.attrs["contact_names"]``, stops of joints included; zero where an event has no
+    impact. An impulse acts on the first body of its contact. Of a batch, ``wt.single_run(batch, k)`` has those of its
+    run k.
+    """
+    _require_single(run, "event_impulses")
+    times = np.array(run.attrs["instant_times"], dtype=float).reshape(-1)
+    impulses = np.array(run.attrs["instant_impulses"], dtype=float)
+    return times, impulses.reshape(len(times), np.size(run.attrs["contact_names"]), 3)
 
 
 def saltation_matrices(run: Any) -> tuple[Array, Array]:

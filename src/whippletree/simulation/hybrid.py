@@ -241,7 +241,7 @@ class Events(Method):
         phase = self._phase(change.mode, t, change.state)
         named = self.log.events(t, change.entries, change.energy_lost)
         if change.entries:
-            self.log.instant(t, y, phase.state)
+            self.log.instant(t, y, phase.state, change.impulses)
         if before is None and self.variation is not None:
             self.variation.begin(start_derivative(self.rules, phase, t, y, change))
         elif before is not None and self.with_saltation and change.entries:

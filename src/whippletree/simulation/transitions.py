@@ -43,9 +43,21 @@ class Change(NamedTuple):
     entries: tuple[tuple[str, int], ...]
     """(kind, contact) of all that happened."""
     energy_lost: float
+    impulses: Array
+    """On all candidates, N s, (k, 3): normal, tangents 1 and 2."""
     struck: tuple[int, ...]
     """Contacts that took part in an impact; none if there was none."""
     law: Law | None
+
+
+class _Found(NamedTuple):
+    """A mode, and what impacts without collision made before it was found."""
+
+    mode: Mode
+    v: Array
+    jams: list[int]
+    energy_lost: float
+    impulses: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +80,20 @@ class Transitions:
         q, v = self.scene.motion.split(y)
         u = self.scene.contact_velocity(q, v)
         entries = [(guard.kind, guard.contact) for guard in fired if guard.kind == TOUCHDOWN]
-        lost, law = 0.0, None
+        lost, impulses, law = 0.0, np.zeros((self.scene.count, 3)), None
         struck: tuple[int, ...] = ()
         if any(u[i, 0] < -self.speed_tolerance for i in touching):
             law, struck = self.law_for(touching), tuple(touching)
             known = {contact for _, contact in entries}
             entries += [(TOUCHDOWN, i) for i in touching if mode.status[i] == OPEN and i not in known and u[i, 0] < 0]
             outcome = self.struck(t, q, v, struck, law)
-            v, lost = outcome.v, outcome.energy_lost
-        after, v, jams, jam_loss = self._mode(t, q, v, mode, fired, touching)
-        v = self._parted(t, q, v, after, touching)
-        entries += [(WITHOUT_COLLISION, i) for i in jams]
-        entries += _differences(mode, after)
-        return Change(after, np.concatenate([q, v]), tuple(entries), lost + jam_loss, struck, law)
+            v, lost, impulses[list(struck)] = outcome.v, outcome.energy_lost, outcome.impulses
+        found = self._mode(t, q, v, mode, fired, touching)
+        v = self._parted(t, q, found.v, found.mode, touching)
+        entries += [(WITHOUT_COLLISION, i) for i in found.jams]
+        entries += _differences(mode, found.mode)
+        lost, impulses = lost + found.energy_lost, impulses + found.impulses
+        return Change(found.mode, np.concatenate([q, v]), tuple(entries), lost, impulses, struck, law)
 
     def law_for(self, contacts: Sequence[int]) -> Law:
         """The run's law, or the one that these contacts ask for."""
@@ -135,26 +148,27 @@ class Transitions:
         if not any(u[i] < 0 and mode.status[i] == OPEN for i in near):
             return v
         at = self.scene.at(np.array([t]), q[None], v[None])
-        held = at.A[0, [n for n in self.scene.firm if not self.scene.compliance[n]]]
+        held = at.A[0, self.rigid_rows]
         J = at.J[0, [3 * i for i in near]]
         answer = response(at.M[0], np.concatenate([held, holding_rows(at.M[0], held)]), J)
         return np.asarray(v - answer.W @ np.linalg.lstsq(answer.G, J @ v, rcond=RANK)[0])
 
     def _mode(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
-    ) -> tuple[Mode, Array, list[int], float]:
+    ) -> _Found:
         """The mode, and the velocity after impacts without collision that it took to find one."""
         jams: list[int] = []
-        lost = 0.0
+        lost, impulses = 0.0, np.zeros((self.scene.count, 3))
         for _ in range(JAMS):
             after, stuck = self.selected(t, q, v, mode, fired, touching)
             if after is not None:
-                return after, v, jams, lost
+                return _Found(after, v, jams, lost, impulses)
             stuck = stuck[:1]
             outcome = self.struck(t, q, v, stuck, Energetic())
             if not np.any(outcome.impulses):
                 stuck, outcome = list(touching), self._pressed(t, q, v, touching)
             v, lost = outcome.v, lost + outcome.energy_lost
+            impulses[stuck] += outcome.impulses
             jams += stuck
             fired = ()
         names = ", ".join(self.scene.contacts.names[i] for i in touching)
