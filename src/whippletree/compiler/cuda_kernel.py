@@ -74,7 +74,7 @@ class _Loaded:
         image = kernel.image(ptx.architecture(device.capability), rows)
         start = ptx.how_to_start(image)
         self.module = self._assembled(image, start)
-        if start.shared and start.level > PLAIN:
+        if start.large and start.level > PLAIN:
             careful = self._assembled(image, replace(start, level=PLAIN))
             trial = Trial(device.number, kernel.interface.shell.of_role("input", "output"), kernel.options.dtype)
             if self._tried(trial, self.module) != self._tried(trial, careful):

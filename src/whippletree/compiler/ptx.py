@@ -80,7 +80,7 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
     shared = kernel.aside.slots * kernel.aside.pitch * lanes.bytes
-    head = _HEAD.format(how.form.threads, shared, how.form.level)
+    head = _HEAD.format(how.form.threads, shared, how.form.level, int(how.form.keep > 0))
     declarations = _declarations({lanes, Lanes(1, "double")})
     functions = [far_arguments_function(lanes), _divisions(lanes) if how.form.room else ""]
     functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
@@ -92,16 +92,18 @@ def copies_by_itself(arch: str) -> bool:
     return int(arch.removeprefix("sm_")) >= 80
 
 
-_HEAD = "threads of a block: {}, bytes of shared memory: {}, level of the assembler: {}"
+_HEAD = "threads of a block: {}, bytes of shared memory: {}, level of the assembler: {}, large: {}"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a launch must know: threads of a block, its bytes of shared memory, and how to assemble the text."""
+    """What a launch must know: threads of a block, its bytes of shared memory, how to assemble the text, and whether
+    it is so large that the assembler is not trusted."""
 
     threads: int
     shared: int
     level: int
+    large: int
 
 
 def how_to_start(image: bytes) -> Start:
