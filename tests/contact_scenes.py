@@ -14,6 +14,17 @@ UP = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
 RIGHT = np.array([[0, 0, 1], [0, 1, 0], [-1, 0, 0]])
 """The same to x: a wall on the left."""
 
+TENT = [(x, y, z) for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.1, 0.1)] + [(0, 0, 0.2)]
+SHAPES = {
+    "box": {"size": (0.5, 0.7, 0.3)},
+    "cylinder": {"radius": 0.25, "length": 0.6},
+    "capsule": {"radius": 0.15, "length": 0.7},
+    "ellipsoid": {"radii": (0.2, 0.35, 0.5)},
+    "sphere": {"radius": 0.2},
+    "mesh": {"vertices": TENT},
+}
+"""Parameters of a shape of every kind."""
+
 
 def turned(angle: float) -> np.ndarray:
     """Rotation about z."""

@@ -8,19 +8,12 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from contact_scenes import SHAPES
 from whippletree.contact.collision import Tracker
 from whippletree.contact.polytopes import faces_of
 from whippletree.contact.shapes import Box, Hull
 from whippletree.tree.mechanism import Mechanism
 
-SHAPES = {
-    "box": {"size": (0.5, 0.7, 0.3)},
-    "cylinder": {"radius": 0.25, "length": 0.6},
-    "capsule": {"radius": 0.15, "length": 0.7},
-    "ellipsoid": {"radii": (0.2, 0.35, 0.5)},
-    "sphere": {"radius": 0.2},
-    "mesh": {"vertices": [(x, y, z) for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.1, 0.1)] + [(0, 0, 0.2)]},
-}
 PAIRS = [
     ("box", "box"), ("box", "mesh"), ("mesh", "mesh"), ("box", "cylinder"), ("cylinder", "cylinder"),
     ("capsule", "box"), ("ellipsoid", "ellipsoid"), ("sphere", "mesh"), ("cylinder", "mesh"), ("capsule", "ellipsoid"),

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import whippletree as wt
+from contact_scenes import SHAPES, TENT
 from whippletree.contact.bounds import at_least_apart
 from whippletree.contact.separation import Solid, farthest, reach_along, searched, separation
 from whippletree.contact.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
@@ -17,15 +18,6 @@ from whippletree.contact.snapshot import snapshot
 from whippletree.simulation.plain_contacts import FAR, PlainContacts
 from whippletree.tree.mechanism import Mechanism
 
-TENT = [(x, y, z) for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.1, 0.1)] + [(0, 0, 0.2)]
-SHAPES = {
-    "box": {"size": (0.5, 0.7, 0.3)},
-    "cylinder": {"radius": 0.25, "length": 0.6},
-    "capsule": {"radius": 0.15, "length": 0.7},
-    "ellipsoid": {"radii": (0.2, 0.35, 0.5)},
-    "sphere": {"radius": 0.2},
-    "mesh": {"vertices": TENT},
-}
 WRITTEN = {
     ("capsule", "capsule"),
     ("sphere", "sphere"),

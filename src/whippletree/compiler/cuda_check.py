@@ -39,7 +39,6 @@ class Trial:
             array.fill(np.zeros(shape) if b.role == "output" else random.uniform(-1, 1, shape))
             self.arrays.append(array)
         self.outputs = [array for array, b in zip(self.arrays, buffers, strict=True) if b.role == "output"]
-        self.states = STATES
         self.described = [x for array in self.arrays for x in (array.memory.pointer, *array.strides)]
         """Of every array its address, the step from state to state and its strides, in bytes."""
 

@@ -15,24 +15,6 @@ Array = np.ndarray[Any, Any]
 
 KINDS = ("touchdown", "lift-off", "slip", "stick", "zeno", "impact without collision", "reversal")
 
-
-SETTLED = 0.2
-"""How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
-
-
-def accumulation(times: Sequence[float], shortest: float) -> float | None:
-    """The time to which the last four impacts converge, if they do and are within ``shortest`` of each other."""
-    if len(times) < 4:
-        return None
-    intervals = np.diff(times[-4:])
-    if intervals[-1] > shortest or np.any(intervals <= 0):
-        return None
-    first, second = intervals[1] / intervals[0], intervals[2] / intervals[1]
-    if second >= 1 or abs(second - first) > SETTLED * first:
-        return None
-    return float(times[-1] + intervals[2] * second / (1 - second))
-
-
 SEQUENCES = (
     "contact_event_times", "contact_event_kinds", "contact_event_contacts", "contact_event_energy_lost",
     "energy_lost_in_impacts", "mode_times", "mode_names", "instant_times", "instant_states",

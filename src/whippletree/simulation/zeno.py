@@ -15,10 +15,12 @@ import numpy as np
 
 from whippletree.contact.laws import Law
 from whippletree.contact.modes import OPEN, SLIDE, Mode
-from whippletree.simulation.event_log import accumulation
 from whippletree.simulation.phase import Phase
 
 Array = np.ndarray[Any, Any]
+
+SETTLED = 0.2
+"""How much the ratio of successive intervals between impacts may vary for them to count as accumulating."""
 
 
 def hops(phase: Phase, contacts: Sequence[int]) -> Array:
@@ -46,6 +48,19 @@ def resting(phase: Phase, struck: Sequence[int], law: Law | None, interval: floa
     restitution = restitution if law is None else law.coefficients(restitution)
     found = zip(struck, hops(phase, struck).tolist(), restitution.tolist(), strict=True)
     return {i: hop / (1 - e) for i, hop, e in found if 0 < hop <= interval and e < 1}
+
+
+def accumulation(times: Sequence[float], shortest: float) -> float | None:
+    """The time to which the last four impacts converge, if they do and are within ``shortest`` of each other."""
+    if len(times) < 4:
+        return None
+    intervals = np.diff(times[-4:])
+    if intervals[-1] > shortest or np.any(intervals <= 0):
+        return None
+    first, second = intervals[1] / intervals[0], intervals[2] / intervals[1]
+    if second >= 1 or abs(second - first) > SETTLED * first:
+        return None
+    return float(times[-1] + intervals[2] * second / (1 - second))
 
 
 def limit(times: Sequence[float], rest: float, interval: float) -> float:
