@@ -3,6 +3,7 @@
 python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minute
 python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
 python -m benchmarks.gpu contacts    constrained dynamics of a humanoid
+python -m benchmarks.gpu derivatives of forward dynamics of humanoids: kernels in parts; minutes, for their assembly
 python -m benchmarks.gpu rollout     whole trajectories
 python -m benchmarks.gpu peers       frax and MuJoCo MJX, where they are installed
 python -m benchmarks.gpu             the whole table
@@ -54,7 +55,7 @@ FLOORS = {
     ("forward_dynamics", "UR5"): 13.0, ("forward_dynamics", "Panda"): 8.0, ("forward_dynamics", "G1"): 1.5,
     ("forward_dynamics", "Talos"): 1.0, ("inverse_dynamics", "Panda"): 12.0, ("inverse_dynamics", "G1"): 2.5,
 }  # fmt: skip
-"""Thousand million states per second in float32 on an H200 that issue 8 asks for."""
+"""What must be reached, in thousand million states per second, in float32 on an H200."""
 
 
 def robots() -> list[Robot]:
@@ -101,6 +102,19 @@ def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]
                         "arithmetic": found * operations / peaks[dtype], "bandwidth": found * moved / bandwidth,
                         "floor": FLOORS.get((name, robot.name)) if dtype == "float32" else None,
                     }  # fmt: skip
+
+
+def derivatives(batch: int = 1 << 17) -> Iterator[str]:
+    """Rates of the longest kernels."""
+    for robot in robots():
+        if robot.kind != "humanoid":
+            continue
+        model = model_of(robot)
+        program = unrolled_program(model, find("forward_dynamics_derivatives", model))
+        for dtype in ("float32", "float64"):
+            function = compile_for_cuda(program, dtype=dtype)
+            found = rate(function, arrays_of(program, model, batch, dtype, True), batch) / GIGA
+            yield f"{robot.name} derivatives of forward dynamics {dtype}, columns: {found:.3f} G/s"
 
 
 def beside(ours: dict[str, float]) -> Iterator[str]:
@@ -200,7 +214,10 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", nargs="*", default=["table"], help="smoke, variants [robot ...], contacts, rollout, peers or table"
+        "what",
+        nargs="*",
+        default=["table"],
+        help="smoke, variants [robot ...], contacts, derivatives, rollout, peers or table",
     )
     what, *names = parser.parse_args().what
     try:
@@ -211,7 +228,7 @@ def main() -> int:
     print(f"{device.name}, compute capability {device.capability}, {device.multiprocessors} multiprocessors")
     parts: dict[str, Callable[[], Iterator[str]]] = {
         "smoke": smoke, "variants": lambda: variants(names), "rollout": rollout, "contacts": contacts,
-        "peers": lambda: beside({}),
+        "derivatives": derivatives, "peers": lambda: beside({}),
     }  # fmt: skip
     if what in parts:
         for line in parts[what]():

@@ -5,7 +5,6 @@ Needs an NVIDIA GPU (``make test-gpu``); elsewhere every test here is skipped, a
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import repeat
 from multiprocessing import get_context
 
 import numpy as np
@@ -13,7 +12,12 @@ import pytest
 
 import whippletree as wt
 from gpu_cases import MISSING, ROBOTS, cases, differences, evaluate, random_inputs, robot, same_bits
+from whippletree.compiler.cuda_function import compile_for_cuda
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.program import Buffer, straight_program
+from whippletree.expression import Trace, finish
 from whippletree.model import Constraint, Frame
+from whippletree.scalars import Table, entry
 
 pytestmark = pytest.mark.gpu
 
@@ -24,18 +28,35 @@ def need_a_gpu():
         pytest.skip(MISSING)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", ROBOTS)
-def test_every_function_has_the_bits_of_the_cpu(name, dtype):
-    functions = [function for function, _, _ in cases(robot(name))]
-    # every function in a process of its own, as many at once as there are cores: a humanoid's are assembled for minutes
+DTYPES = ("float32", "float64")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What every function of every robot differs in: robot, dtype -> function -> the words, as they become known.
+
+    Each function is treated in a process of its own, as many at once as there are cores, the largest robots first: a
+    humanoid's are assembled for up to a minute.
+    """
+    if MISSING:
+        pytest.skip(MISSING)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = dict(zip(functions, pool.map(differences, repeat(name), repeat(dtype), functions), strict=True))
-    assert not {function: text for function, text in found.items() if text}
-    assert len(functions) > 30
+        yield {
+            (name, dtype): {f: pool.submit(differences, name, dtype, f) for f, _, _ in cases(robot(name))}
+            for name in reversed(ROBOTS)
+            for dtype in DTYPES
+        }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_function_has_the_bits_of_the_cpu(found, name, dtype):
+    words = {function: future.result() for function, future in found[name, dtype].items()}
+    assert not {function: text for function, text in words.items() if text}
+    assert len(words) > 30
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", [wt.mechanisms.crank_slider, wt.mechanisms.four_bar])
 def test_closed_loops_have_the_bits_of_the_cpu(make, dtype):
     model = make()
@@ -78,7 +99,7 @@ def test_rollouts_have_the_bits_of_the_cpu(method):
         same_bits(a, b)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_loops_over_bodies_have_the_bits_of_the_cpu(dtype):
     model = wt.mechanisms.chain(500)
     gpu, cpu = (wt.compile(model, target=target, dtype=dtype) for target in ("cuda", "cpu"))
@@ -104,6 +125,18 @@ def test_contact_rollouts_have_the_bits_of_the_cpu():
     given = model.home.q, v, np.zeros((20, model.nv)), 1e-3
     for a, b in zip(gpu.contact_rollout(*given), cpu.contact_rollout(*given), strict=True):
         same_bits(a, b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tables_are_looked_up_as_on_the_cpu(dtype):
+    trace = Trace()
+    x = trace.inputs(3)
+    table = Table(np.random.default_rng(0).normal(size=50))
+    code = finish(trace, [entry(table, x[0]) * x[1], entry(table, x[2] - x[0])])
+    program = straight_program("table", code, [Buffer("x", "input", (3,))], [Buffer("y", "output", (2,))])
+    given = np.random.default_rng(1).uniform(-20, 80, (300, 3)).astype(dtype)
+    given[5], given[77] = np.nan, [np.inf, 1, -np.inf]
+    same_bits(compile_for_cuda(program, dtype=dtype)(given), compile_function(program, dtype=dtype)(given))
 
 
 def test_a_status_per_state():

@@ -7,8 +7,9 @@ import pytest
 
 import whippletree as wt
 from emulated_cuda import install, on_device
+from whippletree.compiler.ptx import how_to_start
 from whippletree.compiler.rollout import METHODS
-from whippletree.constraints.system import LONG
+from whippletree.constraints.structure import LONG
 from whippletree.model import Constraint
 
 
@@ -83,7 +84,8 @@ def test_less_work_space_than_the_device_could_use(driver):
     gpu, cpu = both(model)
     inputs = np.random.default_rng(0).uniform(-2, 2, (3, 300, model.nv))
     given = [on_device(x) for x in inputs]
-    driver.capacity = 2 * 128 * gpu.forward_dynamics._kernel.work - 1
+    work = how_to_start(gpu.forward_dynamics._kernel.image("sm_90")).work
+    driver.capacity = 2 * 128 * work - 1
     same([gpu.forward_dynamics(*given)], [cpu.forward_dynamics(*inputs)])
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulated_cuda import install
 from whippletree.compiler.cache import Cache
 from whippletree.compiler.check import check
-from whippletree.compiler.functions import CompiledFunction, Wording
+from whippletree.compiler.cuda_function import compile_for_cuda
+from whippletree.compiler.functions import CompiledFunction, Wording, compile_function
 from whippletree.compiler.interpret import interpret
 from whippletree.compiler.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program, tables_of
@@ -74,3 +76,13 @@ def test_gpu_code_keeps_its_tables_in_global_memory(real):
     text = ptx_text(kernel_ir(program, real, Form()), "sm_90")
     assert name in text
     assert "ld.global" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gpu_code_looks_up_the_same_bits(monkeypatch, dtype):
+    install(monkeypatch)
+    _, program = looked_up(Table(VALUES))
+    with np.errstate(all="ignore"):
+        given = PLACES.astype(dtype)[:, None]
+        expected = compile_function(program, dtype=dtype)(given)
+    np.testing.assert_array_equal(compile_for_cuda(program, dtype=dtype)(given), expected)

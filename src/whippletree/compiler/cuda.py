@@ -24,7 +24,7 @@ _LOG_BYTES = 16 * 1024
 # numbers of the driver's attributes
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 _MEMORY_KIND, _ORDINAL = 2, 9
-_ERROR_LOG, _ERROR_LOG_BYTES, _LEVEL = 5, 6, 7
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
 _ON_DEVICE = 2
 _PARAMETERS, _PARAMETER_BYTES = 1, 2
 _MOST_SHARED_BYTES = 8
@@ -211,18 +211,17 @@ def copy_out(owner: Device, target: int, source: int, size: int, stream: int) ->
 class Module:
     """A module on a device, from PTX or machine code, with one kernel."""
 
-    def __init__(self, owner: Device, image: bytes, symbol: str, threads: int, shared: int, level: int = 4) -> None:
-        """``level``: of the driver's optimisation of PTX, 0 to 4."""
+    def __init__(self, owner: Device, image: bytes, symbol: str, threads: int, shared: int) -> None:
         self.owner = owner
         self.threads = threads  # of a block
         self.shared = shared  # bytes of a block
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(_LOG_BYTES)
-        options = (ctypes.c_int * 3)(_ERROR_LOG, _ERROR_LOG_BYTES, _LEVEL)
-        values = (ctypes.c_void_p * 3)(ctypes.addressof(log), _LOG_BYTES, level)
+        options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         with owner.current():
             try:
-                call("cuModuleLoadDataEx", ctypes.byref(self._module), ctypes.c_char_p(image), 3, options, values)
+                call("cuModuleLoadDataEx", ctypes.byref(self._module), ctypes.c_char_p(image), 2, options, values)
             except DeviceError as error:
                 raise type(error)(
                     f"{owner.name} refuses a kernel: {error}\n{log.value.decode(errors='replace')}"

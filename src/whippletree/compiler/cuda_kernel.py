@@ -5,14 +5,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from whippletree.compiler import cuda, jit, ptx
 from whippletree.compiler.cache import Cache
-from whippletree.compiler.cuda_check import STATES, Trial
 from whippletree.compiler.kernel import Kernel, Options, Recipe
-from whippletree.compiler.ptx_forms import PLAIN, Form
+from whippletree.compiler.ptx_forms import Form
 
 WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
@@ -27,7 +25,6 @@ class CudaKernel(Kernel):
         self._on: dict[tuple[int, bool], _Loaded] = {}
         self._lock = threading.Lock()
         self.dimensions = ptx.named_dimensions(self.interface.shell)
-        self.work = ptx.global_work(self.interface.shell, options.real)  # bytes for each state
 
     def image(self, arch: str, rows: bool = False) -> bytes:
         """The kernel's PTX for an architecture such as ``sm_90``, for arrays by rows or by columns."""
@@ -53,7 +50,7 @@ class CudaKernel(Kernel):
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
         here = self.loaded(device, _by_rows(arrays))
-        here.launch(here.module, states, [x for array in arrays for x in array], sizes, stream)
+        here.launch(states, [x for array in arrays for x in array], sizes, stream)
 
 
 def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:
@@ -66,46 +63,33 @@ class _Loaded:
 
     def __init__(self, kernel: CudaKernel, device: cuda.Device, rows: bool) -> None:
         self.device = device
-        self._names, self._work = kernel.dimensions, kernel.work
+        self._names = kernel.dimensions
         self._memory = [cuda.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             cuda.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
         device.synchronize()
         image = kernel.image(ptx.architecture(device.capability), rows)
         start = ptx.how_to_start(image)
-        self.module = self._assembled(image, start)
-        if start.large and start.level > PLAIN:
-            careful = self._assembled(image, replace(start, level=PLAIN))
-            trial = Trial(device.number, kernel.interface.shell.of_role("input", "output"), kernel.options.dtype)
-            if self._tried(trial, self.module) != self._tried(trial, careful):
-                self.module = careful
+        self.work = start.work
+        self.module = cuda.Module(device, image, ptx.SYMBOL, start.threads, start.shared)
 
-    def _assembled(self, image: bytes, start: ptx.Start) -> cuda.Module:
-        return cuda.Module(self.device, image, ptx.SYMBOL, start.threads, start.shared, start.level)
-
-    def _tried(self, trial: Trial, module: cuda.Module) -> list[bytes]:
-        self.launch(module, STATES, trial.described, trial.sizes, 0)
-        return trial.results()
-
-    def launch(
-        self, module: cuda.Module, states: int, described: Sequence[int], sizes: Mapping[str, int], stream: int
-    ) -> None:
-        """Start the kernel as this module has it."""
+    def launch(self, states: int, described: Sequence[int], sizes: Mapping[str, int], stream: int) -> None:
+        """Start the kernel on arrays: of each its address, the step from state to state and its strides, in bytes."""
         tables = [memory.pointer for memory in self._memory]
         parameters = [states, *described, *[sizes[d] for d in self._names], *tables]
-        blocks = -(-states // module.threads)
-        if not self._work:
-            module.launch(blocks, parameters, stream)
+        blocks = -(-states // self.module.threads)
+        if not self.work:
+            self.module.launch(blocks, parameters, stream)
             return
-        blocks = min(blocks, self._most_blocks(module))
-        slots = blocks * module.threads
-        with _work_space(self.device, slots * self._work, stream) as pointer:
-            module.launch(blocks, [*parameters, pointer, slots], stream)
+        blocks = min(blocks, self._most_blocks())
+        slots = blocks * self.module.threads
+        with _work_space(self.device, slots * self.work, stream) as pointer:
+            self.module.launch(blocks, [*parameters, pointer, slots], stream)
 
-    def _most_blocks(self, module: cuda.Module) -> int:
+    def _most_blocks(self) -> int:
         """Blocks that run at once, or fewer if their work space would not fit."""
-        resident = module.resident_blocks() * self.device.multiprocessors
-        fitting = int(WORK_SHARE * self.device.free_bytes()) // (self._work * module.threads)
+        resident = self.module.resident_blocks() * self.device.multiprocessors
+        fitting = int(WORK_SHARE * self.device.free_bytes()) // (self.work * self.module.threads)
         return max(1, min(resident, fitting))
 
 

@@ -9,7 +9,7 @@ The kernel's parameters, in order (:func:`parameters` lists them):
     work, slots                address of the work space in global memory, if any, and how many states it has room for
 
 Arrays of any strides are served. Work space that is small is local to a thread, where the hardware interleaves the
-threads; large work space lies in global memory, number after number, each for all threads: neighbours read neighbours.
+threads; large work space lies in global memory, number after number, each for a warp: neighbours read neighbours.
 
 The arithmetic is that of the CPU, operation by operation: fused multiply-adds are explicit, division and square root
 are rounded correctly, subnormal numbers are kept, and no fast-math flag is written. So the bits are the CPU's.
@@ -18,7 +18,9 @@ are rounded correctly, subnormal numbers are kept, and no fast-math flag is writ
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -26,10 +28,13 @@ from whippletree.compiler import jit
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Real, Writer, table_text
-from whippletree.compiler.program import Program, every_block, tables_of
-from whippletree.compiler.ptx_copies import WARP, Place, Stager
+from whippletree.compiler.program import Block, Program, every_block, tables_of
+from whippletree.compiler.ptx_copies import Place, Stager
+from whippletree.compiler.ptx_division import CallingWriter, division_functions
+from whippletree.compiler.ptx_fills import filled
 from whippletree.compiler.ptx_forms import Form, Shaped, fitted, shaped
-from whippletree.compiler.ptx_memory import ASIDE, Aside, GpuArray, GpuMemory, size_of
+from whippletree.compiler.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch, size_of
+from whippletree.compiler.ptx_parts import parted, parts_of
 from whippletree.compiler.ptx_staging import results
 from whippletree.errors import DeviceError
 
@@ -60,9 +65,9 @@ def architecture(capability: tuple[int, int]) -> str:
 
 
 def global_work(program: Program, real: Real) -> int:
-    """Bytes of global work space for each state, 0 if it is small enough to be local."""
+    """Bytes of global work space for each state, 0 if it can be local: small, and of one function alone."""
     size = sum(size_of(b) for b in program.of_role("work")) * Lanes(1, real).bytes
-    return size if size > LOCAL_LIMIT else 0
+    return size if size > LOCAL_LIMIT or parts_of(program) else 0
 
 
 # ---- from a program to LLVM IR ---------------------------------------------------------------------------------------
@@ -76,13 +81,14 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     :func:`copies_by_itself`.
     """
     lanes = Lanes(1, real)
+    program = parted(program)
     how = fitted(program, real, rows) if form is None else shaped(program, form)
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
-    shared = kernel.aside.slots * kernel.aside.pitch * lanes.bytes
-    head = _HEAD.format(how.form.threads, shared, how.form.level, int(how.form.keep > 0))
+    shared = kernel.slots * pitch(how.form.threads) * lanes.bytes
+    head = _HEAD.format(how.form.threads, shared, global_work(program, real))
     declarations = _declarations({lanes, Lanes(1, "double")})
-    functions = [far_arguments_function(lanes), _divisions(lanes) if how.form.room else ""]
+    functions = [far_arguments_function(lanes), division_functions(lanes) if kernel.calls else ""]
     functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
 
@@ -92,18 +98,16 @@ def copies_by_itself(arch: str) -> bool:
     return int(arch.removeprefix("sm_")) >= 80
 
 
-_HEAD = "threads of a block: {}, bytes of shared memory: {}, level of the assembler: {}, large: {}"
+_HEAD = "threads of a block: {}, bytes of shared memory: {}, bytes of work space of a state: {}"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a launch must know: threads of a block, its bytes of shared memory, how to assemble the text, and whether
-    it is so large that the assembler is not trusted."""
+    """What a launch must know: threads of a block, its bytes of shared memory, bytes of global memory for a state."""
 
     threads: int
     shared: int
-    level: int
-    large: int
+    work: int
 
 
 def how_to_start(image: bytes) -> Start:
@@ -114,77 +118,59 @@ def how_to_start(image: bytes) -> Start:
     return Start(*map(int, found.groups()))
 
 
-class _CompactWriter(Writer):
-    """Divisions as calls: a dozen instructions each, which large kernels have no room for in the instruction cache."""
-
-    def divide(self, a: Operand, b: Operand) -> Operand:
-        kind = self.lanes.number
-        if a == self.constant(1.0):
-            return self.value(f"call {kind} @{_RECIPROCAL}({kind} {b})")
-        return self.value(f"call {kind} @{_QUOTIENT}({kind} {a}, {kind} {b})")
-
-
-_RECIPROCAL, _QUOTIENT = "whippletree_reciprocal", "whippletree_quotient"
-
-
-def _divisions(lanes: Lanes) -> str:
-    """The functions that a compact writer calls."""
-    kind, one = lanes.number, lanes.constant(1.0)
-    return f"""
-define internal {kind} @{_RECIPROCAL}({kind} %b) noinline {{
-  %result = fdiv {kind} {one}, %b
-  ret {kind} %result
-}}
-define internal {kind} @{_QUOTIENT}({kind} %a, {kind} %b) noinline {{
-  %result = fdiv {kind} %a, %b
-  ret {kind} %result
-}}
-"""
-
-
 class _Kernel:
     """Writes the kernel: read the parameters, then one state after the other if there are more than threads."""
 
     def __init__(self, program: Program, how: Shaped, lanes: Lanes, copies: bool) -> None:
         self.program = program
-        self.main = how.main
-        self.staging = how.staging
+        self.how = how
         self.lanes = lanes
-        self.form = form = how.form
         self.copies = copies
-        self.writer = _CompactWriter(lanes) if form.room else Writer(lanes)
-        self.writer.table_space = GLOBAL
+        self.calls = how.form.room > 0 and lanes.real == "float"  # divisions are calls
         self.in_global = global_work(program, lanes.real) > 0
-        self.aside = Aside(self.writer, form.threads, form.keep, form.room)
+        self.parameters = parameters(program, lanes.real)
+        self.slots = 0  # of shared memory, for each thread
 
     def text(self) -> str:
-        w = self.writer
-        within, thread = self.thread()
-        arguments = parameters(self.program, self.lanes.real)
-        arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
-        body = self.per_state(within, thread, arrays)
-        return "\n".join(
-            [
-                f"define ptx_kernel void @{SYMBOL}({', '.join(f'{a.kind} %{a.name}' for a in arguments)}) #0 {{",
-                "entry:",
-                *w.entry,
-                *body,
-                "}",
-                _attributes(self.form),
-            ]
-        )
+        w = self.new_writer()
+        within, thread = _thread(w)
+        aside = self.new_aside(w, within)
+        parts = parts_of(self.how.main)
+        with self.each_state(w, thread) as state:
+            if parts:
+                passed = f"{_listed(self.parameters)}, i64 {state}, i64 {thread}, i32 {within}"
+                for number, _ in enumerate(parts):
+                    w.emit(f"call void @{_PART}{number}({passed})")
+            else:
+                self.one_state(self.how.main, w, aside, state, thread, within)
+        head = f"define ptx_kernel void @{SYMBOL}({_listed(self.parameters)}) #0"
+        functions = [self.part(number, block) for number, block in enumerate(parts)]
+        return "\n".join([_definition(head, w), _attributes(self.how.form), *functions])
 
-    def thread(self) -> tuple[Operand, Operand]:
-        """The number of this thread in its block (i32) and among all (i64)."""
-        w = self.writer
-        read = [w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()") for name in ("ctaid.x", "ntid.x", "tid.x")]
-        if self.form.room:
-            self.aside.begin(read[2])
-        block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
-        return read[2], w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
+    def part(self, number: int, block: Block) -> str:
+        """One of several functions in which the work on a state is done."""
+        w = self.new_writer()
+        main = replace(self.how.main, body=(block,))
+        self.one_state(main, w, self.new_aside(w, "%within"), "%state", "%thread", "%within")
+        arguments = f"{_listed(self.parameters)}, i64 %state, i64 %thread, i32 %within"
+        w.emit("ret void")
+        return _definition(f"define internal void @{_PART}{number}({arguments}) noinline", w)
 
-    def per_state(self, within: Operand, thread: Operand, arrays: dict[str, GpuArray]) -> list[str]:
-        w = self.writer
+    def new_writer(self) -> Writer:
+        writer = CallingWriter(self.lanes) if self.calls else Writer(self.lanes)
+        writer.table_space = GLOBAL
+        return writer
+
+    def new_aside(self, writer: Writer, within: Operand) -> Aside:
+        form = self.how.form
+        aside = Aside(writer, form.threads, form.keep, form.room)
+        if form.room:
+            aside.begin(within)
+        return aside
+
+    @contextmanager
+    def each_state(self, w: Writer, thread: Operand) -> Iterator[Operand]:
+        """Around the work on a state: begin with that of this thread's number, go on while there are more."""
         before = w.block
         w.emit("br label %next")
         w.start("next")
@@ -196,15 +182,7 @@ class _Kernel:
             w.emit(f"{state} = add i64 {thread}, 0")
         w.emit(f"br i1 {w.value(f'icmp slt i64 {state}, %states')}, label %inside, label %finish")
         w.start("inside")
-        for number, array in enumerate(arrays.values()):
-            moved = w.value(f"mul i64 {state}, %step{number}")
-            array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
-            array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
-        memory = GpuMemory(self.main, w, arrays, thread, self.in_global, self.aside)
-        if self.staging.waiting:
-            self.through_shared_memory(memory, state, w.value(f"and i32 {within}, {WARP - 1}"), list(arrays))
-        else:
-            emit_body(self.main, w, memory)
+        yield state
         w.emit("br label %done")
         w.start("done")
         if self.in_global:
@@ -214,17 +192,44 @@ class _Kernel:
             w.emit("br label %finish")
         w.start("finish")
         w.emit("ret void")
-        return w.lines
 
-    def through_shared_memory(self, memory: GpuMemory, state: Operand, lane: Operand, names: list[str]) -> None:
-        """The main part between the copying of inputs and of results."""
-        places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(names)}
-        stager = Stager(self.writer, self.aside, state, lane, self.copies)
-        stager.read(self.staging, places)
-        (block,) = every_block(self.main.body)
-        self.aside.waiting, self.aside.results = self.staging.waiting, results(block.code, self.staging)
-        emit_body(self.main, self.writer, memory)
-        stager.write(self.staging, places)
+    def one_state(
+        self, main: Program, w: Writer, aside: Aside, state: Operand, thread: Operand, within: Operand
+    ) -> None:
+        """The work on one state: its number (i64), that of the thread among all (i64) and in its block (i32)."""
+        arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
+        for number, array in enumerate(arrays.values()):
+            moved = w.value(f"mul i64 {state}, %step{number}")
+            array.base = w.value(f"getelementptr i8, ptr addrspace(1) %array{number}, i64 {moved}")
+            array.strides = [f"%stride{number}.{i}" for i in range(len(array.buffer.shape))]
+        memory = GpuMemory(main, w, arrays, thread, self.in_global, aside)
+        staging = self.how.staging
+        if staging.waiting:
+            places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
+            stager = Stager(w, aside, state, w.value(f"and i32 {within}, {WARP - 1}"), self.copies)
+            stager.read(staging, places)
+            (block,) = every_block(main.body)
+            aside.waiting, aside.results = staging.waiting, results(block.code, staging)
+            emit_body(main, w, memory)
+            stager.write(staging, places)
+        else:
+            emit_body(filled(main), w, memory)
+        self.slots = max(self.slots, aside.slots)
+
+
+_PART = "whippletree_part_"
+
+
+def _thread(w: Writer) -> tuple[Operand, Operand]:
+    """The number of this thread in its block (i32) and among all (i64)."""
+    read = [w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()") for name in ("ctaid.x", "ntid.x", "tid.x")]
+    block, size, own = (w.value(f"zext i32 {x} to i64") for x in read)
+    return read[2], w.value(f"add i64 {w.value(f'mul i64 {block}, {size}')}, {own}")
+
+
+def _definition(head: str, w: Writer) -> str:
+    """A function of all that was written."""
+    return "\n".join([f"{head} {{", "entry:", *w.entry, *w.lines, "}"])
 
 
 @dataclass(frozen=True)
@@ -248,6 +253,11 @@ def parameters(program: Program, real: Real) -> list[Parameter]:
     if global_work(program, real):
         found += [Parameter("ptr addrspace(1)", "work"), Parameter("i64", "slots")]
     return found
+
+
+def _listed(given: Sequence[Parameter]) -> str:
+    """Parameters as a definition or a call lists them."""
+    return ", ".join(f"{p.kind} %{p.name}" for p in given)
 
 
 def named_dimensions(program: Program) -> list[str]:
@@ -302,8 +312,8 @@ def ptx_text(ir: str, arch: str) -> str:
 
 @cache
 def _binding() -> Any:
-    import llvmlite.binding as binding
-
+    """LLVM with its NVPTX back end."""
+    binding = jit.llvm()
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     return binding

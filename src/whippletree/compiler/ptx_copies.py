@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from whippletree.compiler.ir import Operand, Writer
-from whippletree.compiler.ptx_memory import Aside
+from whippletree.compiler.ptx_memory import WARP, Aside
 from whippletree.compiler.ptx_staging import Angles, Staging
 from whippletree.compiler.trigonometry import sines_and_cosines
-
-WARP = 32
 
 GROUP = 3
 """Numbers of each array that one pass of a loop copies: so many are under way at once."""

@@ -11,9 +11,6 @@ from whippletree.compiler.stash import plan
 from whippletree.expression import Straight
 from whippletree.expression.order import ordered
 
-BEST, PLAIN = 4, 1
-"""Levels of the assembler: all that it can do, and little."""
-
 
 @dataclass(frozen=True)
 class Form:
@@ -23,7 +20,6 @@ class Form:
     registers: int = 0  # at most so many per thread; 0: as many as there are
     keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
     room: int = 0  # slots of shared memory that each thread may put other values into
-    level: int = BEST  # how much the assembler may do
 
 
 SMALL = 1800
@@ -36,10 +32,6 @@ LONG = 5500
 LONGER = 8000
 """Operations whose code is longer than the instruction cache whatever is done. A warp then waits for instructions most
 of its time, five of them as much as eight; so that form is best which has most room for the values of each thread."""
-
-SOUND = 12_000
-"""Operations up to which the assembler may do its best. Of the forward_dynamics_derivatives of a humanoid, 47 500 of
-them, NVIDIA's makes wrong code then, and takes minutes; see :mod:`~whippletree.compiler.cuda_check`."""
 
 CANDIDATES: dict[Real, tuple[Form, ...]] = {
     "float": (Form(128, registers=168, keep=135, room=148), Form(64, keep=220, room=216)),
@@ -72,8 +64,7 @@ def fitted(program: Program, real: Real, rows: bool) -> Shaped:
     if form is None and operations > LONGER:
         found = shaped(program, ROOMIEST[real])
         form = found.form
-    form = form or forms[-1]
-    return replace(found, form=form if operations <= SOUND else replace(form, level=PLAIN))
+    return replace(found, form=form or forms[-1])
 
 
 def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:

@@ -18,6 +18,9 @@ from whippletree.compiler.stash import Step, plan
 from whippletree.compiler.straight import Placement
 from whippletree.expression import Node
 
+WARP = 32
+"""Threads that run together."""
+
 ASIDE = "whippletree_aside"
 """Name of a block's shared memory."""
 
@@ -28,6 +31,11 @@ WAITING, RESULTS = "inputs in shared memory", "results in shared memory"
 def size_of(buffer: Buffer) -> int:
     """How many numbers a buffer of fixed size holds."""
     return math.prod(int(d) for d in buffer.shape)
+
+
+def pitch(threads: int) -> int:
+    """Numbers from slot to slot of a thread: neither neighbouring threads nor neighbouring slots share a bank."""
+    return threads + 1
 
 
 class GpuArray:
@@ -48,7 +56,7 @@ class Aside(Placement):
 
     def __init__(self, writer: Writer, threads: int, keep: int, room: int) -> None:
         self.writer = writer
-        self.pitch = threads + 1  # so that neither neighbouring threads nor neighbouring slots share a bank
+        self.pitch = pitch(threads)
         self.keep = keep
         self.room = room
         self.slots = 0
@@ -113,7 +121,6 @@ class GpuMemory(Memory):
         self.placement = self.aside = aside
         self.arrays = arrays
         self.real = writer.lanes.real
-        self.thread = thread
         self.in_global = in_global
         self.pointers = {b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))}
         self.first: dict[str, int] = {}
@@ -124,6 +131,14 @@ class GpuMemory(Memory):
             self.first[b.name] = place
             place += size_of(b)
         self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
+        self.work = self._own_work(thread, place) if place and in_global else ""
+
+    def _own_work(self, thread: Operand, size: int) -> Operand:
+        """Where this thread's numbers begin in global work space: number after number, each for the whole warp."""
+        w = self.writer
+        warp, lane = (w.value(f"{o} i64 {thread}, {n}") for o, n in (("lshr", 5), ("and", WARP - 1)))
+        first = w.value(f"add i64 {w.value(f'mul i64 {warp}, {size * WARP}')}, {lane}")
+        return w.value(f"getelementptr {self.real}, ptr addrspace(1) %work, i64 {first}")
 
     def count(self, dimension: str) -> Operand:
         return f"%size.{dimension}"
@@ -169,9 +184,8 @@ class GpuMemory(Memory):
             number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
             if not self.in_global:
                 return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
-            # all threads' values of one number lie side by side
-            number = w.value(f"add i64 {w.value(f'mul i64 {number}, %slots')}, {self.thread}")
-        base = "%work" if role == "work" else self.pointers[address.buffer]
+            number = w.value(f"mul i64 {number}, {WARP}")
+        base = self.work if role == "work" else self.pointers[address.buffer]
         return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
 
     def in_array(self, address: Address, registers: Registers) -> Operand:
