@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from whippletree import kkt
 from whippletree.constrained import Closed, closed
 from whippletree.constraints.row_derivatives import RowDerivatives, State
@@ -59,8 +61,9 @@ def derivatives(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Ar
 
 def _response(at: Closed, blocks: kkt.Dagger, start: Array, b: Array, gamma: Array) -> kkt.Solution:
     """M† b − A†ᵀ γ (nv, nv), added to what is there already, and the forces Λ† γ − A† b of all rows (000 eq. 22)."""
-    a = added_product(added_product(start, blocks.M, b), -blocks.A.T, gamma)
-    f = added_product(added_product(zeros(*gamma.shape), -blocks.A, b), blocks.Lambda, gamma)
+    change = np.concatenate([b, gamma])
+    a = added_product(start, np.concatenate([blocks.M, -blocks.A.T], axis=1), change)
+    f = added_product(zeros(*gamma.shape), np.concatenate([-blocks.A, blocks.Lambda], axis=1), change)
     return kkt.Solution(a, at.all_rows(f))
 
 

@@ -103,7 +103,8 @@ class TreeLTDL(NamedTuple):
         """L⁻¹ b, base first."""
         x = np.array(b, dtype=object)
         for i in range(len(x)):
-            for j in _ancestors(self.parents, i):
+            # the parent, which was found last, comes last: nothing else waits for it
+            for j in reversed(_ancestors(self.parents, i)):
                 x[i] = x[i] - self.L[i, j] * x[j]
         return x
 
@@ -125,6 +126,23 @@ def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> Tre
             for j in [i, *_ancestors(parents, i)]:
                 H[i, j] = H[i, j] - L[k, i] * H[k, j]
     return TreeLTDL(L, D, R, tuple(parents))
+
+
+def sparse_order(pattern: Array) -> list[int]:
+    """An order of the indices of a symmetric matrix in which eliminating the last ones first fills few of its zeros.
+
+    ``pattern`` (n, n) tells which entries are not zero. Greedy: the index with the fewest neighbours goes next, the
+    highest of several (tips before their parents), and its neighbours become neighbours of each other.
+    """
+    near = [set(np.flatnonzero(row)) - {i} for i, row in enumerate(pattern)]
+    left, eliminated = set(range(len(pattern))), []
+    while left:
+        k = min(left, key=lambda i: (len(near[i]), -i))
+        left.remove(k)
+        eliminated.append(k)
+        for i in near[k]:
+            near[i] = (near[i] | near[k]) - {i, k}
+    return eliminated[::-1]
 
 
 def _reciprocal(x: Any, lenient: bool) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from whippletree import catalogue
 from whippletree.catalogue import Function
 from whippletree.compiler.fingerprint import fingerprint
-from whippletree.compiler.functions import compile_function
+from whippletree.compiler.functions import compile_function, real_type
 from whippletree.compiler.ir import Real
 from whippletree.compiler.kernel import Recipe
 from whippletree.compiler.named import NamedFunction, Wording
@@ -24,6 +24,7 @@ from whippletree.massless import with_massless
 from whippletree.messages import shape_hints
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
+from whippletree.registry import check_names
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Compiled:
     ) -> None:
         self.model = model
         self.parameters = tuple(find_parameter(model, path).path for path in parameters)
-        self._dtype = np.dtype(dtype)
+        self._dtype = real_type(dtype)
         self._threads = threads
         self._target = target
         if target == "cuda":
@@ -88,8 +89,16 @@ class Compiled:
             cuda.driver()  # its absence is said here, not at the first call
         self._made: dict[tuple[Any, ...], NamedFunction] = {}
 
+    def __repr__(self) -> str:
+        opened = f", open: {', '.join(self.parameters)}" if self.parameters else ""
+        return f"<compiled functions of model {self.model.name!r}: {self._target}, {self._dtype}{opened}>"
+
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *catalogue.CATALOGUE]
+        return sorted({*super().__dir__(), *catalogue.CATALOGUE})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # what is compiled stays on this machine: the cache, or the compiler, makes it again where it is needed
+        return Compiled, (self.model, self._dtype, self._threads, self.parameters, self._target)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -99,7 +108,10 @@ class Compiled:
         if function.names:
 
             def found(*names: Any) -> NamedFunction:
+                check_names(function, names)
                 return self._function(function, names)
+
+            found.__doc__ = function.explanation
         else:
             found = self._function(function, ())
         self.__dict__[name] = found  # the next look-up does not come here
@@ -215,7 +227,9 @@ class Compiled:
     def _function(self, function: Function, names: tuple[Any, ...]) -> NamedFunction:
         key = (function.name, *names)
         if key not in self._made:
-            self._made[key] = self._compiled(key, lambda: self._program(function, names))
+            self._made[key] = self._compiled(
+                key, lambda: self._program(function, names), explanation=function.explanation
+            )
         return self._made[key]
 
     def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
@@ -237,13 +251,15 @@ class Compiled:
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
-    def _compiled(self, key: tuple[Any, ...], build: Callable[[], Program], known: bool = True) -> NamedFunction:
+    def _compiled(
+        self, key: tuple[Any, ...], build: Callable[[], Program], known: bool = True, explanation: str = ""
+    ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program."""
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
         else:
             recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
-        wording = Wording(shape_hints(self.model), self._explain)
+        wording = Wording(shape_hints(self.model), self._explain, explanation)
         if self._target == "cuda":
             from whippletree.compiler.cuda_function import compile_for_cuda
 

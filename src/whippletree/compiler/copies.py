@@ -2,8 +2,8 @@
 
 A run goes tile by tile: C neighbouring numbers of W states, transposed in registers. The last tile moves back over its
 neighbour rather than past the end, so nothing outside of the run is touched. A matrix of a humanoid has so many tiles
-that their code would take LLVM longer than all the arithmetic: then each run is one call of a function with a loop.
-Runs without the stride of a plain array go number by number, by a call too.
+that their code would take LLVM longer than all the arithmetic: then each run that is read, and each tile that is
+written, is one call of a function. Runs without the stride of a plain array go number by number, by a call too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from whippletree.compiler.ir import Lanes, Operand, Writer
 from whippletree.compiler.transpose import lanes_to_rows, rows_to_lanes
 
 MOST_TILES = 16
-"""So many tiles of one block are written out."""
+"""So many tiles that one block reads are written out."""
 
 
 def tiles(count: int, width: int) -> tuple[int, list[int]]:
@@ -45,14 +45,6 @@ def tile_out(w: Writer, rows: Sequence[Operand], vectors: Sequence[Operand], fir
         w.emit(f"store {kind} {vector}, ptr {_at(w, row, w.lanes.real, first)}, align {w.lanes.bytes}")
 
 
-def load_results(w: Writer, start: Operand, first: Operand | int, count: int) -> list[Operand]:
-    """Some lane vectors that lie one after the other, with the one pattern of NaN that callers see."""
-    begin = _at(w, start, w.lanes.number, first)
-    return [
-        w.canonical(w.value(f"load {w.lanes.number}, ptr {_at(w, begin, w.lanes.number, i)}")) for i in range(count)
-    ]
-
-
 def lane_pointers(w: Writer, place: Operand, offsets: Operand) -> list[Operand]:
     """Pointers to the same number of all W states, from that of the first."""
     if w.lanes.width == 1:
@@ -72,30 +64,32 @@ def _at(w: Writer, pointer: Operand, element: str, number: Operand | int) -> Ope
 
 
 def copy_functions(lanes: Lanes) -> dict[str, str]:
-    """Every function that may be called, by name; all take (vectors, place, offsets, stride, count)."""
-    found = {}
-    for verb, source, target in (("gather", "%outside", "%inside"), ("scatter", "%inside", "%outside")):
-        name = f"{verb}{lanes.width}"
-        found[name] = _strided(name, source, target, lanes)
-        columns = lanes.width
-        while columns > 1:
-            found[f"{name}x{columns}"] = _plain(f"{name}x{columns}", verb, lanes, columns)
-            columns //= 2
+    """Every function that may be called, by name.
+
+    Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
+    vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride).
+    """
+    gather = f"gather{lanes.width}"
+    found = {gather: _strided(gather, "%outside", "%inside", lanes)}
+    if lanes.width == 1:
+        found["scatter1"] = _strided("scatter1", "%inside", "%outside", lanes)
+    columns = lanes.width
+    while columns > 1:
+        found[f"{gather}x{columns}"] = _gathered(f"{gather}x{columns}", lanes, columns)
+        found[f"leave{lanes.width}x{columns}"] = _left(f"leave{lanes.width}x{columns}", lanes, columns)
+        columns //= 2
     return found
 
 
-def _plain(name: str, verb: str, lanes: Lanes, columns: int) -> str:
-    """A function that goes tile by tile; the run has at least as many numbers as a tile has columns."""
+def _gathered(name: str, lanes: Lanes, columns: int) -> str:
+    """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
     last = w.value(f"sub i64 %count, {columns}")
     w.emit("br label %tile")
     w.start("tile")
     w.emit("%first = phi i64 [ 0, %entry ], [ %following, %tile ]")
-    if verb == "gather":
-        tile_in(w, rows, columns, "%first", "%vectors")
-    else:
-        tile_out(w, rows, load_results(w, "%vectors", "%first", columns), "%first")
+    tile_in(w, rows, columns, "%first", "%vectors")
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")
     # the last tile begins where it must end with the run; behind it there is none
@@ -103,8 +97,37 @@ def _plain(name: str, verb: str, lanes: Lanes, columns: int) -> str:
     w.emit(f"br i1 {w.value(f'icmp eq i64 %first, {last}')}, label %done, label %tile")
     w.start("done")
     w.emit("ret void")
-    head = f"define internal void @{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)"
-    return "\n".join([f"{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
+    return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
+
+
+def _left(name: str, lanes: Lanes, columns: int) -> str:
+    """A function that writes a tile; of an array that is not plain, or with a NaN in it, number by number."""
+    w = Writer(lanes)
+    vectors = [f"%x{number}" for number in range(columns)]
+    found = [w.compare("uno", a, b) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
+    while len(found) > 1:
+        found = [*found[2:], w.value(f"or {lanes.condition} {found[0]}, {found[1]}")]
+    odd = w.value(f"icmp ne i64 %stride, {lanes.bytes}")
+    strange = w.value(f"or i1 {odd}, {w.any(found[0])}")
+    w.emit(f"br i1 {strange}, label %singly, label %together, !prof !0")
+    w.start("together")
+    tile_out(w, lane_pointers(w, "%place", "%offsets"), vectors, 0)
+    w.emit("ret void")
+    w.start("singly")
+    rows = lane_pointers(w, "%place", "%offsets")
+    for vector in vectors:
+        seen = w.canonical(vector)
+        for lane, row in enumerate(rows):
+            part = w.value(f"extractelement {lanes.number} {seen}, i32 {lane}")
+            w.emit(f"store {lanes.real} {part}, ptr {row}, align {lanes.bytes}")
+        rows = [w.value(f"getelementptr i8, ptr {row}, i64 %stride") for row in rows]
+    w.emit("ret void")
+    arguments = ", ".join(f"{lanes.number} {vector}" for vector in vectors)
+    return _function(f"{name}({arguments}, ptr %place, ptr %offsets, i64 %stride)", w)
+
+
+def _function(head: str, w: Writer) -> str:
+    return "\n".join([f"define internal void @{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
 
 
 def _strided(name: str, source: Operand, target: Operand, lanes: Lanes) -> str:

@@ -16,7 +16,8 @@ from __future__ import annotations
 from string import Template
 
 from whippletree.compiler.copies import copy_functions
-from whippletree.compiler.cpu_memory import Array, CpuMemory, Frame
+from whippletree.compiler.cpu_arrays import Array, Frame
+from whippletree.compiler.cpu_memory import CpuMemory
 from whippletree.compiler.emit import emit_body
 from whippletree.compiler.far_arguments import far_arguments_function
 from whippletree.compiler.ir import INTRINSICS, Lanes, Operand, Writer, table_text
@@ -51,21 +52,25 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
 
 def work_bytes(program: Program, lanes: Lanes) -> int:
     """Bytes of work space that one call needs."""
-    return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program).values())
+    return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program, lanes).values())
 
 
-_STAGED = ("loads", "stores")
+def _work(program: Program, lanes: Lanes) -> dict[str, int]:
+    """The work buffers and how many numbers each holds; and room for what a block reads from arrays.
 
-
-def _work(program: Program) -> dict[str, int]:
-    """The work buffers and how many numbers each holds; and room for what a block reads from and writes to arrays."""
+    A single state also has room for what it writes: the results of many lanes leave without being collected.
+    """
     arrays = {b.name for b in program.of_role("input", "output")}
-    sizes = {b.name: b.size for b in program.of_role("work")}
     blocks = list(every_block(program.body))
-    for kind in _STAGED:
-        counts = (sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks)
-        sizes[f".{kind}"] = max(counts, default=0)
-    return sizes
+
+    def most(kind: str) -> int:
+        return max((sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks), default=0)
+
+    sizes = {b.name: b.size for b in program.of_role("work")}
+    return sizes | {_LOADS: most("loads"), _STORES: most("stores") if lanes.width == 1 else 0}
+
+
+_LOADS, _STORES = ".loads", ".stores"
 
 
 def _rounded(size: int) -> int:
@@ -159,10 +164,10 @@ class _Loop:
             start = w.value(f"getelementptr i8, ptr {raw}, i64 {w.value(f'and i64 {below}, {_ALIGNMENT - 1}')}")
             release = [f"call void @free(ptr {raw})"]
         offset = 0
-        for name, size in _work(self.program).items():
+        for name, size in _work(self.program, self.lanes).items():
             frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
             offset += _rounded(size * self.lanes.width * self.lanes.bytes)
-        frame.staged_inputs, frame.staged_outputs = (frame.pointers[f".{kind}"] for kind in _STAGED)
+        frame.staged_inputs, frame.staged_outputs = frame.pointers[_LOADS], frame.pointers[_STORES]
         return release
 
     def each_group(self, frame: Frame) -> None:

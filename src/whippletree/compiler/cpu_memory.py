@@ -13,70 +13,22 @@ and write them to the same place. So a tail needs no masks, and no address exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
-from whippletree.compiler.copies import MOST_TILES, lane_pointers, load_results, tile_in, tile_out, tiles
+from whippletree.compiler.copies import MOST_TILES, lane_pointers, tile_in, tiles
+from whippletree.compiler.cpu_arrays import Array, Frame, Run, runs_of, starts_of
+from whippletree.compiler.cpu_results import Results
 from whippletree.compiler.emit import Memory, Registers, Takers
 from whippletree.compiler.ir import Operand, Writer
-from whippletree.compiler.program import Address, Buffer, Program
+from whippletree.compiler.program import Address, Program, every_block
 
-MOST_HELD = 24
-"""So many results of a block stay in registers until they are written; more are put into memory as they are known."""
+WHOLE = 12_000
+"""Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
+but were seen to cost inverse dynamics 2 % of its speed."""
 
-
-LONGEST_BLOCK = 16_000
-"""Lines after which a basic block ends at the next opportunity. A cut at a bad place was seen to cost a quarter of the
-speed, so a humanoid's forward dynamics must not be cut; its derivatives compile in three quarters of the time."""
-
-
-@dataclass
-class Array:
-    """An input or output of the call, as operands of the emitted code."""
-
-    buffer: Buffer
-    base: Operand  # of the first of the W states in hand
-    strides: list[Operand]  # bytes, one for each core dimension
-    offsets: Operand  # points to W byte offsets: from the first state to the state of each lane
-
-    @property
-    def integer(self) -> bool:
-        return self.buffer.integer
-
-
-@dataclass
-class Frame:
-    """What surrounds the body: the arrays of the call and the memory that it owns."""
-
-    arrays: dict[str, Array]
-    pointers: dict[str, Operand]  # work, table and index buffers
-    dimensions: dict[str, Operand]  # sizes of named dimensions
-    plain: Operand  # i1: every array has the innermost stride of a plain array
-    never: Operand  # i1 that is false, though LLVM does not know it
-    staged_inputs: Operand = ""  # room for the runs that a block reads, as lane vectors
-    staged_outputs: Operand = ""  # and for those that it writes
-
-
-@dataclass
-class Run:
-    """Numbers ``first`` … of a row, and which of the block's loads or stores each of them is."""
-
-    address: Address
-    members: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Collected:
-    """A run that is being written: its array, and its numbers as lane vectors, in registers or in memory."""
-
-    run: Run
-    place: Operand
-    start: Operand
-    held: dict[int, Operand] = field(default_factory=dict)
-
-    def holder(self, number: int, w: Writer) -> Callable[[Operand], None]:
-        """Keep a number in a register."""
-        return lambda value: self.held.update({number: w.canonical(value)})
+LONGEST_BLOCK = 800
+"""Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
+length, and short ones were seen to be 3 % faster."""
 
 
 class CpuMemory(Memory):
@@ -86,8 +38,9 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
-        self._collected: list[Collected] = []
+        self._results: Results | None = None
         self._block_start = len(writer.lines)
+        self._long = any(block.code.operations > WHOLE for block in every_block(program.body))
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -124,30 +77,11 @@ class CpuMemory(Memory):
         """Pointers to the same number of all W states."""
         return lane_pointers(self.writer, pointer, array.offsets)
 
-    def _runs(self, addresses: Iterable[tuple[int, Address]]) -> Iterator[Run]:
-        """Group addresses of arrays into runs of neighbours along the last dimension."""
-        rows: dict[object, list[tuple[int, int, Address]]] = {}
-        for i, a in addresses:
-            last = a.indices[-1] if a.indices else None
-            key = (a.buffer, a.indices[:-1], last.register if last else None)
-            rows.setdefault(key, []).append((last.offset if last else 0, i, a))
-        for row in rows.values():
-            row.sort(key=lambda entry: entry[:2])
-            run, end = Run(row[0][2]), row[0][0]
-            for offset, i, a in row:
-                if offset == end:
-                    run.members.append(i)
-                else:
-                    yield run
-                    run = Run(a, [i])
-                end = offset + 1
-            yield run
-
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
         outside = [(i, a) for i, a in enumerate(loads) if a.buffer in self.frame.arrays]
-        runs = list(self._runs(outside))
+        runs = list(runs_of(outside))
         read: dict[int, Callable[[], Operand]] = {}
         long = [run for run in runs if len(run.members) > 1]
         for run in runs:
@@ -185,7 +119,7 @@ class CpuMemory(Memory):
         """Bring runs into lane vectors; they are loaded from there where they are needed."""
         w, lanes = self.writer, self.lanes
         places = [self._place(run.address, registers) for run in runs]
-        starts = [self._element(self.frame.staged_inputs, lanes.number, s) for s in _starts(runs)]
+        starts = [self._element(self.frame.staged_inputs, lanes.number, s) for s in starts_of(runs)]
         slow, fast, join = w.label("strided"), w.label("plain"), w.label("loaded")
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
@@ -245,7 +179,7 @@ class CpuMemory(Memory):
         The branch is never taken, but LLVM cannot know that, so it cannot join the pieces again.
         """
         w = self.writer
-        if len(w.lines) - self._block_start > LONGEST_BLOCK:
+        if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
             going_on = w.label("more")
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
             w.start(going_on)
@@ -275,76 +209,14 @@ class CpuMemory(Memory):
             w.emit(f"store {kind} {part}, ptr {pointer}")
 
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
-        """Runs are collected as lane vectors, each when it is known, and go to their arrays at the end of the block."""
-        w, lanes = self.writer, self.lanes
         runs = [
             run
-            for run in self._runs(enumerate(stores))
+            for run in runs_of((i, a) for i, a in enumerate(stores) if self.role[a.buffer] == "output")
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
-        starts = [self._element(self.frame.staged_outputs, lanes.number, s) for s in _starts(runs)]
-        self._collected = [
-            Collected(run, self._place(run.address, registers), start) for run, start in zip(runs, starts, strict=True)
-        ]
-        hold = lanes.width > 1 and sum(len(run.members) for run in runs) <= MOST_HELD
-        takers: Takers = {}
-        for collected in self._collected:
-            target = collected.start
-            if lanes.width == 1:
-                # a single state is written where it belongs, if it lies there without gaps
-                target = w.value(f"select i1 {self.frame.plain}, ptr {collected.place}, ptr {collected.start}")
-            for number, member in enumerate(collected.run.members):
-                takers[stores[member]] = collected.holder(number, w) if hold else self._storer(target, number)
-        return takers
-
-    def _storer(self, start: Operand, number: int) -> Callable[[Operand], None]:
-        """Put a number in memory; those of many lanes get their one pattern of NaN on the way to their arrays."""
-
-        def store(value: Operand) -> None:
-            place = self._element(start, self.lanes.number, number)
-            seen = self.writer.canonical(value) if self.lanes.width == 1 else value
-            self.writer.emit(f"store {self.lanes.number} {seen}, ptr {place}")
-
-        return store
+        self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
+        return {stores[number]: taker for number, taker in self._results.takers().items()}
 
     def finish_stores(self) -> None:
-        if not self._collected:
-            return
-        w, width = self.writer, self.lanes.width
-        slow, fast, join = w.label("strided"), w.label("plain"), w.label("stored")
-        w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
-        w.start(slow)
-        for c in self._collected:
-            for number, value in c.held.items():
-                self._storer(c.start, number)(value)
-            self._copy(f"scatter{width}", c.run, c.place, c.start)
-        w.emit(f"br label %{join}")
-        w.start(fast)
-        if width > 1:
-            by_call = self._many([c.run for c in self._collected])
-            for c in self._collected:
-                self._transpose_out(c, by_call)
-        w.emit(f"br label %{join}")
-        w.start(join)
-        self._collected = []
-
-    def _transpose_out(self, c: Collected, by_call: bool) -> None:
-        w, width = self.writer, self.lanes.width
-        columns, firsts = tiles(len(c.run.members), width)
-        if by_call and not c.held:
-            self._copy(f"scatter{width}x{columns}", c.run, c.place, c.start)
-            return
-        rows = self._of_lanes(self.frame.arrays[c.run.address.buffer], c.place)
-        for first in firsts:
-            numbers = range(first, first + columns)
-            vectors = [c.held[n] for n in numbers] if c.held else load_results(w, c.start, first, columns)
-            tile_out(w, rows, vectors, first)
-
-
-def _starts(runs: Sequence[Run]) -> list[int]:
-    """Where each run begins when they lie one after the other."""
-    starts, total = [], 0
-    for run in runs:
-        starts.append(total)
-        total += len(run.members)
-    return starts
+        if self._results is not None:
+            self._results.finish()

@@ -53,12 +53,15 @@ class Memory(ABC):
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block.
 
-        What a caller sees has one bit pattern for NaN: the takers see to that.
+        The takers see to what :meth:`seen` says.
         """
         if self.placement is None:
             return {}
-        canonical = self.writer.canonical
-        return {a: lambda x, a=a: self.store([(a, canonical(x))], registers) for a in stores}  # type: ignore[misc]
+        return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
+
+    def seen(self, address: Address, value: Operand) -> Operand:
+        """What is stored of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
+        return self.writer.canonical(value) if self.role[address.buffer] == "output" else value
 
     def finish_stores(self) -> None:
         """The end of a block: complete what :meth:`prepare_stores` began."""
@@ -112,18 +115,22 @@ class _Body:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}
-        # outputs that the block does not read itself may be written before its end
+        # buffers that the block does not read itself may be written before its end
         loaded = {address.buffer for address in block.loads}
-        free = [a for a in block.stores if self.memory.role[a.buffer] == "output" and a.buffer not in loaded]
+        free = [a for a in block.stores if a.buffer not in loaded]
         early = self.memory.prepare_stores(free, registers)
         waiting: dict[int, list[Address]] = {}
         for address, output in zip(block.stores, block.code.outputs, strict=True):
-            if address in early and isinstance(output, int):
+            if address not in early:
+                continue
+            if isinstance(output, int):
                 waiting.setdefault(output, []).append(address)
+            else:
+                early[address](self.writer.constant(output))
 
         def ready(node: int, value: Operand) -> None:
             for address in waiting[node]:
-                early.pop(address)(value)
+                early[address](value)
 
         results = emit_straight(
             self.writer,
@@ -134,18 +141,12 @@ class _Body:
             waiting,
             self.memory.pause,
         )
-        written = {address for addresses in waiting.values() for address in addresses}
-        rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in written]
-        for address, value in rest:
-            if address in early:
-                early[address](value)  # a constant
-        self.store([(address, value) for address, value in rest if address not in early], registers)
+        rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in early]
+        self.store(rest, registers)
         self.memory.finish_stores()
 
     def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
-        # what a caller sees has one bit pattern for NaN; inside, nothing depends on it
-        role, canonical = self.memory.role, self.writer.canonical
-        self.memory.store([(a, canonical(x) if role[a.buffer] == "output" else x) for a, x in pairs], registers)
+        self.memory.store([(a, self.memory.seen(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer

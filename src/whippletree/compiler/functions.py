@@ -6,7 +6,8 @@
 
 The common path is one ``try`` around the ufunc (or, for a single state, around a native function that does without it,
 :mod:`~whippletree.compiler.single`). Everything else (names, wrong shapes, other dtypes, a failed status)
-is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it.
+is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it. Inputs of other
+libraries (xarray, pandas) become plain arrays first: some of them do not take such ufuncs, others take them wrongly.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from whippletree.compiler.cache import Cache, default_cache
 from whippletree.compiler.kernel import Kernel, Options, Recipe
-from whippletree.compiler.named import NamedFunction, Wording, as_tuple
+from whippletree.compiler.named import NamedFunction, Told, Wording, as_tuple
 from whippletree.compiler.program import Program
 from whippletree.compiler.shapes import check_shapes, convert
 from whippletree.compiler.single import SingleCall, suits
@@ -35,7 +36,7 @@ def compile_function(
     threads: int | None = None,
     wording: Wording | None = None,
     width: int | None = None,
-    level: int | None = None,
+    level: int = 2,
     cache: Cache | None = None,
 ) -> CompiledFunction:
     """Compile a program for this machine; the work is done on the first call.
@@ -46,23 +47,40 @@ def compile_function(
         threads: how many threads share a large batch (default: WHIPPLETREE_THREADS, else every core).
         wording: what errors say.
         width: lanes of the vector variant (default: what the CPU has).
-        level: effort of code generation, 0 to 3 (default: 2, or 1 for very long programs).
+        level: effort of code generation, 0 to 3.
         cache: where object code is kept (default: see :mod:`whippletree.compiler.cache`).
     """
-    kind = np.dtype(dtype)
-    if kind not in (np.float64, np.float32):
-        raise ScalarError(f"dtype {kind} cannot be compiled: use float64 or float32")
+    kind = real_type(dtype)
     options = Options("double" if kind == np.float64 else "float", width, level)
     recipe = source if isinstance(source, Recipe) else Recipe.of(source)
     kernel = Kernel(recipe, options, cache if cache is not None else default_cache())
     return CompiledFunction(kernel, thread_count(threads), wording or Wording())
 
 
+def real_type(dtype: Any) -> np.dtype[Any]:
+    """float64 or float32; anything else is refused."""
+    kind: np.dtype[Any] = np.dtype(dtype)
+    if kind not in (np.float64, np.float32):
+        raise ScalarError(f"dtype {kind} cannot be compiled: use float64 or float32")
+    return kind
+
+
+def _plain(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Inputs that NumPy knows as they are, those of other libraries as arrays."""
+    for x in inputs:
+        if type(x) is not np.ndarray:  # rare: only then look closer
+            return tuple(np.asarray(x) if hasattr(x, "__array__") and not isinstance(x, _NUMPY) else x for x in inputs)
+    return inputs
+
+
+_NUMPY = (np.ndarray, np.generic)
+
+
 def _answering(ufunc: np.ufunc) -> Callable[..., Any]:
     """The same function, which answers a Ctrl-C afterwards; it does not know its owner, so that both can be freed."""
 
     def run(*inputs: Any, **named: Any) -> Any:
-        results = ufunc(*inputs, **named)
+        results = ufunc(*_plain(inputs), **named)
         let_through()
         return results
 
@@ -70,8 +88,10 @@ def _answering(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 class CompiledFunction(NamedFunction):
-    """A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.functions`."""
-
+    __doc__ = Told(
+        "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.functions`.",
+        lambda function: function._wording.explanation,
+    )
     __slots__ = ("_engine", "_general", "_last_status", "_run", "_single", "ufunc")
 
     def __init__(self, kernel: Kernel, threads: int, wording: Wording) -> None:
@@ -133,9 +153,9 @@ class CompiledFunction(NamedFunction):
         """The last output is the status; it is not handed on."""
         assert self.ufunc is not None
         if out is None:
-            results = self.ufunc(*inputs)
+            results = self.ufunc(*_plain(inputs))
         else:
-            results = self.ufunc(*inputs, out=(*as_tuple(out), None))
+            results = self.ufunc(*_plain(inputs), out=(*as_tuple(out), None))
         let_through()
         return self._act_on_status(results, inputs)
 
@@ -144,7 +164,7 @@ class CompiledFunction(NamedFunction):
         batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
         made: Iterator[Any] = iter(())
         if self.ufunc is not None:
-            used = [x for x, b in zip(inputs, self._inputs, strict=True) if not b.empty]
+            used = [x for x, b in zip(_plain(inputs), self._inputs, strict=True) if not b.empty]
             results = self.ufunc(*used)
             let_through()
             made = iter(results if isinstance(results, tuple) else (results,))

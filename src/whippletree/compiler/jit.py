@@ -61,7 +61,7 @@ class Machine:
 @cache
 def host() -> Machine:
     """The machine that this process runs on."""
-    binding = _binding()
+    binding = llvm()
     try:
         features = binding.get_host_cpu_features().flatten()
     except RuntimeError:  # not known on this platform; the CPU's name implies most of them
@@ -73,24 +73,28 @@ def llvm_version() -> str:
     """LLVM's and llvmlite's versions, which object code depends on."""
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, _binding().llvm_version_info))}"
+    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm().llvm_version_info))}"
 
 
 @cache
-def _binding() -> Any:
+def llvm() -> Any:
+    """llvmlite's binding of LLVM, with the switches that code generation is meant to have, on any target."""
     import llvmlite.binding as binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     # LLVM's scheduler spoils an order that keeps numbers in registers and in the cache. Without it small kernels are as
-    # fast, a humanoid's derivatives 10 % faster, and large kernels compile in 60 % of the time. The switch is global,
-    # as LLVM's are: other users of llvmlite in this process go without the scheduler too
+    # fast, a humanoid's derivatives 10 % faster, and large kernels compile in 60 % of the time. Its sinking moves
+    # arithmetic from where it was written to the next basic block that needs it: with it a long block that is cut into
+    # short ones loses a quarter of its speed. The switches are global, as LLVM's are: other users of llvmlite in this
+    # process go without both too
     binding.set_option("", "-enable-misched=0")
+    binding.set_option("", "-disable-machine-sink")
     return binding
 
 
 def _target_machine(machine: Machine, level: int) -> Any:
-    target = _binding().Target.from_triple(machine.triple)
+    target = llvm().Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default"
     )
@@ -103,7 +107,7 @@ def object_code(text: str, machine: Machine, *, level: int = 2) -> bytes:
     were measured to cost 40 % more time for 0 to 3 % more speed, and they take NaNs of different bits for the same.
     """
     with compiling():
-        binding = _binding()
+        binding = llvm()
         # a context of its own: the global one would keep every type and constant for ever
         module = binding.parse_assembly(text, binding.create_context())
         module.triple = machine.triple
@@ -118,7 +122,7 @@ class Loaded:
 
     def __init__(self, code: bytes, symbols: Sequence[str], imports: Mapping[str, int] | None = None) -> None:
         with compiling():
-            library = _binding().JITLibraryBuilder().add_object_img(code)
+            library = llvm().JITLibraryBuilder().add_object_img(code)
             for name, address in {**_imports(), **(imports or {})}.items():
                 library.import_symbol(name, address)
             for name in symbols:
@@ -135,7 +139,7 @@ _numbers = itertools.count()
 @cache
 def _linker() -> Any:
     machine = host()
-    return _binding().create_lljit_compiler(_target_machine(machine, 2), use_jit_link=True)
+    return llvm().create_lljit_compiler(_target_machine(machine, 2), use_jit_link=True)
 
 
 @cache

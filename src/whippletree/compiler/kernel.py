@@ -25,9 +25,6 @@ from whippletree.compiler.program import Block, Buffer, Loop, Program, Statement
 WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
 
-LONG_TEXT = 1_500_000
-"""Characters of IR from which on less effort is made: a fifth of the time for 2 % of the speed."""
-
 SYMBOL = "whippletree_loop"
 
 FIRST_TABLE = 4
@@ -56,7 +53,7 @@ class Options:
 
     real: Real = "double"
     width: int | None = None  # lanes of the vector variant; None: what the CPU has
-    level: int | None = None  # effort of code generation, 0 to 3; None: 2, or 1 for very long programs
+    level: int = 2  # effort of code generation, 0 to 3
     machine: jit.Machine = field(default_factory=jit.host)
 
     @property
@@ -153,8 +150,7 @@ class Kernel:
             from whippletree.compiler.cpu import numpy_loop
 
             text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
-            level = o.level if o.level is not None else 2 if len(text) < LONG_TEXT else 1
-            code = jit.object_code(text, o.machine, level=level)
+            code = jit.object_code(text, o.machine, level=o.level)
             self.cache.store(key, code)
         return code
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,29 @@ NO_MEMORY = -1
 
 @dataclass(frozen=True)
 class Wording:
-    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero."""
+    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; and
+    what ``help`` says: the ``explanation``.
+    """
 
     hints: Mapping[str, str] = field(default_factory=dict)
     failure: Callable[[int, Mapping[str, Any]], str] | None = None
+    explanation: str = ""
+
+
+class Told:
+    """What help and editors ask of a function, which is an instance here, and of its class, which answers apart."""
+
+    def __init__(self, of_class: str | None, of_function: Callable[[Any], Any]) -> None:
+        self.of_class, self.of_function = of_class, of_function
+
+    def __get__(self, function: Any, owner: type) -> Any:
+        return self.of_class if function is None else self.of_function(function)
 
 
 class NamedFunction:
     """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
 
+    __signature__ = Told(None, lambda function: function._signature())
     __slots__ = ("_arity", "_inputs", "_outputs", "_status", "_warned", "_wording", "name", "status")
 
     def __init__(self, interface: Interface, wording: Wording) -> None:
@@ -55,12 +70,22 @@ class NamedFunction:
         """Whether there may be states without an answer: then calls have a status."""
         return self._status
 
+    def _signature(self) -> Signature:
+        inputs = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs if name.isidentifier()]
+        return Signature([*inputs, Parameter("out", Parameter.KEYWORD_ONLY, default=None)])
+
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Evaluate; positional or named inputs of any batch shape."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<compiled function {self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.name}: machine code stays where it was made: pickle or copy what wt.compile returned, and take the "
+            f"function from it"
+        )
 
     def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional and named inputs as one tuple."""
@@ -101,7 +126,12 @@ class NamedFunction:
             self._warned = True
             first = np.argwhere(failed)[0]
             place = tuple(int(i) for i in first)
-            reason = self._explain_failure(int(results[-1][place]), inputs)
+            # the reason is that of one state: its own numbers out of those of all
+            own = [
+                np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
+                for x, buffer in zip(inputs, self._inputs, strict=True)
+            ]
+            reason = self._explain_failure(int(results[-1][place]), own)
             warnings.warn(
                 f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
                 f"(status: {self.name}.status); the first is {place}: {reason}",

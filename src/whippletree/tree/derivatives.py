@@ -78,8 +78,12 @@ def forward_dynamics_derivatives(
     return ForwardDerivatives(dq + of_root[0], dv + of_root[1], dtau, a, factor.pivots)
 
 
-STRIP, TILE = 12, (4, 3)
-"""Columns that are solved together, and rows and columns of a product that grow together: what registers can hold."""
+SQUARE, ROW = (4, 3), (1, 8)
+"""Rows and columns of a product that grow together: what registers can hold; or, of a sparse product that is a result,
+neighbours in a row, which go to memory together and then need no register any more."""
+
+STRIP = 12
+"""Columns that are multiplied together, so that they stay in the cache."""
 
 
 def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
@@ -88,21 +92,22 @@ def _responses(factor: linalg.TreeLTDL, *forces: Array) -> list[Array]:
     W = factor.forward(identity(n))
     below = identity(n) - W  # −L⁻¹ without its diagonal of ones: the sign of the result costs nothing
     scaled = (W * factor.reciprocals).T
-    responses, inverse = [zeros(n, n) for _ in forces], zeros(n, n)
-    for start in range(0, n, STRIP):
-        strip = slice(start, start + STRIP)
-        for F, X in zip(forces, responses, strict=True):
-            Y = (added_product(zeros(n, n)[:, strip], W.T, F[:, strip]).T * factor.reciprocals).T
-            X[:, strip] = added_product(-Y, below, Y)
-        upper = slice(0, start + STRIP)
-        inverse[upper, strip] = added_product(inverse[upper, strip], W[upper], scaled[:, strip])
+    responses, inverse = [], zeros(n, n)
+    for F in forces:
+        Y = zeros(n, n)
+        for start in range(0, n, STRIP):
+            strip = slice(start, start + STRIP)
+            Y[:, strip] = (added_product(Y[:, strip], W.T, F[:, strip]).T * factor.reciprocals).T
+        responses.append(added_product(-Y, below, Y, ROW))
+    for i in range(n):
+        inverse[i : i + 1, i:] = added_product(inverse[i : i + 1, i:], W[i : i + 1], scaled[:, i:], ROW)
     return [*responses, symmetric(inverse)]
 
 
-def added_product(C: Array, A: Array, B: Array) -> Array:
+def added_product(C: Array, A: Array, B: Array, tile: tuple[int, int] = SQUARE) -> Array:
     """C + A B. The entries of a tile grow together, so that each number is fetched once for several products."""
     result = C.copy()
-    height, width = TILE
+    height, width = tile
     for top in range(0, len(A), height):
         terms = [np.flatnonzero(row != 0) for row in A[top : top + height]]
         needed = sorted({int(k) for row in terms for k in row})

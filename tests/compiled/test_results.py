@@ -1,0 +1,91 @@
+"""Results of many lanes leave as tiles: in any order of arithmetic, to arrays of any strides, and to nowhere else."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whippletree.compiler.cache import Cache
+from whippletree.compiler.cpu import numpy_loop
+from whippletree.compiler.functions import compile_function
+from whippletree.compiler.ir import Lanes
+from whippletree.compiler.program import Buffer, straight_program
+from whippletree.expression import Trace, finish
+
+SENTINEL = 77.0
+
+
+def products(rows, columns, order, constants):
+    """The program y = a bᵀ, its entries traced in that order, some of them constants."""
+    trace = Trace()
+    a, b = trace.inputs(rows), trace.inputs(columns)
+    y = np.empty((rows, columns), dtype=object)
+    for place in order:
+        i, j = divmod(place, columns)
+        y[i, j] = float(place) if place in constants else a[i] * b[j]
+    inputs = [Buffer("a", "input", (rows,)), Buffer("b", "input", (columns,))]
+    return straight_program("products", finish(trace, list(y.ravel())), inputs, [Buffer("y", "output", y.shape)])
+
+
+def unfriendly(shape, layout, dtype):
+    """An array of that shape within a larger one, which is returned too."""
+    batch, rows, columns = shape
+    match layout:
+        case "plain":
+            whole = np.full((batch, rows + 2, columns + 3), SENTINEL, dtype)
+            return whole, whole[:, 1:-1, 2:-1]
+        case "spread":
+            whole = np.full((batch, rows, 3 * columns), SENTINEL, dtype)
+            return whole, whole[:, :, ::3]
+        case "backwards":
+            whole = np.full((batch, rows, columns + 1), SENTINEL, dtype)
+            return whole, whole[::-1, ::-1, :0:-1]
+        case _:
+            whole = np.full((columns, rows, batch + 1), SENTINEL, dtype)
+            return whole, whole[:, :, :batch].T
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.integers(1, 7),
+    columns=st.integers(2, 19),
+    batch=st.integers(1, 19),
+    width=st.sampled_from([1, 2, 4, 8, 16]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    layout=st.sampled_from(["plain", "spread", "backwards", "transposed"]),
+    data=st.data(),
+)
+def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, width, dtype, layout, data):
+    order = data.draw(st.permutations(range(rows * columns)))
+    constants = data.draw(st.sets(st.sampled_from(range(rows * columns))))
+    bad = data.draw(st.none() | st.integers(0, batch - 1))
+    rng = np.random.default_rng(rows * columns)
+    a, b = rng.normal(size=(batch, rows)).astype(dtype), rng.normal(size=(batch, columns)).astype(dtype)
+    if bad is not None:
+        a[bad, 0] = -np.nan
+    expected = a[:, :, None] * b[:, None, :]
+    expected.reshape(batch, -1)[:, sorted(constants)] = sorted(constants)
+    whole, out = unfriendly(expected.shape, layout, dtype)
+    compile_function(products(rows, columns, order, constants), dtype=dtype, width=width, threads=1, cache=Cache(None))(
+        a, b, out=out
+    )
+    np.testing.assert_array_equal(out, expected)
+    # one pattern for every NaN, whatever its sign was
+    assert not np.signbit(out[np.isnan(out)]).any()
+    out[...] = SENTINEL
+    assert (whole == SENTINEL).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tiles_leave_in_the_order_of_their_addresses(reverse):
+    rows, columns = 6, 16
+    order = range(rows * columns)
+    text = numpy_loop(products(rows, columns, order[::-1] if reverse else order, ()), Lanes(8, "double"), "loop")
+    body = text[: text.index("define internal void @leave8x8")]
+    calls = [m.start() for m in re.finditer(r"call void @leave8x8\(", body)]
+    last = body.rindex(" = fmul <8 x double>")
+    assert len(calls) == 2 * rows
+    # rows that are complete in order leave on the way; if the first one is complete last, all wait for it
+    assert sum(call < last for call in calls) == (0 if reverse else 2 * rows - 1)
