@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from whippletree import joints as joint_types
 from whippletree import scalars
 from whippletree.errors import ModelError, ScalarError, did_you_mean
+from whippletree.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -26,19 +23,18 @@ from whippletree.model import (
     Model,
     State,
     Vector,
-    counted,
-    frozen_array,
-    inertia_matrix,
-    pose_matrix,
-    vector_of,
 )
 from whippletree.pairing import contact_faults
-
-INERTIA_TOLERANCE = 1e-9
-"""How far, relative to its trace, an inertia may violate the triangle inequality before it is refused."""
-
-LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
-"""Numbers of a joint that may be infinite."""
+from whippletree.soundness import (
+    LIMITS,
+    depth_first,
+    inertia_faults,
+    joint_faults,
+    naming_faults,
+    number_faults,
+    place_faults,
+    tree_faults,
+)
 
 JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
 """What can be told of a joint beside its place and axes."""
@@ -63,8 +59,14 @@ class Builder:
         self._start: dict[str, Any] = {}
         self._faults: list[str] = []
 
+    def __repr__(self) -> str:
+        return f"<Builder {self.name!r}: {len(self._bodies)} bodies, {len(self._joints)} joints, not yet built>"
+
     def body(self, name: str, mass: Any = 0, center: Vector = (0, 0, 0), inertia: Any = (0, 0, 0)) -> Builder:
-        """Add a body; ``inertia`` is about the centre of mass, in body axes: (3, 3), 3 or 6 numbers."""
+        """Add a body: mass (kg), centre of mass (m), inertia about it in body axes (kg m²; 3 × 3, or 3 or 6 numbers).
+
+        Without mass and inertia it is a massless link.
+        """
         name = self._named("body", name)
         try:
             self._bodies.append(Body(name, mass, vector_of("center", center), inertia_matrix(inertia)))
@@ -87,7 +89,9 @@ class Builder:
         start: Any = None,
         **data: Any,
     ) -> Builder:
-        """Add a joint at ``position`` and ``rotation`` (3, 3) in the parent. Axes need not be of unit length.
+        """Add a joint at ``position`` (m) and ``rotation`` (3, 3) in the parent. Axes need not be of unit length.
+
+        Kinds: revolute, prismatic, helical, cylindrical, universal, planar, spherical, free, weld.
 
         ``start`` is the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
         """
@@ -112,9 +116,12 @@ class Builder:
         return self
 
     def constraint(self, name: str, kind: str, *on: str, **parameters: Any) -> Builder:
-        """Add a constraint of a kind, on bodies, frames or joints."""
+        """Add a constraint of a kind, on bodies, frames or joints, with the numbers of its kind (docs/constraints.md).
+
+        ``.constraint("pin", "pin", "rod end", "rocker end")`` closes a loop at two frames.
+        """
         name = self._named("constraint", name)
-        self._constraints.append(Constraint(name, kind, on, MappingProxyType(parameters)))
+        self._constraints.append(Constraint(name, kind, on, parameters))
         return self
 
     def geometry(
@@ -129,10 +136,13 @@ class Builder:
         visible: bool = True,
         **parameters: Any,
     ) -> Builder:
-        """Add a shape fixed to a body."""
+        """Add a shape fixed to a body, with the numbers of its kind, m (docs/contact.md).
+
+        ``.geometry("foot", "shin", "sphere", position=(0, 0, -0.3), radius=0.02)``
+        """
         name = self._named("geometry", name)
         pose = self._pose(f"geometry {name!r}", position, rotation)
-        shape = Geometry(name, body, kind, pose, MappingProxyType(parameters), collides, visible)
+        shape = Geometry(name, body, kind, pose, parameters, collides, visible)
         self._geometries.append(shape)
         return self
 
@@ -153,20 +163,9 @@ class Builder:
         Raises:
             ModelError: with every fault found, by name.
         """
-        faults = [*self._faults, *self._naming_faults(), *self._tree_faults()]
-        faults += inertia_faults(self._bodies)
-        for joint in self._joints:
-            faults += joint_faults(joint)
-        for kind, parts in (("frame", self._frames), ("geometry", self._geometries)):
-            for part in parts:
-                faults += pose_faults(f"{kind} {part.name!r}", part.pose)
-        faults += contact_faults(self._contacts, self._geometries, self._joints)
-        faults += _number_faults("gravity", self.gravity)
-        if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
-            faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
-        if faults:
+        if faults := [*self._faults, *self._found()]:
             raise ModelError(f"model {self.name!r}", faults)
-        order = self._depth_first()
+        order = depth_first(self._joints)
         carried = {joint.child: joint for joint in self._joints}
         named = {body.name: body for body in self._bodies}
         model = Model(
@@ -182,21 +181,47 @@ class Builder:
         )
         return self._with_start(model)
 
+    def _found(self) -> list[str]:
+        """What is wrong with the parts, each by itself and all together."""
+        faults = naming_faults(
+            "body or frame", [WORLD, *(x.name for x in self._bodies), *(x.name for x in self._frames)]
+        )
+        faults += naming_faults("joint", [joint.name for joint in self._joints])
+        faults += naming_faults("constraint", [constraint.name for constraint in self._constraints])
+        faults += naming_faults("geometry", [geometry.name for geometry in self._geometries])
+        faults += naming_faults("contact", [contact.name for contact in self._contacts])
+        faults += tree_faults(self._bodies, self._joints)
+        faults += inertia_faults(self._bodies)
+        for joint in self._joints:
+            faults += joint_faults(joint)
+        faults += place_faults("frame", self._frames, self._bodies)
+        faults += place_faults("geometry", self._geometries, self._bodies)
+        faults += contact_faults(self._contacts, self._geometries, self._joints)
+        faults += number_faults("gravity", self.gravity)
+        if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
+            faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
+        return faults
+
     def _with_start(self, model: Model) -> Model:
         if not self._start:
             return model
-        from dataclasses import replace
-
         q = model.neutral.q.copy()
         faults = []
         for name, value in self._start.items():
             part = model.q_slice(name)
-            found = _number_faults(f"joint {name!r}: start", value)
+            found = number_faults(f"joint {name!r}: start", value)
             if np.shape(value) not in ((), (part.stop - part.start,)):
                 found.append(f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)")
             if not found:
                 q[part] = value
             faults += found
+        for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
+            turn = q[part.stop - 4 : part.stop] if kind.nq > kind.nv else np.ones(1)
+            square = float(turn @ turn)
+            if square == 0:
+                faults.append(f"joint {joint.name!r}: start has a quaternion of zeros: no turn is 1, 0, 0, 0")
+            elif abs(square - 1) > UNIT_ROUNDING:
+                turn /= np.sqrt(square)
         if faults:
             raise ModelError(f"model {self.name!r}", faults)
         q.setflags(write=False)
@@ -219,7 +244,7 @@ class Builder:
     def _unit(self, axis: Vector, where: str) -> Array:
         """The axis at unit length; one that has it already, up to rounding, keeps its exact numbers."""
         array = vector_of(where.rpartition(": ")[2], axis)
-        found = _number_faults(where, array)
+        found = number_faults(where, array)
         if found and "finite" not in found[0]:
             self._faults += found
             return frozen_array([0, 0, 1], (3,))
@@ -235,177 +260,3 @@ class Builder:
         except ScalarError as error:
             self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
             return frozen_array([0, 0, 1], (3,))
-
-    def _naming_faults(self) -> list[str]:
-        faults = []
-        frame_like = [WORLD, *(b.name for b in self._bodies), *(f.name for f in self._frames)]
-        for kind, names in (
-            ("body or frame", frame_like),
-            ("joint", [j.name for j in self._joints]),
-            ("constraint", [c.name for c in self._constraints]),
-            ("geometry", [g.name for g in self._geometries]),
-            ("contact", [c.name for c in self._contacts]),
-        ):
-            for name, count in Counter(names).items():
-                if count > 1:
-                    faults.append(f"{kind} {name!r} is declared {count} times: give each its own name")
-        return faults
-
-    def _tree_faults(self) -> list[str]:
-        """Unknown bodies, bodies with several joints or none, and cycles."""
-        faults = []
-        known = {WORLD, *(b.name for b in self._bodies)}
-        for joint in self._joints:
-            for role, name in (("parent", joint.parent), ("child", joint.child)):
-                if name not in known:
-                    faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{did_you_mean(str(name), known)}")
-            if joint.child == WORLD:
-                faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
-        for owner, body in [
-            *((f"frame {f.name!r}", f.body) for f in self._frames),
-            *((f"geometry {g.name!r}", g.body) for g in self._geometries),
-        ]:
-            if body not in known:
-                faults.append(f"{owner}: unknown body {body!r}{did_you_mean(str(body), known)}")
-        carriers: dict[str, list[str]] = {body.name: [] for body in self._bodies}
-        for joint in self._joints:
-            carriers.setdefault(joint.child, []).append(joint.name)
-        for name, found in carriers.items():
-            if len(found) > 1:
-                faults.append(
-                    f"body {name!r} is carried by {len(found)} joints ({', '.join(map(repr, found))}): a tree has one "
-                    f"joint per body; close the loop with a constraint instead"
-                )
-        if not faults:
-            reached = set(self._depth_first())
-            faults += self._unreached_faults(reached)
-        return faults
-
-    def _unreached_faults(self, reached: set[str]) -> list[str]:
-        """Bodies that do not hang from the world: they carry each other in a circle, or nothing carries them."""
-        carrier = {joint.child: joint.parent for joint in self._joints}
-        faults: list[str] = []
-        told: set[str] = set()
-        for body in self._bodies:
-            path: list[str] = []
-            name = body.name
-            while name not in reached and name not in path and name in carrier:
-                path.append(name)
-                name = carrier[name]
-            if name in path and name not in told:
-                circle = [*path[path.index(name) :], name]
-                told |= set(circle)
-                faults.append(
-                    f"bodies carry each other in a circle: {' <- '.join(map(repr, circle))}; hang one from the world"
-                )
-            elif body.name not in reached and name not in path and body.name not in carrier:
-                faults.append(
-                    f"body {body.name!r} is not connected to the world: add a joint that carries it "
-                    f"(kind 'free' lets it float)"
-                )
-        return faults
-
-    def _depth_first(self) -> list[str]:
-        """Names of the bodies that hang from the world, parents first, children in order of declaration."""
-        children: dict[str, list[str]] = {}
-        for joint in self._joints:
-            children.setdefault(joint.parent, []).append(joint.child)
-        order: list[str] = []
-        stack = list(reversed(children.get(WORLD, [])))
-        while stack:
-            name = stack.pop()
-            order.append(name)
-            stack.extend(reversed(children.get(name, [])))
-        return order
-
-
-def inertia_faults(bodies: Sequence[Body]) -> list[str]:
-    """What is physically wrong with bodies: negative mass, an inertia that no mass distribution has, NaN."""
-    faults: list[str] = []
-    sound: list[Body] = []
-    for body in bodies:
-        where = f"body {body.name!r}"
-        found = [
-            *_number_faults(f"{where}: mass", [body.mass]),
-            *_number_faults(f"{where}: center", body.center),
-            *_number_faults(f"{where}: inertia", body.inertia),
-        ]
-        if not found:
-            sound.append(body)
-            if body.mass < 0:
-                found.append(f"{where}: mass {body.mass} is negative")
-        faults += found
-    return faults + _unphysical(sound)
-
-
-def _unphysical(bodies: Sequence[Body]) -> list[str]:
-    """Inertias that are not symmetric or violate the triangle inequality, all bodies at once."""
-    if not bodies:
-        return []
-    matrices = np.array([body.inertia.astype(float) for body in bodies])
-    traces = np.trace(matrices, axis1=1, axis2=2)
-    allowed = INERTIA_TOLERANCE * np.abs(traces)
-    skewed = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2)) > allowed
-    # the second moments of mass ½ tr(I) 1 − I must not be negative: the triangle inequality along every axis at once
-    moments = np.linalg.eigvalsh(traces[:, None, None] / 2 * np.eye(3) - matrices)[:, 0]
-    faults = []
-    for body, matrix, crooked, low, limit in zip(bodies, matrices, skewed, moments, allowed, strict=True):
-        if crooked:
-            faults.append(f"body {body.name!r}: inertia is not symmetric")
-        elif low < -limit:
-            principal = ", ".join(f"{x:.6g}" for x in np.linalg.eigvalsh(matrix))
-            faults.append(
-                f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be "
-                f"at most the sum of the other two): no distribution of mass has them"
-            )
-    return faults
-
-
-def joint_faults(joint: Joint) -> list[str]:
-    """What is wrong with a joint's own data."""
-    where = f"joint {joint.name!r}"
-    faults: list[str] = []
-    if joint.kind not in joint_types.KINDS:
-        known = ", ".join(joint_types.KINDS)
-        hint = did_you_mean(str(joint.kind), joint_types.KINDS)
-        faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
-    for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
-        faults += _number_faults(f"{where}: {word}", [getattr(joint, word)])
-    for word in LIMITS:
-        faults += _number_faults(f"{where}: {word}", [getattr(joint, word)], infinite=True)
-    faults += pose_faults(where, joint.pose)
-    if any("number" in fault for fault in faults):
-        return faults
-    for word in ("rotor_inertia", "damping", "friction"):
-        if getattr(joint, word) < 0:
-            faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
-    if not joint.lower <= joint.upper:
-        faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
-    if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
-        faults.append(f"{where}: the two axes of a universal joint are parallel")
-    return faults
-
-
-def pose_faults(where: str, pose: Array) -> list[str]:
-    """What is wrong with a (4, 4) pose."""
-    faults = _number_faults(f"{where}: pose", pose)
-    if faults:
-        return faults
-    rotation = pose[:3, :3].astype(float)
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
-        return [f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)"]
-    return []
-
-
-def _number_faults(where: str, values: Any, *, infinite: bool = False) -> list[str]:
-    """NaN, infinity (unless it is allowed) and things that are no real numbers."""
-    for x in values if isinstance(values, list) else np.array(values, dtype=object).flat:
-        try:
-            number = None if isinstance(x, (str, bytes)) else float(x)
-        except (TypeError, ValueError, OverflowError):
-            number = None
-        if number is None or (infinite and math.isnan(number)):
-            return [f"{where} holds {x!r}, which is not a number"]
-        if not infinite and not math.isfinite(number):
-            return [f"{where} holds {number}: every number must be finite"]
-    return []

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import kkt, linalg, long_dynamics
-from whippletree.constraints.branches import branch_rows
+from whippletree.constraints.branches import branch_rows, require_rest
 from whippletree.constraints.rows import Rows
-from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
+from whippletree.constraints.structure import LONG
+from whippletree.constraints.system import ConstraintSet, constraint_set
 from whippletree.long_rows import LongRows, fits, is_swept, sighted
 from whippletree.long_systems import recursive
 from whippletree.spatial import Array, identity, zeros
@@ -111,6 +112,11 @@ class _Branched(NamedTuple):
     factor: kkt.Nullspace
     beta: Array
 
+    @property
+    def basis(self) -> Array:
+        """Motions that every row and the branch allow."""
+        return self.factor.basis
+
     def solve(self, b: Array, gamma: Array) -> kkt.Solution:
         a, f = self.factor.solve(b, np.concatenate([gamma, self.beta]))
         return kkt.Solution(a, f[: len(gamma)])
@@ -153,7 +159,8 @@ def _factored(
     else:
         # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
         scales = _scales(heavy, squares[hard])
-        factor = kkt.augmented(heavy, on[hard], scales, None if idle is None else idle[hard])
+        corner = None if idle is None else idle[hard]
+        factor = kkt.augmented(heavy, on[hard], scales, corner, order=system.elimination)
     return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
 
 
@@ -170,9 +177,8 @@ def default_route(m: Mechanism, system: ConstraintSet) -> str:
         return "tree"
     if m.tree.model.nv > LONG:
         return "recursion"
-    # an open parameter may become zero in some call
-    open_masses = m.tree.model.origin is not None and m.tree.doubtful
-    return "augmented" if system.structure.light or open_masses else "schur"
+    # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
+    return "augmented" if system.structure.light or m.tree.doubtful else "schur"
 
 
 def _usual(system: ConstraintSet, kept: Sequence[int]) -> Array:
@@ -206,7 +212,10 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
         return m.join(found.a), _trusted(m, system, chosen, found)
     links = m.moving(q, v)
     at = closed(m, links, q, v, t, active, accelerations=True)
-    a, f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias()))
+    b = tau - bias_forces(m, links)
+    a, f = at.factor.solve(b, at.right(at.rows.bias()))
+    if isinstance(at.factor, kkt.Nullspace | _Branched) and at.system.structure.stuck:
+        require_rest(at.system, v, b, at.factor.basis)
     return a, at.all_rows(f)
 
 

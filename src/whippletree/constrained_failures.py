@@ -10,7 +10,8 @@ import numpy as np
 
 from whippletree.constrained import DEPENDENT, MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.constraints.motions import Motion, lightest, sparsest
-from whippletree.constraints.system import LONG, constraint_set
+from whippletree.constraints.structure import LONG
+from whippletree.constraints.system import constraint_set
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism, singular_motion
@@ -32,9 +33,10 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
             f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
         )
     motions = massless_motions(tree, state) if "q" in state else []
-    named = "; ".join(motion.words(model) for motion in motions) or "some motion that the constraints allow"
+    named = "; ".join(motion.words(model) for motion in motions)
+    subject = f"the motion of {named}" if named else "some motion that the constraints allow"
     return SingularSystemError(
-        f"model {model.name!r}: the motion of {named} has no inertia and no constraint stops it (condition (32) of "
+        f"model {model.name!r}: {subject} has no inertia and no constraint stops it (condition (32) of "
         f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
         f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
     )

@@ -12,15 +12,20 @@ from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweep
 from whippletree.constraint_words import JOINT_DATA
 from whippletree.constraints.assembly import TOLERANCE, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
-from whippletree.constraints.system import ConstraintSet, constraint_set, generic_configurations, independent_rows
-from whippletree.errors import AssemblyError, ShapeError
-from whippletree.model import Array, Constraint, Model
+from whippletree.constraints.structure import FAINT, generic_configurations, independent_rows, row_sines
+from whippletree.constraints.system import ConstraintSet, constraint_set
+from whippletree.errors import AssemblyError
+from whippletree.messages import coordinates
+from whippletree.model import Array, Constraint, Model, require_model
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
 NEAR = 1e-6
 """Relative inertia of an allowed motion below which it is reported as nearly massless."""
+
+MATRICES = 1000
+"""Velocities beyond which no mass matrix is formed, and so no single motions are looked at."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Diagnosis:
     """Degrees of freedom at almost every configuration."""
     mobility: int
     """Velocities that the rows leave free at this configuration: more than ``freedoms`` at a singular one."""
+    stuck: bool
+    """Whether nothing can move, though the rows let something move to first order."""
     redundant: tuple[str, ...]
     """Rows that depend on earlier ones everywhere; left out of every factorisation."""
     faint: dict[str, float]
@@ -42,6 +49,8 @@ class Diagnosis:
     """Rows that depend on earlier ones at this configuration only."""
     conditional: tuple[str, ...]
     """Rows that depend on others when certain switchable constraints are on together."""
+    astray: tuple[str, ...]
+    """Redundant rows that are independent here: the configuration is on another branch than the model's start."""
     open: dict[str, float]
     """Position rows that this configuration does not meet, with their residual, m or rad."""
     conflict: bool
@@ -49,7 +58,8 @@ class Diagnosis:
     massless: tuple[Motion, ...]
     """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
     margin: float
-    """Inertia of the lightest allowed motion relative to the heaviest: how close (32) is to failing."""
+    """Inertia of the lightest allowed motion relative to the heaviest: how close (32) is to failing. NaN, as is
+    ``condition``, for more than 1000 velocities."""
     lightest: Motion | None
     condition: float
     """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
@@ -59,10 +69,12 @@ class Diagnosis:
     @property
     def fine(self) -> bool:
         """Whether accelerations are determined and every row is met."""
-        return not self.massless and not self.open and self.mobility == self.freedoms
+        return not self.massless and not self.open and not self.astray and self.mobility == self.freedoms
 
     def __str__(self) -> str:
         return "\n".join([*self._counts(), *self._rows(), *self._inertia(), *self._cures()])
+
+    __repr__ = __str__  # a terminal and a notebook show the report
 
     def _counts(self) -> list[str]:
         model = self.model
@@ -73,11 +85,14 @@ class Diagnosis:
             f"route {self.route}",
             f"  degrees of freedom: {self.freedoms}",
         ]
-        if self.mobility != self.freedoms:
-            lines.append(
-                f"  mobility at this configuration: {self.mobility}. It is singular: the first-order constraints do "
-                f"not determine the acceleration; the branch that the velocity points along is followed"
+        if self.mobility > self.freedoms:
+            consequence = (
+                "nothing can move, but no finite force withstands a load along what the first-order rows allow"
+                if self.stuck
+                else "the first-order constraints do not determine the acceleration; the branch that the velocity "
+                "points along is followed"
             )
+            lines.append(f"  mobility at this configuration: {self.mobility}. It is singular: {consequence}")
         if system.off:
             lines.append(f"  switched off by the model: {_listed(system.off)}")
         idle = [f"{c.name} ({', '.join(words)})" for c in model.constraints if (words := _idle_data(c))]
@@ -94,6 +109,11 @@ class Diagnosis:
         if self.faint:
             rows = ", ".join(f"{name} (sine {sine:.2g})" for name, sine in self.faint.items())
             lines.append(f"  rows that are all but redundant, honoured at the price of digits: {rows}")
+        if self.astray:
+            lines.append(
+                f"  left out, but not redundant here: {_listed(self.astray)}. The mechanism has several branches, and "
+                f"this is not that of its start"
+            )
         if self.dependent:
             lines.append(f"  rows that depend on others here: {_listed(self.dependent)}")
         if self.conditional:
@@ -111,11 +131,17 @@ class Diagnosis:
         lines = [f"  massless motion that nothing stops: {motion.words(self.model)}" for motion in self.massless]
         if self.massless:
             return lines
+        if self.model.nv > MATRICES:
+            own = "every joint carries" if not skeleton(self.model).doubtful else "some joints may lack"
+            lines.append(
+                f"  {own} inertia; single motions are looked at for up to {MATRICES} velocities "
+                f"(forward_dynamics_with_diagonal compares the inertias of joints for any number)"
+            )
         if self.lightest is not None:
             near = " (nearly massless)" if self.margin < NEAR else ""
             lines.append(
-                f"  condition (32) holds; lightest allowed motion has {self.margin:.3g} of the heaviest's "
-                f"inertia{near}: {self.lightest.words(self.model)}"
+                f"  accelerations are determined (condition (32) holds); the lightest allowed motion has "
+                f"{self.margin:.3g} of the heaviest's inertia{near}: {self.lightest.words(self.model)}"
             )
             digits = max(0.0, 15.95 - np.log10(self.condition)) if np.isfinite(self.condition) else 0.0
             lines.append(
@@ -141,8 +167,12 @@ class Diagnosis:
                 "if rounded data made rows all but redundant, leave them out: wt.without_rows(model, "
                 "*wt.diagnose(model).faint)"
             )
-        if self.mobility != self.freedoms and not self.open:
+        if self.stuck:
+            cures.append("take a constraint away, change a length, or weld the joints that cannot move")
+        elif self.mobility > self.freedoms and not self.open:
             cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
+        if self.astray:
+            cures.append("make this the start: dataclasses.replace(model, start=whippletree.model.State(q, v))")
         return [f"  cure: {cure}" for cure in cures]
 
 
@@ -156,6 +186,7 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
         t: time, for constraints that depend on it.
         tolerance: residual up to which a row counts as met, m or rad.
     """
+    require_model(model, "diagnose")
     conflict = False
     gaps: dict[str, float] = {}
     if q is None:
@@ -163,11 +194,7 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
             q = model.home.q
         except AssemblyError as error:
             q, gaps, conflict = error.q, error.residuals, True
-    at = np.array(q, dtype=float)
-    if at.shape != (model.nq,):
-        raise ShapeError(f"diagnose: q has shape {at.shape}, expected ({model.nq},)")
-    if not np.all(np.isfinite(at)):
-        raise ValueError(f"diagnose: q holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
+    at = coordinates("diagnose", "q", q, model)
     system = constraint_set(model)
     m = Mechanism(skeleton(model))
     if not conflict:
@@ -179,45 +206,55 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
 def _diagnosis(
     system: ConstraintSet, m: Mechanism, q: Array, t: float, gaps: dict[str, float], conflict: bool
 ) -> Diagnosis:
-    M, A = _matrices(system, m, q, t)
+    A = _rows(system, m, q, t)
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     here = independent_rows(A, rigid, RANK_TOLERANCE)
-    if conflict:
-        # nothing assembled to learn the structure from: this configuration has to do
-        redundant, conditional, freedoms = [i for i in rigid if i not in here], [], system.model.nv - len(here)
-        faint: dict[int, float] = {}
-        route = "none"
-    else:
+    redundant, conditional, faint, freedoms = [i for i in rigid if i not in here], [], {}, system.model.nv - len(here)
+    stuck, astray, route = False, [], "none"
+    if not conflict:  # else nothing is assembled to learn the structure from: this configuration has to do
         found = system.structure
-        redundant, conditional, freedoms = list(found.redundant), list(found.conditional), found.mobility
-        faint = found.faint
+        redundant, conditional, faint = list(found.redundant), list(found.conditional), found.faint
+        stuck, freedoms = found.stuck, 0 if found.stuck else found.mobility
+        # against all rows that are kept, faint ones too: their share may be what explains a redundant row
+        sines = row_sines(A, [*(i for i in rigid if i not in redundant), *redundant])
+        astray = [] if gaps else [i for i in redundant if sines.get(i, 0.0) > FAINT]
         route = "recursion" if by_sweeps(m) else default_route(m, system)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
-    motions = lightest(_stiffened(system, M, A), A[rigid], RANK_TOLERANCE)
+    motions: list[Motion] = []
+    condition = np.nan
+    if system.model.nv <= MATRICES:
+        M = _stiffened(system, _mass_matrix(m, q), A)
+        motions, condition = lightest(M, A[rigid], RANK_TOLERANCE), _condition(M, A[rigid])
     massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
     return Diagnosis(
         model=system.model,
         q=q,
         freedoms=freedoms,
         mobility=system.model.nv - len(here),
+        stuck=stuck,
         redundant=system.named(redundant),
         faint={system.row_names[i]: sine for i, sine in faint.items()},
         dependent=system.named(dependent),
         conditional=system.named(conditional),
+        astray=system.named(astray),
         open=gaps,
         conflict=conflict,
         massless=tuple(sparsest(massless, system.model)),
-        margin=motions[0].inertia if motions else 1.0,
+        margin=motions[0].inertia if motions else np.nan if system.model.nv > MATRICES else 1.0,
         lightest=motions[0] if motions else None,
-        condition=_condition(_stiffened(system, M, A), A[rigid]),
+        condition=condition,
         route=route,
     )
 
 
-def _matrices(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> tuple[Array, Array]:
+def _mass_matrix(m: Mechanism, q: Array) -> Array:
+    return inertia.mass_matrix(m.tree, m.sweep, m.still(q.astype(object))).astype(float)
+
+
+def _rows(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> Array:
+    """A (m, nv) as floats."""
     state = q.astype(object)
-    links = m.still(state)
-    return inertia.mass_matrix(m.tree, m.sweep, links).astype(float), system.matrix(m, links, state, t)
+    return system.matrix(m, m.still(state), state, t)
 
 
 def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:
@@ -242,11 +279,13 @@ def massless_everywhere(model: Model) -> list[Motion]:
     """Motions without inertia that nothing stops at generic configurations, each moving as few joints as possible."""
     system = constraint_set(model)
     m = Mechanism(skeleton(model))
+    if not m.tree.doubtful:
+        return []  # every joint carries inertia
     rigid = [i for i, c in enumerate(system.compliance) if not c and system.switch_of_row[i] < 0]
     smallest: list[Motion] | None = None
     for q in generic_configurations(system):
-        M, A = _matrices(system, m, q, 0.0)
-        motions = lightest(_stiffened(system, M, A), A[rigid], RANK_TOLERANCE)
+        A = _rows(system, m, q, 0.0)
+        motions = lightest(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
         found = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
         if smallest is None or len(found) < len(smallest):
             smallest = found

@@ -12,8 +12,7 @@ Routes, all on any scalar; the first two never branch on a value, so they compil
 
     schur        M ≻ 0: tree-sparse factor of M, then the Schur complement S = A M⁻¹ Aᵀ + C
     augmented    condition (32): M_ρ = M + Aᵀ R A is positive definite exactly when (32) holds; M† and A† do not
-    depend on
-                 R, and Λ† = R − S_ρ⁻¹. Exact for massless links: R is a scaling, not a regularisation
+                 depend on R, and Λ† = R − S_ρ⁻¹. Exact for massless links: R is a scaling, not a regularisation
     block        the literal block matrix by elimination with pivoting: the oracle; numbers only
     nullspace    pivoted QR of Aᵀ: reveals the rank; redundant and conflicting rows are its business; numbers only
 
@@ -68,12 +67,18 @@ NOTHING = 2.0**-80
 
 
 def _margins(kind: str, factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any) -> list[Margin]:
+    return [(kind, pivot - tolerance * d) for pivot, d in zip(factor.pivots, diagonal, strict=True)]
+
+
+def _mass_margins(
+    factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any, inertias: Array
+) -> list[Margin]:
+    """The same for inertias, which must also be more than what rounding leaves of zero: ``inertias`` (n,) are usual."""
     floor: Any = 0
-    if kind == MASS and len(diagonal):
-        for d in diagonal:
-            floor = floor + d
-        floor = floor * (NOTHING / len(diagonal))
-    return [(kind, pivot - tolerance * d - floor) for pivot, d in zip(factor.pivots, diagonal, strict=True)]
+    for d in inertias:
+        floor = floor + d
+    floor = floor * (NOTHING / max(len(inertias), 1))
+    return [(kind, margin - floor) for kind, margin in _margins(MASS, factor, diagonal, tolerance)]
 
 
 class Schur(NamedTuple):
@@ -97,7 +102,7 @@ class Schur(NamedTuple):
         return Solution(a, f)
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        mass = _margins(MASS, self.mass, self.weights, tolerance) if len(self.weights) else []
+        mass = _mass_margins(self.mass, self.weights, tolerance, self.weights) if len(self.weights) else []
         return [*mass, *_margins(ROWS, self.complement, self.diagonal, tolerance)]
 
 
@@ -116,42 +121,44 @@ def schur(M: Array, A: Array, parents: Sequence[int], corner: Array | None = Non
 
 
 class Augmented(NamedTuple):
-    """Route for condition (32) with rigid constraints."""
+    """Route for condition (32) with rigid constraints: that for M ≻ 0, taken with M_ρ and b − Aᵀ R γ."""
 
-    mass: linalg.LDLT
-    """Factors of M_ρ."""
-    A: Array
-    R: Array
-    """ρ, one per row, (m,)."""
-    W: Array
-    """M_ρ⁻¹ Aᵀ, (n, m)."""
-    complement: linalg.LDLT
-    diagonals: tuple[Array, Array]
-    """Of M_ρ and of A M_ρ⁻¹ Aᵀ."""
+    heavy: Schur
+    """Of M_ρ, velocities in ``order``."""
+    shift: Array
+    """Aᵀ R, (n, m)."""
+    order: list[int]
+    """Velocities, the one that is eliminated first at the end."""
 
     def solve(self, b: Array, gamma: Array) -> Solution:
-        shifted = b - self.A.T @ ((gamma.T * self.R).T)
-        x = self.mass.solve(shifted)
-        f = self.complement.solve(-gamma - self.A @ x)
-        return Solution(x + self.W @ f, f)
+        found = self.heavy.solve((b - self.shift @ gamma)[self.order], gamma)
+        a = zeros(*b.shape)
+        a[self.order] = found.a
+        return Solution(a, found.f)
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        over, under = self.diagonals
-        return [*_margins(MASS, self.mass, over, tolerance), *_margins(ROWS, self.complement, under, tolerance)]
+        return self.heavy.margins(tolerance)
 
 
-def augmented(M: Array, A: Array, scales: Array | None = None, corner: Array | None = None) -> Augmented:
+def augmented(
+    M: Array,
+    A: Array,
+    scales: Array | None = None,
+    corner: Array | None = None,
+    *,
+    order: Sequence[int] | None = None,
+) -> Augmented:
     """Factor M_ρ = M + Aᵀ R A with R = diag(scales); the answer does not depend on the scales, its rounding does.
 
-    ``corner`` (m,) holds 1 for rows that are switched off (whose A is zero) and 0 for the others.
+    ``corner`` (m,) holds 1 for rows that are switched off (whose A is zero) and 0 for the others. ``order``: in which
+    velocities are eliminated, last first (:func:`whippletree.linalg.sparse_order`); default: tips first.
     """
     R = row_scales(M, np.array([row @ row for row in A], dtype=object)) if scales is None else scales
-    weighted = (A.T * R).T
-    heavy = M + _symmetric_product(A, weighted)
-    mass = linalg.ldlt(heavy, lenient=True)
-    W = mass.solve(A.T)
-    S = _with_diagonal(_symmetric_product(A.T, W), corner)
-    return Augmented(mass, A, R, W, linalg.ldlt(S, lenient=True), (np.diag(heavy), np.diag(S)))
+    shift = A.T * R
+    heavy = M + _symmetric_product(A, shift.T)
+    chosen = list(range(len(M)) if order is None else order)
+    path = range(-1, len(M) - 1)  # a dense matrix is that of a chain
+    return Augmented(schur(heavy[np.ix_(chosen, chosen)], A[:, chosen], path, corner, doubtful=True), shift, chosen)
 
 
 def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
@@ -257,7 +264,8 @@ class Nullspace(NamedTuple):
         return Solution(a, f)
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        return _margins(MASS, self.reduced, self.diagonal, tolerance)
+        # all that is left may be massless: then the reduced matrix is rounding, and only M tells how small that is
+        return _mass_margins(self.reduced, self.diagonal, tolerance, np.diag(self.M))
 
 
 def nullspace(M: Array, A: Array, rank_tolerance: Any) -> Nullspace:

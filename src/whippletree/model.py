@@ -1,4 +1,4 @@
-"""The frozen description of a multibody system, and the builder that makes one.
+"""The frozen description of a multibody system.
 
 A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry and contacts, each with
 a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a ``Fraction``); arrays of
@@ -20,20 +20,20 @@ their joints were declared; :meth:`Model.slice` finds a joint's part of v, so no
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from whippletree import joints as joint_types
 from whippletree.errors import NameLookupError
-
-Array: TypeAlias = np.ndarray[Any, Any]
-Vector: TypeAlias = Sequence[Any] | Array
+from whippletree.frozen import Array as Array
+from whippletree.frozen import Part, PartWithParameters, frozen_array
+from whippletree.frozen import Vector as Vector
 
 WORLD = "world"
 """The name of the immovable body that every tree grows from."""
@@ -42,21 +42,8 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)
 """m/s², for models from files; ready-made planar mechanisms use (0, −9.81, 0)."""
 
 
-def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
-    """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64
-    where they are plain numbers; object where any entry is something else.
-    """
-    array = np.array(values, dtype=object).reshape(shape)
-    if all(isinstance(x, (int, np.integer)) for x in array.flat):
-        array = array.astype(np.int64)
-    elif all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
-        array = array.astype(np.float64)
-    array.setflags(write=False)
-    return array
-
-
-@dataclass(frozen=True, eq=False)
-class Body:
+@dataclass(frozen=True, eq=False, repr=False)
+class Body(Part):
     """A rigid body. A mass of 0 with zero inertia is a massless link, which is allowed everywhere."""
 
     name: str
@@ -73,8 +60,8 @@ class Body:
         return bool(self.mass == 0) and not np.any(self.inertia != 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Joint:
+@dataclass(frozen=True, eq=False, repr=False)
+class Joint(Part):
     """A joint between a parent and a child body, with the data of what acts along it.
 
     The joint frame sits at ``pose`` in the parent; at q = 0 the child's body frame coincides with it.
@@ -121,8 +108,8 @@ class Joint:
         return self.rotor_inertia * self.gear_ratio * self.gear_ratio
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
+@dataclass(frozen=True, eq=False, repr=False)
+class Frame(Part):
     """A named frame fixed to a body."""
 
     name: str
@@ -131,19 +118,19 @@ class Frame:
     """Pose of the frame in the body, (4, 4)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Constraint:
+@dataclass(frozen=True, eq=False, repr=False)
+class Constraint(PartWithParameters):
     """A constraint as data: a kind, the frames or joints that it ties, and its numbers. See docs for the kinds."""
 
     name: str
     kind: str
     on: tuple[str, ...]
     """Names of the bodies, frames or joints that it acts on, in the order that its kind defines."""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class Geometry:
+@dataclass(frozen=True, eq=False, repr=False)
+class Geometry(PartWithParameters):
     """A shape fixed to a body, for contact or for pictures."""
 
     name: str
@@ -151,7 +138,7 @@ class Geometry:
     kind: str
     """sphere, capsule, box, cylinder, mesh, half_space, …"""
     pose: Array = field(default_factory=lambda: frozen_array(np.eye(4, dtype=int), (4, 4)))
-    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     collides: bool = True
     visible: bool = True
 
@@ -162,8 +149,8 @@ class Geometry:
         return None if named is None else Path(str(named))
 
 
-@dataclass(frozen=True, eq=False)
-class Contact:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contact(Part):
     """Two shapes that may touch: they push each other apart and never pull. Acts in simulations with contact."""
 
     name: str
@@ -179,16 +166,16 @@ class Contact:
     """Name of the impact law; None for the simulation's."""
 
 
-@dataclass(frozen=True)
-class State:
+@dataclass(frozen=True, repr=False)
+class State(Part):
     """Coordinates and velocities of a model."""
 
     q: Array
     v: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(Part):
     """A multibody system: a tree of bodies and what constrains it. Made by :class:`Builder` or :func:`load`."""
 
     name: str
@@ -245,7 +232,7 @@ class Model:
 
     @property
     def nv(self) -> int:
-        """Number of velocities: the degrees of freedom of the tree."""
+        """Number of velocities, the degrees of freedom of the tree."""
         return self.v_slices[-1].stop if self.joints else 0
 
     def slice(self, joint: str) -> builtins.slice:
@@ -287,7 +274,7 @@ class Model:
 
     @cached_property
     def home(self) -> State:
-        """A consistent start state: the author's, or all joints at zero, with every loop closed.
+        """A consistent start state, the author's or all joints at zero, with every loop closed.
 
         Raises:
             AssemblyError: if the loops cannot close near it.
@@ -323,45 +310,27 @@ class Model:
         return numbers[name]
 
 
+def require_model(given: object, function: str) -> None:
+    """Refuse what is not a model, and say how to get one.
+
+    Raises:
+        TypeError: naming the function that was called.
+    """
+    if isinstance(given, Model):
+        return
+    cure = "wt.load, wt.Builder and wt.mechanisms make one"
+    if isinstance(given, (str, os.PathLike)):
+        cure = "wt.load reads a file"
+    elif isinstance(getattr(given, "model", None), Model):
+        cure = "pass its .model"
+    elif hasattr(given, "build"):
+        cure = "call its build()"
+    raise TypeError(f"{function}: expected a Model, got {given!r}: {cure}")
+
+
 def _slices(sizes: Iterable[int]) -> tuple[slice, ...]:
     slices, start = [], 0
     for size in sizes:
         slices.append(slice(start, start + size))
         start += size
     return tuple(slices)
-
-
-def pose_matrix(position: Vector = (0, 0, 0), rotation: Any = None) -> Array:
-    """A (4, 4) pose from a position (3,) and a rotation matrix (3, 3), identity if None."""
-    pose = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=object)
-    pose[:3, 3] = vector_of("position", position)
-    if rotation is not None:
-        if np.shape(rotation) != (3, 3):
-            raise ValueError(f"rotation has shape {np.shape(rotation)}, expected (3, 3)")
-        pose[:3, :3] = rotation
-    return frozen_array(pose, (4, 4))
-
-
-def vector_of(what: str, values: Any) -> Array:
-    """A read-only vector (3,); an error that says what it is if there are not three numbers."""
-    if np.size(values) != 3:
-        raise ValueError(f"{what} has {counted(np.size(values))}, expected 3")
-    return frozen_array(values, (3,))
-
-
-def counted(n: int) -> str:
-    """How many numbers, in words."""
-    return f"{n} number{'s' * (n != 1)}"
-
-
-def inertia_matrix(values: Any) -> Array:
-    """A (3, 3) rotational inertia from a matrix, from (Ixx, Iyy, Izz), or from (Ixx, Iyy, Izz, Ixy, Ixz, Iyz)."""
-    flat = np.array(values, dtype=object).reshape(-1)
-    if flat.size == 9:
-        return frozen_array(flat, (3, 3))
-    if flat.size not in (3, 6):
-        raise ValueError(
-            f"inertia has {counted(flat.size)}; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"
-        )
-    xx, yy, zz, xy, xz, yz = [*flat, 0, 0, 0][:6]
-    return frozen_array([xx, xy, xz, xy, yy, yz, xz, yz, zz], (3, 3))

@@ -142,6 +142,21 @@ def test_both_factorisations_have_the_same_determinant(parents, seed):
     assert np.prod(linalg.tree_ltdl(A, parents).pivots) == np.prod(linalg.ldlt(A).pivots)
 
 
+@given(trees(), seeds)
+def test_a_shuffled_tree_is_eliminated_without_fill_in(parents, seed):
+    """Of links about common joints, not of a mass matrix: neighbours only."""
+    n = len(parents)
+    names = Random(seed).sample(range(n), n)
+    A = 2 * n * eye(n)
+    for k, parent in enumerate(parents):
+        if parent >= 0:
+            A[names[k], names[parent]] = A[names[parent], names[k]] = 1
+    order = linalg.sparse_order(A != 0)
+    assert sorted(order) == list(range(n))
+    L = linalg.tree_ltdl(A[np.ix_(order, order)], range(-1, n - 1)).L
+    assert np.count_nonzero(L) == n + sum(parent >= 0 for parent in parents)
+
+
 def test_the_input_is_left_alone():
     A = positive_definite(Random(0), 3)
     before = A.copy()

@@ -170,6 +170,12 @@ PAIR = """<worldbody>
     <site name="s2"/></body></worldbody>"""
 
 
+ROPED = """<compiler angle='radian'/><worldbody><site name="nail" pos=".3 0 0"/>
+  <body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" ref=".1"/><geom size=".1"/>
+  <body name="b" pos="1 0 0"><joint name="jb" axis="1 1 0" ref=".2"/><geom size=".1"/><site name="tip" pos="0 .5 .2"/>
+  </body></body></worldbody>"""
+
+
 def equality(folder: Path, inner: str) -> tuple[wt.Model, object]:
     text = f"<mujoco><compiler angle='radian'/>{PAIR}<equality>{inner}</equality></mujoco>"
     model = load_text(folder, text)
@@ -216,10 +222,45 @@ def test_joint_equalities_are_couplings(tmp_path: Path) -> None:
     assert (held.on, held.parameters["coefficients"]) == (("ja",), (0.6,))
 
 
+@pytest.mark.parametrize(
+    ("tendons", "kind"),
+    [
+        ("tendon1='t' polycoef='.2 0 0 0 0'", "gear"),
+        ("tendon1='t' tendon2='u' polycoef='.1 -.5 0 0 0'", "gear"),
+        ("tendon1='rope' polycoef='.3 0 0 0 0'", "distance"),
+    ],
+)
+def test_equalities_of_tendons_are_gears_and_rods(tmp_path: Path, tendons: str, kind: str) -> None:
+    lengths = """<tendon><fixed name='t'><joint joint='ja' coef='2'/><joint joint='jb' coef='-3'/></fixed>
+        <fixed name='u'><joint joint='jb' coef='1.5'/></fixed>
+        <spatial name='rope'><site site='nail'/><site site='tip'/></spatial></tendon>"""
+    text = f"<mujoco>{ROPED}{lengths}<equality><tendon {tendons}/></equality></mujoco>"
+    model = load_text(tmp_path, text)
+    assert [c.kind for c in model.constraints] == [kind]
+    compiled = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(compiled)
+    data.qpos[:] = (0.4, -0.7)
+    mujoco.mj_forward(compiled, data)
+    ref = wt.reference(model)
+    residual = ref.constraint_residual(data.qpos)[0]
+    if kind == "distance":  # MuJoCo's residual is |d| − L, ours (|d|² − L²) / 2L
+        length = model.constraints[0].parameters["length"]
+        residual = np.sqrt(length * (length + 2 * residual)) - length
+    np.testing.assert_allclose(residual, data.efc_pos[0], atol=1e-14)
+    ours, theirs = ref.constraint_jacobian(data.qpos)[0], data.efc_J.reshape(-1, compiled.nv)[0]
+    np.testing.assert_allclose(ours / np.linalg.norm(ours), theirs / np.linalg.norm(theirs), atol=1e-14)
+
+
 def test_what_only_mujoco_knows_is_kept(tmp_path: Path) -> None:
-    tendon = "<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed></tendon>"
-    model = load_text(tmp_path, f"<mujoco>{PAIR}{tendon}<equality><tendon tendon1='t'/></equality></mujoco>")
-    assert [(c.kind, c.on) for c in model.constraints] == [("mjcf_tendon", ("t",))]
+    fixed = [
+        f"<fixed name='{name}'><joint joint='{joint}' coef='1'/></fixed>" for name, joint in (("t", "ja"), ("u", "jb"))
+    ]
+    tendon = f"<tendon>{''.join(fixed)}</tendon>"
+    curved = "<equality><tendon tendon1='t' tendon2='u' polycoef='0 1 1 0 0'/></equality>"
+    model = load_text(tmp_path, f"<mujoco>{PAIR}{tendon}{curved}</mujoco>")
+    assert [(c.kind, c.on) for c in model.constraints] == [("mjcf_tendon", ("t", "u"))]
+    with pytest.raises(wt.ModelError, match="'equality': only MuJoCo knows 'mjcf_tendon'"):
+        wt.diagnose(model)
 
 
 # --- the rest of a file ---

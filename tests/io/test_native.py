@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 import whippletree as wt
 from strategies import models
 from whippletree.builder import Builder
+from whippletree.frozen import frozen_array
 from whippletree.io import files
 from whippletree.io.native_writer import to_json, to_toml
-from whippletree.model import State, frozen_array
+from whippletree.model import State
 
 SUFFIXES = (".toml", ".json")
 

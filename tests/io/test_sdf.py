@@ -168,7 +168,7 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
         [
             "<link name='a'><pose>0 0 x 0 0 0</pose></link>",
             "<link><inertial><mass>-1</mass></inertial></link>",
-            "<link name='b'><pose relative_to='a'>0 0 0 0 0 0</pose><inertial><mass>-1</mass></inertial></link>",
+            "<link name='b'><pose relative_to='aa'>0 0 0 0 0 0</pose><inertial><mass>-1</mass></inertial></link>",
             joint("j", "a", "c"),
             joint("k", "a", "b", "revolut"),
             joint("l", "a", "b", inner="<axis><xyz>0 0 0</xyz></axis>"),
@@ -178,8 +178,7 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
     assert faults(tmp_path, f"\n{bad}") == [
         "line 2: link 'a': <pose> '0 0 x 0 0 0' holds something that is not a finite number",
         "line 3: a link has no name",
-        "line 4: link 'b': <pose> with relative_to, frame or rotation_format is not supported: "
-        "give x y z roll pitch yaw",
+        "line 4: link 'b' is placed relative to 'aa', which the model does not have. Did you mean 'a'?",
         "line 4: body 'b': mass -1.0 is negative",
         "line 5: joint 'j' names the unknown child 'c'",
         "line 6: joint 'k' has type 'revolut'; known: revolute, continuous, prismatic, screw, universal, ball, fixed, "
@@ -191,5 +190,56 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
 
 def test_one_model_per_file(tmp_path: Path) -> None:
     (tmp_path / "a.sdf").write_text("<sdf version='1.6'/>")
-    with pytest.raises(wt.FileError, match="the file holds 0 models, or models inside models; exactly one can be read"):
+    with pytest.raises(wt.FileError, match="the file holds 0 models; exactly one can be read"):
         wt.load(tmp_path / "a.sdf")
+
+
+@pytest.mark.parametrize(
+    "part", ["<include><uri>model://x</uri></include>", "<model name='n'><link name='a'/></model>"]
+)
+def test_models_inside_models_are_refused(tmp_path: Path, part: str) -> None:
+    assert "inside a model is not read: write one model with all its links" in faults(tmp_path, part)[0]
+
+
+def test_frames_name_each_other(tmp_path: Path) -> None:
+    """The same arm with every pose in the model's frame, and with every pose in another frame's."""
+    plain = f"""<link name='a'><pose>1 2 3 0.1 0.2 0.3</pose></link><link name='b'><pose>2 2 3 0.1 0.2 0.3</pose></link>
+        {joint("j", "world", "a", inner="<pose>0 0.5 0 0 0 0</pose><axis><xyz>0 1 0</xyz></axis>")}
+        {joint("k", "a", "b", inner="<axis><xyz expressed_in='__model__'>0 0 1</xyz></axis>")}"""
+    turned = quaternion(0.1, 0.2, 0.3)
+    named = f"""<frame name='corner'><pose>1 2 3 0 0 0</pose></frame>
+        <frame name='shoulder' attached_to='a'><pose>0 0.5 0 0 0 0</pose></frame>
+        <link name='a'><pose relative_to='corner' degrees='true'>0 0 0 5.729577951308232 11.459155902616464
+            17.188733853924695</pose></link>
+        <link name='b'><pose relative_to='corner' rotation_format='quat_xyzw'>1 0 0 {turned}</pose></link>
+        {joint("j", "world", "a", inner="<pose relative_to='shoulder'/><axis><xyz>0 1 0</xyz></axis>")}
+        {joint("k", "shoulder", "b", inner="<axis><xyz expressed_in='corner'>0 0 1</xyz></axis>")}"""
+    one, other = load_text(tmp_path, plain, "1.9"), load_text(tmp_path, named, "1.9")
+    q = np.array([0.4, -0.7])
+    for link in ("a", "b"):
+        np.testing.assert_allclose(
+            wt.reference(other).pose(link)(q), wt.reference(one).pose(link)(q), rtol=1e-12, atol=1e-15
+        )
+    shoulder = wt.reference(other).pose("shoulder")(q)
+    np.testing.assert_allclose(shoulder[:3, 3], (wt.reference(one).pose("a")(q) @ [0, 0.5, 0, 1])[:3])
+    circle = "<link name='a'><pose relative_to='b'/></link><link name='b'><pose relative_to='a'/></link>"
+    assert faults(tmp_path, circle) == ["line 1: link 'b' is placed in a circle: 'a' relative to 'b' relative to 'a'"]
+
+
+def quaternion(roll: float, pitch: float, yaw: float) -> str:
+    half = [np.array([np.cos(angle / 2), np.sin(angle / 2)]) for angle in (roll, pitch, yaw)]
+    (cr, sr), (cp, sp), (cy, sy) = half
+    x, y, z = sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
+    return f"{x} {y} {z} {cr * cp * cy + sr * sp * sy}"
+
+
+def test_a_mimic_is_a_coupling(tmp_path: Path) -> None:
+    numbers = "<multiplier>2</multiplier><offset>.3</offset><reference>.1</reference>"
+    follow = f"<axis><xyz>0 0 1</xyz><mimic joint='{{}}'>{numbers}</mimic></axis>"
+    text = "<link name='a'/><link name='b'/>" + joint("j", "world", "a")
+    model = load_text(tmp_path, text + joint("k", "world", "b", inner=follow.format("j")), "1.11")
+    (mimic,) = model.constraints
+    assert (mimic.kind, mimic.on) == ("coupling", ("k", "j"))
+    np.testing.assert_allclose(mimic.parameters["coefficients"], (0.3 - 2 * 0.1, 2))
+    (fault,) = faults(tmp_path, text + joint("k", "world", "b", inner=follow.format("jj")))
+    assert fault.endswith("<mimic> needs two joints with one coordinate each, and names 'jj'. Did you mean 'j'?")

@@ -218,6 +218,8 @@ def test_a_mimic_without_leader_is_kept_and_cannot_be_evaluated(tmp_path: Path) 
     text = f"<robot name='r'><link name='a'/><link name='b'/>{joint('j', 'a', 'b', 'continuous', inner)}</robot>"
     model = load_text(tmp_path, text)
     assert [(c.kind, c.on) for c in model.constraints] == [("unresolved_coupling", ("j",))]
+    with pytest.raises(wt.ModelError, match=r"'mimic j': its file lacks the joint '\w+' that 'j' mimics: correct the"):
+        wt.diagnose(model)
     assert "joint 'j': <mimic> names the unknown joint 'lost'" in model.source
 
 

@@ -28,7 +28,7 @@ def test_cassie_assembles_and_is_diagnosed(file, closures, redundant, freedoms):
     ref, home = wt.reference(model), model.home
     assert np.abs(ref.constraint_residual(home.q)).max() < 1e-10
     found = wt.diagnose(model)
-    assert not found.massless
+    assert found.fine
     assert len(found.redundant) == redundant
     assert found.freedoms == found.mobility == freedoms
     # rounding in the largest file makes rows all but redundant; clearer ones take their place

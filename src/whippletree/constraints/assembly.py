@@ -15,6 +15,7 @@ import numpy as np
 
 from whippletree.constraints.rows import Prepared, Rows
 from whippletree.errors import AssemblyError, ShapeError
+from whippletree.messages import coordinates
 from whippletree.model import Array, Model
 from whippletree.tree.mechanism import Mechanism
 
@@ -44,7 +45,8 @@ class Closure:
 
     def residual(self, q: Array) -> Array:
         """g (p,)."""
-        return self._rows(q).residual().astype(float)
+        with np.errstate(invalid="ignore"):  # not a number where a direction is lost: the caller moves on
+            return self._rows(q).residual().astype(float)
 
     def jacobian(self, q: Array) -> Array:
         """∂g/∂q in the tangent space, (p, nv)."""
@@ -64,7 +66,7 @@ class Closure:
         g = self.residual(q)
         damping = 0.0
         for _ in range(ITERATIONS):
-            if not g.size or np.abs(g).max() <= tolerance or damping > 1.0:
+            if not tolerance < _largest(g) < np.inf or damping > 1.0:
                 break
             d = np.zeros(len(held))
             d[free] = _step(self.jacobian(q)[:, free], g, damping)
@@ -84,6 +86,11 @@ class Closure:
         return self._last[1]
 
 
+def _largest(g: Array) -> float:
+    """The largest residual; infinite if one is not a number."""
+    return float(np.abs(g).max(initial=0.0)) if np.all(np.isfinite(g)) else np.inf
+
+
 def _step(A: Array, g: Array, damping: float) -> Array:
     """−Aᵀ (A Aᵀ + μ |A|² 1)⁻¹ g, by singular values; without damping those below 1e-9 of the largest are left out."""
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
@@ -98,34 +105,33 @@ def _step(A: Array, g: Array, damping: float) -> Array:
 def close_loops(
     closure: Closure, guess: Array, hold: Mapping[str, Any], tolerance: float, attempts: int = 4, spread: float = 0.4
 ) -> Array:
-    """Coordinates that close every loop near a guess; see :func:`whippletree.assembling.assemble`.
+    """Coordinates that close every loop near a guess; see :func:`whippletree.constraints.closing.assemble`.
 
-    A guess from which Newton's method stalls (a singular configuration, or a loop that is far open) is moved a little,
-    at most ``attempts`` times, by fixed pseudo-random amounts up to ``spread``.
+    A guess from which Newton's method stalls (a singular configuration, a loop that is far open, frames that must
+    coincide and are half a turn apart) is moved a little, at most ``attempts`` times, by fixed pseudo-random amounts up
+    to ``spread``.
     """
     model = closure.mechanism.tree.model
     q, held = _with_held(model, np.array(guess, dtype=float), hold)
-    if not np.all(np.isfinite(q)):
-        raise ValueError(f"assemble: the guess holds {q[~np.isfinite(q)][0]}: coordinates must be finite")
-    q = closure.normalised(q)
-    _require_numbers(closure, q)
+    q = closure.normalised(coordinates("assemble", "guess", q, model))
     best, g = closure.solve(q, held, tolerance)
     random = np.random.default_rng(0)
     for attempt in range(attempts):
-        if not g.size or np.abs(g).max() <= tolerance:
+        if _largest(g) <= tolerance:
             return best
         d = np.where(held, 0.0, random.uniform(-spread, spread, model.nv) * (attempt + 1) / attempts)
         found, after = closure.solve(closure.moved(q, d), held, tolerance)
-        if np.abs(after).max() < np.abs(g).max():
+        if _largest(after) < _largest(g):
             best, g = found, after
-    if not g.size or np.abs(g).max() <= tolerance:
+    if _largest(g) <= tolerance:
         return best
+    _require_numbers(closure, best)
     gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
     raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
 
 
 def _require_numbers(closure: Closure, q: Array) -> None:
-    """A residual that is not a number at the guess is a fault of the constraint, not of the guess."""
+    """A residual that is not a number at the guess and around it is a fault of the constraint, not of the guess."""
     bad = [name for name, x in zip(closure.names, closure.residual(q), strict=True) if not np.isfinite(x)]
     if bad:
         raise AssemblyError(

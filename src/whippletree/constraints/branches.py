@@ -17,12 +17,40 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.system import ConstraintSet
+from whippletree.errors import SingularSystemError
+from whippletree.model import Model
 from whippletree.scalars import Dual, duals, slopes
 from whippletree.spatial import Array, identity
 from whippletree.tree.mechanism import Mechanism
 
 EMPTY = 1e-9
 """Size of a branch row, relative to the speed, below which it says nothing."""
+
+AT_REST = 1e-9
+"""Speed, rad/s or m/s, up to which a velocity is none; and share of a load, or of the moment of all weights, up to
+which a force along a motion does not push that way."""
+
+
+def require_rest(system: ConstraintSet, v: Array, b: Array, basis: Array) -> None:
+    """Refuse to move a mechanism that can move to first order only, along ``basis`` (nv, k), under b = τ − c (nv,).
+
+    Raises:
+        SingularSystemError: with the cures.
+    """
+    speed, push, load = (float(max((abs(x) for x in values), default=0)) for values in (v, basis.T @ b, b))
+    if speed > AT_REST or push > AT_REST * (load + _moment_of_weight(system.model)):
+        raise SingularSystemError(
+            f"model {system.model.name!r}: its constraints let nothing move, though their first-order rows do (two "
+            f"rods in one line between two pins). No finite force withstands this load, so there is no acceleration. "
+            f"Take a constraint away, change a length, or weld the joints that cannot move; wt.diagnose(model) names "
+            f"the rows."
+        )
+
+
+def _moment_of_weight(model: Model) -> float:
+    """What all masses would weigh at the end of all joint offsets in one line, N m: the scale of small loads."""
+    weight = sum(float(body.mass) for body in model.bodies) * float(np.linalg.norm(model.gravity.astype(float)))
+    return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
 
 
 def branch_rows(

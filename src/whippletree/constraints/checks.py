@@ -16,6 +16,21 @@ SCALARS = ("length", "radius", "offset", "compliance")
 LISTS = ("ratios", "coefficients")
 
 
+FORMATS = {"mjcf": "MuJoCo", "sdf": "SDF"}
+"""First word of kinds that files keep and nobody here evaluates."""
+
+
+def kind_fault(c: Constraint) -> str:
+    """Why a constraint of a kind that is not among the known ones cannot be evaluated, and what to do."""
+    if c.kind == "unresolved_coupling":
+        cause = f"its file lacks the joint {c.parameters.get('leader')!r} that {', '.join(map(repr, c.on))} mimics"
+        return f"{cause}: correct the file, or use model.tree, which has no constraints"
+    known = ", ".join(constraint_words.KINDS)
+    if name := FORMATS.get(c.kind.partition("_")[0]):
+        return f"only {name} knows {c.kind!r}: say the same in a kind that is known ({known}), or use model.tree"
+    return f"unknown kind {c.kind!r}; known: {known}{did_you_mean(c.kind, constraint_words.KINDS)}"
+
+
 def spelling_faults(c: Constraint) -> list[str]:
     """What is wrong with the words and numbers of a constraint, before anything is known of its model."""
     if c.kind not in constraint_words.KINDS:

@@ -10,11 +10,16 @@ import numpy as np
 
 from whippletree.constraints.assembly import TOLERANCE, Closure, attainable, close_loops
 from whippletree.constraints.rows import prepare
+from whippletree.constraints.structure import STRUCTURE_TOLERANCE
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import AssemblyError, NameLookupError, ShapeError
-from whippletree.model import Array, Model, State
+from whippletree.errors import AssemblyError, NameLookupError
+from whippletree.messages import coordinates
+from whippletree.model import Array, Model, State, require_model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
+
+POSITION_TOLERANCE = VELOCITY_TOLERANCE = 1e-8
+"""Residual of a row, m or rad, and its velocity, m/s or rad/s, that a consistent state may have."""
 
 
 def assemble(
@@ -40,10 +45,9 @@ def assemble(
     Raises:
         AssemblyError: if some loop cannot close; names the constraints, and by how much they stay open.
     """
+    require_model(model, "assemble")
     start = (model.start or model.neutral).q if guess is None else guess
-    q = np.array(start, dtype=float)
-    if q.shape != (model.nq,):
-        raise ShapeError(f"assemble: guess has shape {q.shape}, expected ({model.nq},)")
+    q = coordinates("assemble", "guess", start, model)
     return close_loops(Closure(_mechanism(model), constraint_set(model).demands, t), q, hold or {}, tolerance)
 
 
@@ -53,8 +57,8 @@ def require_consistent(
     v: Any,
     *,
     t: float = 0.0,
-    position_tolerance: float = 1e-8,
-    velocity_tolerance: float = 1e-8,
+    position_tolerance: float = POSITION_TOLERANCE,
+    velocity_tolerance: float = VELOCITY_TOLERANCE,
 ) -> None:
     """Refuse a state that violates the constraints, with the size of the violation; nothing is corrected.
 
@@ -138,15 +142,34 @@ def without_rows(model: Model, *rows: str) -> Model:
 
 
 def home_state(model: Model, start: State) -> State:
-    """The start state with its loops closed; a start that is closed already keeps its exact numbers."""
-    q = np.array(start.q, dtype=float)
+    """The start state with its loops closed and its velocity on the constraints, at time 0.
+
+    A start that meets them already keeps its exact numbers. A velocity that does not (a motor that turns from the first
+    moment on) is changed as little as possible.
+    """
+    q, v = start.q, start.v
     closure = Closure(_mechanism(model), constraint_set(model).demands)
-    g, tolerance = closure.residual(q), attainable(model)
-    if not g.size or np.abs(g).max() <= tolerance:
-        return start
-    closed = close_loops(closure, q, {}, tolerance)
-    closed.setflags(write=False)
-    return State(closed, start.v)
+    g, tolerance = closure.residual(np.array(q, dtype=float)), attainable(model)
+    if g.size and not np.abs(g).max() <= tolerance:
+        q = close_loops(closure, np.array(q, dtype=float), {}, tolerance)
+        q.setflags(write=False)
+    change = _missing_velocity(model, q, v)
+    if np.any(change):
+        v = v + change
+        v.setflags(write=False)
+    return State(q, v)
+
+
+def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
+    """The least change of v (nv,) after which A v + gₜ = 0 at time 0: joints that no row asks to move keep theirs."""
+    system, m = constraint_set(model), _mechanism(model)
+    at, rates = (x.astype(float).astype(object) for x in (q, v))
+    asked = [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
+    rows = system.rows(m, m.moving(at, rates), at, rates, 0)
+    slips = rows.velocity()[asked].astype(float)
+    if not np.any(np.abs(slips) > VELOCITY_TOLERANCE):
+        return np.zeros(model.nv)
+    return np.asarray(-np.linalg.lstsq(rows.jacobian()[asked].astype(float), slips, rcond=STRUCTURE_TOLERANCE)[0])
 
 
 def _mechanism(model: Model) -> Mechanism:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from whippletree.errors import ModelError
 from whippletree.model import Constraint
 from whippletree.spatial import Array
@@ -40,8 +42,8 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
     def guarded(*arguments: Any) -> Any:
         try:
             result = function(*arguments)
-            if result is None:
-                raise TypeError("it returns nothing")
+            if any(x is None or isinstance(x, (str, bytes)) for x in np.asarray(result, dtype=object).flat):
+                raise TypeError(f"it returns {result!r}, which is not a number")
         except Exception as error:
             raise ModelError(
                 f"constraint {c.name!r}",

@@ -66,14 +66,14 @@ def relative(poses: Sequence[Pose]) -> Pose:
 
 def turn(R: Array) -> Array:
     """2 tan(θ/2) times the axis: zero for the identity only, slope one there."""
-    scale = 2 / (1 + R[0, 0] + R[1, 1] + R[2, 2])
+    scale = scalars.quotient(2, 1 + R[0, 0] + R[1, 1] + R[2, 2])
     return vector(*[scale * x for x in (R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])])
 
 
 def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
     """2 tan(φ/2) towards two directions normal to the axis: zero where ``along`` is the axis, not where it is
     opposite."""
-    scale = 2 / (1 + axis @ along)
+    scale = scalars.quotient(2, 1 + axis @ along)
     return [scale * (d @ along) for d in directions]
 
 
@@ -244,7 +244,7 @@ def rolling(c: Constraint) -> Demands:
         # the part of −n in the plane of the disc, at length radius
         along = rel.R @ spin
         flat = along * (along @ normal) - normal
-        return np.asarray(flat * (radius / scalars.sqrt(flat @ flat)))
+        return np.asarray(flat * scalars.quotient(radius, scalars.sqrt(flat @ flat)))
 
     def slip(poses: Sequence[Pose], twists: Sequence[Array], t: Any) -> Array:
         w, v = _relative_twist(poses, twists)

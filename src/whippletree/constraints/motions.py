@@ -37,7 +37,7 @@ class Motion(NamedTuple):
         bodies = [model.joints[model.joint_index(name)].child for name in names]
         parts = []
         for name in names:
-            own = self.direction[model.slice(name)]
+            own = np.where(np.abs(self.direction) > SHARE, self.direction, 0.0)[model.slice(name)]
             parts.append(f"{name} {own[0]:+.3g}" if len(own) == 1 else f"{name} {np.array2string(own, precision=3)}")
         carried = ", ".join(f"{body!r} about joint {name!r}" for body, name in zip(bodies, names, strict=True))
         return f"{carried}{more} (direction {', '.join(parts)})"

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import constraint_words
-from whippletree.constraints.checks import spelling_faults
+from whippletree.constraints.checks import kind_fault, spelling_faults
 from whippletree.constraints.demand import Demand
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.relaxation import HeldRows, RelaxedRows
 from whippletree.constraints.selection import selected
-from whippletree.errors import ModelError, NameLookupError, did_you_mean
+from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
 from whippletree.scalars import Dual, duals, slopes
 from whippletree.spatial import Array, Pose, cross, identity, skew, zeros
@@ -72,9 +71,7 @@ def prepare(model: Model) -> tuple[Prepared, ...]:
 def _prepared(model: Model, c: Constraint) -> list[Prepared]:
     subject = f"constraint {c.name!r}"
     if c.kind not in KINDS:
-        known = constraint_words.KINDS
-        hint = did_you_mean(c.kind, known)
-        raise ModelError(subject, [f"unknown kind {c.kind!r}; known: {', '.join(known)}{hint}"])
+        raise ModelError(subject, [kind_fault(c)])
     faults = spelling_faults(c)
     if faults:
         raise ModelError(subject, faults)

@@ -1,10 +1,4 @@
-"""All constraints of a model as one set of named rows, and what can be said of them once, before any state is known.
-
-A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
-by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations, by a
-rank-revealing factorisation; they are named, and left out of every later factorisation. Nothing is regularised. Rows
-that depend on others at single configurations only (dead points) are another matter: the pivots of a factorisation
-tell.
+"""All constraints of a model as one set of named rows: what each is, and where it is in a function's input or output.
 
 Switched rows stay in the factorisation: a row that is off has zeros in A and a 1 in the lower-right corner, so a
 switch costs what the full system costs, and nothing is compiled again. A row that depends on switchable rows is
@@ -20,70 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.assembly import Closure, attainable, close_loops
 from whippletree.constraints.rows import Prepared, Rows, prepare
-from whippletree.errors import AssemblyError
+from whippletree.constraints.structure import (
+    Structure,
+    find_structure,
+    free_velocities,
+    generic_configurations,
+    independent_rows,
+)
+from whippletree.linalg import sparse_order
 from whippletree.model import Array, Model
 from whippletree.spatial import zeros
 from whippletree.sweeps import Field
-from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
-
-STRUCTURE_TOLERANCE = 1e-7
-"""Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
 
 EMPTY = 1e-12
 """Share of the numbers that it is made of below which a row is what rounding left of zero: a tie of two frames of one
 body, or across a plane that nothing leaves."""
 
-FAINT = 1e-4
-"""Sine below which an independent row is reported as all but redundant."""
-
-SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
-"""How far generic configurations are from the model's start, rad or m, largest first; three that close are used."""
-
-SPREAD_OVER = 12
-"""Joints up to which each moves by the whole spread."""
-
-LIGHT = 1e-5
-"""How much smaller than that of A Aᵀ the least eigenvalue of A M⁻¹ Aᵀ must be, both at unit diagonal, to say that some
-loop is all but massless: M⁻¹ is then avoided. (Rows that are nearly dependent make both small, and cost every route the
-same digits.)"""
-
-MASSLESS = 1e-9
-"""The same for M itself: below, some motion of the tree has no inertia."""
-
-LONG = 200
-"""Velocities beyond which no matrix of their number squared is formed."""
-
 RELAXING = ("relax", "rest")
 """Kinds whose rows depend on what all other constraints allow."""
 
 FORCE_UNITS = {"m": "N", "rad": "N m", "m/s": "N", "rad or m": "N m or N", "rad/s or m/s": "N m or N"}
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What holds at all but special configurations, at time 0 where constraints depend on time."""
-
-    independent: tuple[int, ...]
-    """Rows that are factored: a maximal independent set, in order, and rows that switches may make independent."""
-    redundant: tuple[int, ...]
-    """Rows that depend on always-active rows before them."""
-    conditional: tuple[int, ...]
-    """Factored rows that become dependent when certain switchable constraints are on together."""
-    faint: dict[int, float]
-    """Rows that are all but redundant, with the sine of their angle to the rows before them. They are honoured, at the
-    price of digits; in data that was rounded they are often meant to be redundant."""
-    mobility: int
-    """Degrees of freedom with every constraint on."""
-    configuration: Array
-    """A generic assembled configuration (nq,): where what is called typical was evaluated."""
-    squares: tuple[float, ...]
-    """|Aᵢ|² of the independent rows there: their typical size."""
-    light: bool
-    """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +50,14 @@ class ConstraintSet:
     """Constraints that the model itself switches off."""
     switches: tuple[str, ...]
     """Switchable constraints: the entries of the input ``active``."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConstraintSet of model {self.model.name!r}: {len(self.row_names)} rows, of {len(self.demands)} demands>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return constraint_set, (self.model,)  # rows are functions, made again where they are needed
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:
@@ -151,7 +112,7 @@ class ConstraintSet:
         Raises:
             AssemblyError: if no configuration near the model's start closes the loops.
         """
-        return _structure(self)
+        return find_structure(self)
 
     @cached_property
     def free(self) -> tuple[int, ...]:
@@ -160,7 +121,23 @@ class ConstraintSet:
         state = generic_configurations(self, 1)[0].astype(object)
         A = self.matrix(m, m.still(state), state)
         rigid = [i for i in self.structure.independent if not self.compliance[i]]
-        return tuple(_free_velocities(A[independent_rows(A, rigid)], self.model.nv))
+        return tuple(free_velocities(A[independent_rows(A, rigid)], self.model.nv))
+
+    @cached_property
+    def elimination(self) -> list[int]:
+        """Velocities in an order in which M + Aᵀ R A, eliminated from the end, keeps most of its zeros.
+
+        Bodies that only a loop connects stay unconnected until that loop: six legs of a platform one after the other.
+        """
+        m = Mechanism(skeleton(self.model))
+        state = self.structure.configuration.astype(object)
+        A = np.abs(self.matrix(m, m.still(state), state)[list(self.structure.independent)])
+        pattern = A.T @ A > 0
+        for k, parent in enumerate(m.tree.velocity_parents):
+            while parent >= 0:
+                pattern[k, parent] = pattern[parent, k] = True
+                parent = m.tree.velocity_parents[parent]
+        return sparse_order(pattern)
 
     def rows(self, m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows:
         """The rows at one state; v and links in motion are needed for velocity and bias only."""
@@ -219,129 +196,3 @@ def _is_on(c: Prepared) -> bool:
 
 def _is_switchable(c: Prepared) -> bool:
     return bool(c.constraint.parameters.get("switchable", False))
-
-
-def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]:
-    """Assembled configurations near the model's start that have nothing special about them.
-
-    Raises:
-        AssemblyError: if the loops cannot close near the start.
-    """
-    model = system.model
-    closure = Closure(Mechanism(skeleton(model)), system.demands)
-    tolerance = attainable(model)
-    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, tolerance)
-    A = closure.jacobian(start)
-    random = np.random.default_rng(1)
-    found: list[Array] = []
-    for spread in SPREADS:
-        if len(found) == count:
-            break
-        # along the constraints, and less per joint where many joints add up
-        d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
-        if A.size:
-            d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
-        try:
-            found.append(close_loops(closure, closure.moved(start, d), {}, tolerance, attempts=0))
-        except AssemblyError:
-            continue
-    return found or [start]
-
-
-def _structure(system: ConstraintSet) -> Structure:
-    m = Mechanism(skeleton(system.model))
-    fields, matrices = [], []
-    configurations = generic_configurations(system, 1 if system.model.nv > LONG else 3)
-    for q in configurations:
-        state = q.astype(object)
-        fields.append(m.still(state))
-        matrices.append(system.matrix(m, fields[-1], state))
-    rigid = [i for i, c in enumerate(system.compliance) if not c]
-    always = [i for i in rigid if system.switch_of_row[i] < 0]
-    switched = [i for i in rigid if system.switch_of_row[i] >= 0]
-    # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
-    richest = max(range(len(matrices)), key=lambda k: len(independent_rows(matrices[k], always + switched)))
-    best = matrices[richest]
-    sines = row_sines(best, always)
-    firm = list(sines)
-    redundant = [i for i in always if i not in firm]
-    redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
-    together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
-    kept = [i for i in range(len(system.row_names)) if i not in redundant]
-    conditional = [i for i in kept if i in switched and i not in together]
-    squares = [float(best[i] @ best[i]) for i in kept]
-    light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
-    mobility = system.model.nv - len(together)
-    faint = {i: sine for i, sine in sines.items() if sine < FAINT}
-    return Structure(
-        independent=tuple(kept),
-        redundant=tuple(redundant),
-        conditional=tuple(conditional),
-        faint=faint,
-        mobility=mobility,
-        configuration=configurations[richest],
-        squares=tuple(squares),
-        light=light,
-    )
-
-
-def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
-    """The first rows, in this order, that no earlier ones explain."""
-    chosen = row_sines(A, order, tolerance)
-    return [i for i in order if i in chosen]
-
-
-def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
-    """The same with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
-
-    Rows that are all but explained by earlier ones wait until all others have been chosen: of rows that rounded data
-    made nearly dependent, the clearest are kept.
-    """
-    largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
-    rest = {i: A[i] / norm for i in order if (norm := float(np.linalg.norm(A[i]))) > tolerance * largest}
-    basis = np.zeros((0, A.shape[1]))
-    kept: dict[int, float] = {}
-    for threshold in (max(FAINT, tolerance), tolerance):
-        for i in [i for i in rest if i not in kept]:
-            row = rest[i]
-            for _ in range(2):
-                row = row - basis.T @ (basis @ row)
-            sine = float(np.linalg.norm(row))
-            if sine > threshold and len(kept) < A.shape[1]:
-                kept[i] = sine
-                basis = np.vstack([basis, row / sine])
-    return kept
-
-
-def _free_velocities(A: Array, n: int) -> list[int]:
-    """Velocities that determine all others, chosen so that the others follow from them as gently as possible."""
-    # rows of a basis of the null space: the most independent ones, by pivoting
-    _, _, Vt = np.linalg.svd(A, full_matrices=True) if len(A) else (None, None, np.eye(n))
-    basis = Vt[len(A) :]
-    chosen = []
-    for _ in range(len(basis)):
-        sizes = np.linalg.norm(basis, axis=0)
-        k = int(np.argmax(sizes))
-        chosen.append(k)
-        direction = basis[:, k] / sizes[k]
-        basis = basis - np.outer(direction, direction @ basis)
-        basis[:, k] = 0
-    return sorted(chosen)
-
-
-def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
-    """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
-    if not len(A) or A.shape[1] > LONG:
-        return False
-    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
-    if not _smallest(M) > MASSLESS:
-        return True
-    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)
-
-
-def _smallest(S: Array) -> float:
-    """The smallest eigenvalue of a symmetric matrix brought to unit diagonal; 0 where its diagonal is not positive."""
-    diagonal = np.diag(S)
-    if not np.all(diagonal > 0):
-        return 0.0
-    return float(np.linalg.eigvalsh(S / np.sqrt(np.outer(diagonal, diagonal)))[0])

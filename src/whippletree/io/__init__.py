@@ -18,7 +18,7 @@ from pathlib import Path
 
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
 from whippletree.io.files import read_bytes
-from whippletree.model import Model
+from whippletree.model import Model, require_model
 
 __all__ = ["load", "save"]
 
@@ -113,4 +113,5 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """
     from whippletree.io import native_writer
 
+    require_model(model, "save")
     native_writer.write(model, Path(path))

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whippletree.builder import Builder, inertia_faults
+from whippletree.builder import Builder
 from whippletree.errors import FileError, ModelError
+from whippletree.frozen import frozen_array, inertia_matrix
 from whippletree.io import rotations
-from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector, frozen_array, inertia_matrix
+from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector
+from whippletree.soundness import inertia_faults
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(

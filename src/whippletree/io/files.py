@@ -1,10 +1,8 @@
-"""Opening and replacing files: what a path names is checked before it is read, and nothing is half written."""
+"""Opening files: what a path names is checked before it is read."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from pathlib import Path
 
 from whippletree.errors import FileError, did_you_mean
@@ -34,22 +32,6 @@ def read_bytes(path: Path) -> bytes:
     if not data.strip():
         raise FileError(str(path), ["the file is empty"])
     return data
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a text file as a whole or not at all: a full disk or a crash leaves what was there before."""
-    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with draft.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if target.exists():
-            shutil.copymode(target, draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def inside(folder: Path, path: Path) -> bool:

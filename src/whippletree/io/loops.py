@@ -29,13 +29,14 @@ from typing import Any
 import numpy as np
 
 from whippletree import constraint_words
-from whippletree.builder import pose_faults
 from whippletree.errors import FileError, did_you_mean
+from whippletree.frozen import frozen_array, pose_matrix
 from whippletree.io import native
 from whippletree.io import native_schema as schema
 from whippletree.io.draft import Draft
 from whippletree.io.files import read_bytes
-from whippletree.model import WORLD, Constraint, Frame, Model, State, frozen_array, pose_matrix
+from whippletree.model import WORLD, Constraint, Frame, Model, State
+from whippletree.soundness import pose_faults
 
 
 def with_loops(model: Model, path: Path) -> Model:

@@ -7,8 +7,9 @@ meant.
 
 What becomes of it (:mod:`whippletree.io.mjcf_model`): each joint of a body is a joint, through massless bodies in
 between where a body has several; q is MuJoCo's qpos, joint by joint (``ref`` included). Equalities are constraints,
-sites are frames, the key frame ``home`` is the start state, declared pairs of geoms are contacts. Tendons, actuators,
-sensors and the softness of contacts and equalities (solref, solimp) are not used; their names are in ``model.source``.
+sites are frames, the key frame ``home`` is the start state, declared pairs of geoms are contacts. Actuators, sensors,
+tendons (but for equalities of their lengths) and the softness of contacts and equalities (solref, solimp) are not used;
+their names are in ``model.source``.
 
 Files are opened only near the model: included ones in its own folder, and meshes, where a body takes its inertia from
 one, and height fields in that folder or the one above it.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
 
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
+from whippletree.io.mjcf_equalities import add_equalities
 from whippletree.io.mjcf_spec import PAD, Parts, line_of
-from whippletree.model import WORLD, Array
+from whippletree.model import Array
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -48,7 +48,7 @@ def convert(draft: Draft, parts: Parts, base: str) -> None:
     _frames(draft, parts)
     _shapes(draft, parts)
     _contacts(draft, parts)
-    _constraints(draft, parts)
+    add_equalities(draft, parts)
     for word, curved in (
         ("non-linear stiffness", "jnt_stiffnesspoly"),
         ("non-linear damping", "dof_dampingpoly"),
@@ -279,60 +279,3 @@ def _primitive(kind: int, size: Array) -> dict[str, Any]:
             return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
         case other:
             return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}
-
-
-# --- equalities ---
-
-
-def _constraints(draft: Draft, parts: Parts) -> None:
-    from mujoco import mjtEq
-
-    for part in parts.spec.equalities:
-        draft.declare("constraint", part.name, line_of(part))
-        numbers: dict[str, Any] = {} if part.active else {"active": False}
-        on = tuple(name for name in (part.name1, part.name2) if name)
-        if part.type == mjtEq.mjEQ_JOINT:
-            kind, numbers["coefficients"] = "coupling", _coupling(parts, part)
-        elif part.type in (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD):
-            kind = "point" if part.type == mjtEq.mjEQ_CONNECT else "weld"
-            on = _tied_frames(draft, parts, part, kind)
-        else:
-            kind = f"mjcf_{part.type.name.removeprefix('mjEQ_').lower()}"
-            numbers["data"] = tuple(float(x) for x in part.data)
-            draft.notes.append(f"equality {part.name!r} is kept as {kind!r}, which only MuJoCo knows")
-        draft.builder.constraint(part.name, kind, *on, **numbers)
-
-
-def _coupling(parts: Parts, part: Any) -> tuple[float, ...]:
-    """y − y₀ = Σ aₖ (x − x₀)ᵏ as a polynomial in x, where x₀ and y₀ are the joints' reference coordinates."""
-    compiled = parts.poses
-    a = [float(x) for x in part.data[:5]]
-    y0, x0 = (compiled.qpos0[compiled.jnt(name).qposadr[0]] if name else 0 for name in (part.name1, part.name2))
-    if not part.name2:
-        return (float(y0 + a[0]),)
-    c = [float(sum(a[k] * comb(k, j) * (-x0) ** (k - j) for k in range(j, 5))) for j in range(5)]
-    c[0] += float(y0)
-    while len(c) > 2 and c[-1] == 0:
-        c.pop()
-    return tuple(c)
-
-
-def _tied_frames(draft: Draft, parts: Parts, part: Any, kind: str) -> tuple[str, str]:
-    """The two frames that an equality holds together: sites, bodies, or new frames at its points in two bodies."""
-    from mujoco import mjtObj
-
-    if part.objtype == mjtObj.mjOBJ_SITE:
-        return parts.site_frames[part.name1], parts.site_frames[part.name2]
-    data = np.array(parts.poses.eq_data[parts.poses.eq(part.name).id])
-    # compiled numbers: a weld keeps its point in the second body first, and its orientation in the first body
-    points = (data[:3], data[3:6]) if kind == "point" else (data[3:6], data[:3])
-    turned = kind == "weld" and np.any(data[6:10])
-    rotation = draft.rotation(rotations.from_quaternion(data[6:10])) if turned else np.eye(3)
-    tied: list[str] = []
-    for body, position, turn in zip((part.name1, part.name2 or WORLD), points, (rotation, np.eye(3)), strict=True):
-        if np.any(position) or np.any(turn != np.eye(3)):
-            name = f"{part.name}/{len(tied) + 1}"
-            draft.builder.frame(name, body, position=position, rotation=turn)
-            body = name
-        tied.append(body)
-    return tied[0], tied[1]

@@ -93,13 +93,16 @@ def _check_references(draft: Draft, spec: Any) -> None:
     from mujoco import mjtEq, mjtObj
 
     names = {
-        word: {part.name for part in getattr(spec, word)} for word in ("bodies", "sites", "joints", "meshes", "hfields")
+        word: {part.name for part in getattr(spec, word)}
+        for word in ("bodies", "sites", "joints", "tendons", "meshes", "hfields")
     }
     for part in spec.equalities:
         if part.type == mjtEq.mjEQ_JOINT:
             word = "joints"
         elif part.type in (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD):
             word = "sites" if part.objtype == mjtObj.mjOBJ_SITE else "bodies"
+        elif part.type == mjtEq.mjEQ_TENDON:
+            word = "tendons"
         else:
             continue
         for name in (part.name1, part.name2):
@@ -124,7 +127,7 @@ def _name_all(group: Iterable[Any], word: str) -> None:
 
 def _report_unused(draft: Draft, spec: Any) -> None:
     for word in _UNUSED:
-        group = list(getattr(spec, word))
+        group = [part for part in getattr(spec, word) if word != "tendons" or _acts_by_itself(spec, part)]
         names = [part.name for part in group if getattr(part, "name", "")]
         if group:
             shown = ", ".join(map(repr, names)) if word in ("tendons", "actuators", "sensors") else str(len(group))
@@ -142,6 +145,13 @@ def _report_unused(draft: Draft, spec: Any) -> None:
     option = spec.option
     if option.density or option.viscosity or np.any(option.wind != 0):
         draft.unused["fluid forces (density, viscosity, wind)"] += 1
+
+
+def _acts_by_itself(spec: Any, tendon: Any) -> bool:
+    """Whether a tendon is more than what an equality speaks of: one that nothing speaks of, a spring, a stop."""
+    spoken_of = any(tendon.name in (part.name1, part.name2) for part in spec.equalities)
+    acting = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature, tendon.range)
+    return not spoken_of or any(np.any(numbers) for numbers in acting)
 
 
 def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:

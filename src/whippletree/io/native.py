@@ -16,9 +16,10 @@ import numpy as np
 from msgspec import Struct
 
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.frozen import frozen_array
 from whippletree.io import native_schema as schema
 from whippletree.io.draft import Draft
-from whippletree.model import EARTH_GRAVITY, Joint, Model, State, frozen_array
+from whippletree.model import EARTH_GRAVITY, Joint, Model, State
 
 _WORDS = {
     "bodies": "body",
@@ -48,6 +49,8 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
         raise UnsupportedError(f"{path}: a native file says itself how its root stands; load it without base={base!r}")
     text = decoded(path, data)
     document = parse(path, text)
+    if "solver" in document:
+        raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
     draft = Draft(path, str(document.get("name", path.stem)))
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
     whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.builder import inertia_faults
 from whippletree.errors import UnsupportedError, did_you_mean
-from whippletree.io.files import replace_text
+from whippletree.frozen import inertia_matrix, pose_matrix
 from whippletree.io.native_schema import VERSION
 from whippletree.model import (
     Array,
@@ -25,9 +24,9 @@ from whippletree.model import (
     Geometry,
     Joint,
     Model,
-    inertia_matrix,
-    pose_matrix,
 )
+from whippletree.soundness import inertia_faults
+from whippletree.whole_files import write_whole
 
 _JOINT_NUMBERS = (
     *("axis", "second_axis", "pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction"),
@@ -48,7 +47,8 @@ def write(model: Model, path: Path) -> None:
             f"{path}: models are saved as .toml or .json, not as {suffix or 'a file without suffix'}{hint}"
         )
     tables = document(model)
-    replace_text(path, to_toml(tables) if suffix == ".toml" else to_json(tables))
+    text = to_toml(tables) if suffix == ".toml" else to_json(tables)
+    write_whole(path, text.encode())
 
 
 def document(model: Model) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
 becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child. A
-gearbox becomes a coupling of the two joints that it gears. Links that no joint carries hang from the world by a weld,
-or float with ``base="free"``. At q = 0 every link is where the file puts it.
+gearbox becomes a coupling of the two joints that it gears, and so does a mimic. Links that no joint carries hang from
+the world by a weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
 
 SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
 """
@@ -20,6 +20,7 @@ from whippletree.errors import did_you_mean
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.markup import line_of, tag_of
+from whippletree.io.sdf_frames import Frames
 from whippletree.io.sdf_values import KEPT, Values, read_inertia, read_shapes
 from whippletree.model import EARTH_GRAVITY, WORLD, Array, Model
 
@@ -64,6 +65,8 @@ class _Joint:
     data: dict[str, Any]
     ratio: float
     reference: str
+    mimic: tuple[str, float, float] | None
+    """The joint that it follows, with c₀ and c₁ in q = c₀ + c₁ q_leader."""
 
     @property
     def anchor(self) -> Array:
@@ -79,21 +82,24 @@ def read(path: Path, root: Element, *, base: str) -> Model:
     """
     models = [*root.findall("model"), *root.findall("world/model")]
     draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem)
-    if len(models) != 1 or root.find(".//include") is not None or (models and models[0].find("model") is not None):
-        draft.fault(
-            f"the file holds {len(models)} models, or models inside models; exactly one can be read", line_of(root)
-        )
-        draft.stop_if_faulty()
+    if len(models) != 1:
+        draft.fault(f"the file holds {len(models)} models; exactly one can be read", line_of(root))
+    for part in [*root.iterfind(".//include"), *root.iterfind(".//model/model")]:
+        draft.fault(f"<{tag_of(part)}> inside a model is not read: write one model with all its links", line_of(part))
+    draft.stop_if_faulty()
     values = Values(draft, root.get("version", "1.6"))
     model = models[0]
     draft.builder.gravity = values.numbers_in(root, "world/gravity", EARTH_GRAVITY)
     _count_unused(draft, model)
-    places = {str(link.get("name")): values.pose(link) for link in model.findall("link") if values.text(link, "name")}
+    frames = Frames(values, model)
+    named = [str(link.get("name")) for link in model.findall("link") if values.text(link, "name")]
+    places = {name: frames.pose(name) for name in named}
     for link in model.findall("link"):
         if link.get("name"):
             draft.body(str(link.get("name")), *read_inertia(values, link), line_of(link))
             read_shapes(values, link)
-    joints = [_joint(values, element, places) for element in model.findall("joint")]
+    _add_frames(draft, frames, model, places)
+    joints = [_joint(values, element, places, frames) for element in model.findall("joint")]
     joints = [joint for joint in joints if _is_known(draft, joint, places)]
     # places are in the model's frame, which has a pose in the world itself
     _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base)
@@ -102,30 +108,52 @@ def read(path: Path, root: Element, *, base: str) -> Model:
 
 def _count_unused(draft: Draft, model: Element) -> None:
     for child in model:
-        if child.tag not in ("link", "joint", "pose"):
+        if child.tag not in ("link", "joint", "frame", "pose"):
             draft.unused[f"<model/{tag_of(child)}>"] += 1
         for part in child:
             if child.tag in ("link", "joint") and part.tag not in KEPT[str(child.tag)]:
                 draft.unused[f"<{child.tag!s}/{tag_of(part)}>"] += 1
 
 
-def _joint(values: Values, element: Element, places: dict[str, Array]) -> _Joint:
-    child = values.child_text(element, "child")
+def _add_frames(draft: Draft, frames: Frames, model: Element, places: dict[str, Array]) -> None:
+    """``<frame>``s as frames of the links that they are fixed to."""
+    for element in model.findall("frame"):
+        name = str(element.get("name"))
+        link = frames.link_of(name)
+        if link in places:
+            pose = _relative(places[link], frames.pose(name))
+            draft.declare("frame", name, line_of(element))
+            draft.builder.frame(name, link, position=pose[:3, 3], rotation=draft.rotation(pose[:3, :3]))
+
+
+def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _Joint:
+    name, child = values.text(element, "name"), frames.link_of(values.child_text(element, "child"))
     place = places.get(child, np.eye(4))
-    pose = values.pose(element)
+    pose = values.pose(element) if frames.base(element) == child else _relative(place, frames.pose(name))
     return _Joint(
-        name=values.text(element, "name"),
+        name=name,
         line=line_of(element),
         type=values.text(element, "type"),
-        parent=values.child_text(element, "parent"),
+        parent=frames.link_of(values.child_text(element, "parent")),
         child=child,
         pose=pose,
-        axis=values.axis(element, "axis", pose, place),
-        second_axis=values.axis(element, "axis2", pose, place),
+        axis=values.axis(element, "axis", pose, place, frames.turn_to),
+        second_axis=values.axis(element, "axis2", pose, place, frames.turn_to),
         data=values.joint_data(element),
         ratio=values.number_in(element, "gearbox_ratio", 1.0),
         reference=(element.findtext("gearbox_reference_body") or "").strip(),
+        mimic=_mimic(values, element),
     )
+
+
+def _mimic(values: Values, joint: Element) -> tuple[str, float, float] | None:
+    """q − offset = multiplier · (q_leader − reference)."""
+    found = joint.find("axis/mimic")
+    if found is None:
+        return None
+    multiplier = values.number_in(found, "multiplier", 1.0)
+    offset = values.number_in(found, "offset", 0.0) - multiplier * values.number_in(found, "reference", 0.0)
+    return values.text(found, "joint"), offset, multiplier
 
 
 def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
@@ -165,6 +193,7 @@ def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base
             _carry(draft, joint, places)
         else:
             _close(draft, joint, places)
+    _add_mimics(draft, joints, carriers)
 
 
 def _relative(first: Array, second: Array) -> Array:
@@ -237,3 +266,23 @@ def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[
         turns.append((own.name, 1.0 if ours @ theirs > 0 else -1.0))
     (first, s1), (second, s2) = turns
     draft.builder.constraint(gear.name, "coupling", second, first, coefficients=(0.0, -gear.ratio * s1 * s2))
+
+
+def _add_mimics(draft: Draft, joints: list[_Joint], carried: dict[str, _Joint]) -> None:
+    """A joint that follows another: a coupling of the two."""
+    simple = [joint.name for joint in carried.values() if CARRIED[joint.type] in ("revolute", "prismatic", "helical")]
+    for joint in joints:
+        if joint.mimic is None:
+            continue
+        leader, *coefficients = joint.mimic
+        if leader == joint.name or not {leader, joint.name} <= set(simple):
+            draft.fault(
+                f"joint {joint.name!r}: <mimic> needs two joints with one coordinate each, and names {leader!r}"
+                f"{did_you_mean(leader, simple)}",
+                joint.line,
+            )
+            continue
+        draft.declare("constraint", f"mimic {joint.name}", joint.line)
+        draft.builder.constraint(
+            f"mimic {joint.name}", "coupling", joint.name, leader, coefficients=tuple(coefficients)
+        )

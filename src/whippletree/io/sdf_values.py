@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,23 +68,35 @@ class Values(Reader):
         return self.numbers_in(element, path, (default,))[0]
 
     def pose(self, element: Element) -> Array:
-        """The pose (4, 4) of an element; in the model's frame for a link, in the child link's for a joint."""
+        """The pose (4, 4) of an element, in the frame that it is given in."""
         matrix = np.eye(4)
         found = self.child(element, "pose")
         if found is None:
             return matrix
-        if found.get("relative_to") or found.get("frame") or found.get("rotation_format", "euler_rpy") != "euler_rpy":
-            self.fault(found, "with relative_to, frame or rotation_format is not supported: give x y z roll pitch yaw")
+        form = found.get("rotation_format", "euler_rpy")
+        placed = element.tag in ("link", "joint", "frame") or found.get("relative_to") == "world"
+        if found.get("frame") or (found.get("relative_to") and not placed) or form not in ("euler_rpy", "quat_xyzw"):
+            self.fault(
+                found, "with frame, with relative_to inside a link, or in another rotation_format is not supported"
+            )
             return matrix
-        x, y, z, *angles = self.numbers_in(element, "pose", (0.0,) * 6)
-        if found.get("degrees") == "true":
-            angles = [math.radians(angle) for angle in angles]
+        if not (found.text or "").strip():
+            return matrix  # where it is said to be
+        if form == "quat_xyzw":
+            x, y, z, qx, qy, qz, qw = self.numbers_in(element, "pose", (0.0,) * 6 + (1.0,))
+            matrix[:3, :3] = rotations.from_quaternion((qw, qx, qy, qz))
+        else:
+            x, y, z, *angles = self.numbers_in(element, "pose", (0.0,) * 6)
+            turned = [math.radians(angle) for angle in angles] if found.get("degrees") == "true" else angles
+            matrix[:3, :3] = rotations.from_rpy(*turned)
         matrix[:3, 3] = x, y, z
-        matrix[:3, :3] = rotations.from_rpy(*angles)
         return matrix
 
-    def axis(self, joint: Element, tag: str, pose: Array, place: Array) -> Array:
-        """A unit axis in the child link's frame, given the joint's pose in that link and the link's in the model."""
+    def axis(self, joint: Element, tag: str, pose: Array, place: Array, turn_to: Callable[..., Array]) -> Array:
+        """A unit axis in the child link's frame, given the joint's pose in that link and the link's in the model.
+
+        ``turn_to(element, name)`` is the rotation of a frame in the model's.
+        """
         found = self.child(joint, tag)
         if found is None:
             return pose[:3, 2]
@@ -94,7 +107,7 @@ class Values(Reader):
         in_model = self.axes_in_model or frame == "__model__"
         in_model = in_model or (found.findtext("use_parent_model_frame") or "").strip() in ("1", "true")
         if frame not in ("", "__model__"):
-            self.fault(found, f"is expressed in {frame!r}; only the joint's own frame and '__model__' are read")
+            axis, in_model = turn_to(found, frame) @ axis, True
         if length == 0 and joint.get("type") not in ("ball", "fixed"):
             self.fault(found, "has no direction")
         if length == 0:

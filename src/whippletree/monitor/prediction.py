@@ -178,32 +178,32 @@ def _rows(
 
 
 def _cholesky(s: System) -> Array:
-    return _by_complement(s, s.M, np.zeros(len(s.A)), 0.0, flipped=True)
+    return _by_complement(s, s.M, np.zeros(len(s.A)), 0.0)
 
 
 def _augmented(s: System) -> Array:
     squares = np.einsum("ij,ij->i", s.A, s.A)
     R = kkt.row_scales(s.M, squares).astype(float) if len(s.A) else np.zeros(0)
     heavy = s.M + (s.A.T * R) @ s.A
-    return _by_complement(s, heavy, R, UNIT * ((np.abs(s.A).T * R) @ np.abs(s.A) + np.abs(s.M)), flipped=False)
+    return _by_complement(s, heavy, R, UNIT * ((np.abs(s.A).T * R) @ np.abs(s.A) + np.abs(s.M)))
 
 
-def _by_complement(s: System, heavy: Array, R: Array, formed: Any, *, flipped: bool) -> Array:
-    """Rounding of the solves with M (or M_ρ) and with the Schur complement."""
-    own = _factor_rounding(heavy, flipped) + formed
+def _by_complement(s: System, heavy: Array, R: Array, formed: Any) -> Array:
+    """Rounding of the solves with M (or M_ρ), tips first, and with the Schur complement."""
+    own = _factor_rounding(heavy, flipped=True) + formed
     if not len(s.A):
         return together(s.dagger.M, together(own, s.a))
     W = np.linalg.solve(heavy, s.A.T)
     x = np.linalg.solve(heavy, s.b - s.A.T @ (R * s.gamma))
     S = s.A @ W + s.C
-    shaken = _factor_rounding((S + S.T) / 2, False) + UNIT * STEP * np.abs(s.A) @ np.abs(W)
+    shaken = _factor_rounding((S + S.T) / 2, flipped=False) + UNIT * STEP * np.abs(s.A) @ np.abs(W)
     rows = UNIT * STEP * (np.abs(s.A) @ np.abs(x) + np.abs(s.gamma)) + shaken @ np.abs(s.f)
     sizes = np.abs(x) + np.abs(W) @ np.abs(s.f)
     through = together(s.dagger.M, together(own, sizes)) + together(W @ np.linalg.inv(S), rows)
     return np.asarray(through + UNIT * sizes)
 
 
-def _factor_rounding(M: Array, flipped: bool) -> Array:
+def _factor_rounding(M: Array, *, flipped: bool) -> Array:
     """ε |L||Lᵀ|, summed by squares, (n, n), of the factor that starts at the last row (``flipped``) or at the first."""
     order = slice(None, None, -1 if flipped else 1)
     L = np.linalg.cholesky(M[order, order])

@@ -12,9 +12,9 @@ import numpy as np
 from whippletree import constrained
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.system import constraint_set
-from whippletree.errors import ShapeError
+from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.messages import shape_message
-from whippletree.model import Model
+from whippletree.model import Model, require_model
 from whippletree.monitor.measures import (
     EPS,
     Array,
@@ -32,6 +32,9 @@ from whippletree.monitor.wording import report
 from whippletree.spatial import zeros
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
+
+MOST_VELOCITIES = 4000
+"""Beyond, the mass matrix and its eigenvalues take many minutes and gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class Conditioning:
     def __str__(self) -> str:
         return report(self)
 
+    __repr__ = __str__  # a terminal and a notebook show the report
+
 
 def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: float = 0.0) -> Conditioning:
     """How the equations of motion of a model are conditioned.
@@ -150,7 +155,15 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
 
     Raises:
         ShapeError: if q does not end in nq numbers.
+        UnsupportedError: if the model has more than 4000 velocities.
     """
+    require_model(model, "conditioning")
+    if model.nv > MOST_VELOCITIES:
+        raise UnsupportedError(
+            f"conditioning: model {model.name!r} has {model.nv} velocities, and the eigenvalues of its mass matrix are "
+            f"looked at for up to {MOST_VELOCITIES}. forward_dynamics_with_diagonal of wt.compile(model) has the "
+            f"inertias of the joints for any number."
+        )
     at = np.asarray(model.home.q if q is None else q, dtype=float)
     if at.ndim < 1 or at.shape[-1] != model.nq:
         raise ShapeError(shape_message("conditioning", "q", at.shape, (model.nq,), model))
