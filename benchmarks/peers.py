@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.robots import Robot
 from whippletree.contact.complementarity import Problem
+from whippletree.contact.delassus import as_array
 
 
 class Pinocchio:
@@ -145,7 +146,7 @@ class FrictionProblem:
             self.constraints.append(pin.ConstraintModel(contact))
             self.memory.append(self.constraints[-1].createData())
         self._order = (3 * np.arange(k)[:, None] + [1, 2, 0]).ravel()
-        self.G = problem.G.reshape(3 * k, 3 * k)[np.ix_(self._order, self._order)]
+        self.G = as_array(problem.matrix)[np.ix_(self._order, self._order)]
         self.g = problem.g.ravel()[self._order]
 
     def impulses(self, result: Any) -> Any:

@@ -250,3 +250,47 @@ def test_friction_lies_in_its_cone_exactly():
     mu = wt.contact_set(model).friction.astype(float)
     assert normal.min() >= 0
     assert np.all(np.hypot(*tangents) <= mu * normal * (1 + 1e-15) + 1e-18)
+
+
+# --- scenes that cannot go on -----------------------------------------------------------------------------------------
+
+
+def test_a_scene_beyond_the_end_of_its_terrain_is_told_and_leaves_the_others_alone():
+    builder = wt.Builder("dome").geometry(
+        "dome", "world", "terrain", height=lambda x, y: np.sqrt(4 - x * x - y * y) - 2
+    )
+    builder.body("ball", 1.0, inertia=(0.1, 0.1, 0.1))
+    builder.joint("free", "free", "world", "ball", start=(0, 0, 0.5, 1, 0, 0, 0))
+    model = builder.geometry("ball", "ball", "sphere", radius=0.1).contact("foot", "ball", "dome", friction=0.5).build()
+    q, v = np.tile(model.home.q, (3, 1)), np.zeros((3, 6))
+    v[1, 3] = 30.0
+    q[2, 0] = 10.0
+    numerics = {"duration": 0.4, "method": "time_stepping", "output_dt": 0.1}
+    together = wt.simulate(model, q, v, **numerics)
+    alone = [wt.simulate(model, *state, **numerics) for state in zip(q, v, strict=True)]
+    assert list(together.failure.values) == [run.attrs["failure"] for run in alone]
+    assert "the gap of contact 'foot' is not a number there: a terrain whose height ends" in together.failure.values[1]
+    assert together.q.values[:, 0] == pytest.approx(alone[0].q.values, abs=1e-12)
+    assert np.isnan(together.q.values[1:, 1:]).all()
+
+
+@pytest.mark.parametrize("shape", [{"kind": "sphere", "radius": 0.1}, {"kind": "box", "size": (0.2, 0.2, 0.2)}])
+def test_a_controller_that_fails_in_one_scene_leaves_the_others_alone(shape):
+    """Balls in one kernel; boxes on each other one after the other."""
+    kind, numbers = shape["kind"], {k: x for k, x in shape.items() if k != "kind"}
+    builder = wt.Builder("two").geometry("ground", "world", "half_space")
+    for k in range(2):
+        builder.body(f"b{k}", 1.0, inertia=(0.1, 0.1, 0.1))
+        builder.joint(f"j{k}", "free", "world", f"b{k}", start=(0, 0, 0.3 + 0.5 * k, 1, 0, 0, 0))
+        builder.geometry(f"s{k}", f"b{k}", kind, **numbers).contact(f"c{k}", f"s{k}", "ground", friction=0.5)
+    model = builder.contact("both", "s0", "s1", friction=0.3).build()
+    q, v = np.tile(model.home.q, (3, 1)), np.zeros((3, 12))
+    v[1, 3] = 3.0
+    found = wt.simulate(
+        model, q, v, duration=0.1, method="time_stepping", output_dt=0.05,
+        controller=lambda t, q, v: np.full(12, np.nan) if q[0] > 0.1 else np.zeros(12),
+    )  # fmt: skip
+    assert found.failure.values[0] == found.failure.values[2] == ""
+    assert "the controller returned nan at t = 0.0" in found.failure.values[1]
+    assert np.isfinite(found.q.values[:, [0, 2]]).all()
+    assert np.isnan(found.q.values[-1, 1]).all()

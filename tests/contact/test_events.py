@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.model import Contact, Geometry, pose_matrix
+from whippletree.frozen import pose_matrix
+from whippletree.model import Contact, Geometry
 from whippletree.simulation.event_log import event_states
 
 m = wt.mechanisms

@@ -166,14 +166,3 @@ def test_an_unknown_law_of_a_contact_is_named_before_anything_moves():
     model = builder.contact("bounce", "ball", "ground", law="hertz").build()
     with pytest.raises(wt.ModelError, match="contact 'bounce': law: there is no impact law 'hertz'"):
         wt.contact_set(model)
-
-
-def test_dry_friction_of_a_joint_is_left_to_time_stepping():
-    builder = wt.Builder("dry").geometry("ground", "world", "half_space").body("ball", 1.0)
-    builder.joint("z", "prismatic", "world", "ball", start=1.0, friction=2.0).geometry(
-        "ball", "ball", "sphere", radius=0.1
-    )
-    model = builder.contact("bounce", "ball", "ground").build()
-    assert wt.simulate(model, duration=0.01).attrs["method"] == "time_stepping"
-    with pytest.warns(RuntimeWarning, match="leaves out the dry friction of joint 'z'"):
-        wt.simulate(model, duration=0.01, method="events")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from whippletree.contact import coulomb
+from whippletree.contact.coulomb import SLIDE, STICK
 from whippletree.contact.impact import Impact
 from whippletree.contact.islands import islands
 from whippletree.contact.laws import LAWS, Energetic, Newton, Plastic, Sequential, default_law, law_named
@@ -181,6 +182,26 @@ def test_friction_that_drives_a_contact_together_has_no_sliding_answer():
     assert coulomb.solve(posed) is None
     jammed = Energetic().impulses(G, np.array([0, -1.0, 0]), np.array([1.0]), np.zeros(1))
     assert jammed[0, 0] > 0
+
+
+def test_a_contact_that_would_jam_alone_is_held_apart_by_another():
+    """Of random planar pairs, one sliding with ∂uₙ/∂pₙ < 0 of its own: its load is found where the other one sticks."""
+    held, planar = 0, np.ix_([0, 1, 3, 4], [0, 1, 3, 4])
+    for seed in range(2000):
+        rng = np.random.default_rng(seed)
+        G, root = np.zeros((6, 6)), rng.normal(size=(4, 4))
+        G[planar] = root @ root.T
+        b = np.array([*rng.normal(size=2), 0, *rng.normal(size=2), 0])
+        posed = coulomb.problem(G, b, np.full(2, 1.5), np.array([[0, 0], [1.0, 0]]))
+        answer = coulomb.solve(posed) if posed.sliding_inertia(1) < 0 else None
+        if answer is None or answer.status != (STICK, SLIDE):
+            continue
+        held += 1
+        # more load on the second contact, the first answering, pushes it apart
+        rest = G[3] - G[3, :2] @ np.linalg.solve(G[:2, :2], G[:2])
+        assert rest[3] - 1.5 * rest[4] > 0
+        assert np.abs(G[[0, 1, 3]] @ answer.p.reshape(-1) + b[[0, 1, 3]]).max() < 1e-9
+    assert held > 5
 
 
 def test_contacts_that_do_not_act_on_each_other_are_solved_apart():

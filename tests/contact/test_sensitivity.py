@@ -134,3 +134,24 @@ def test_contacts_without_closed_forms_have_no_derivative():
     table.geometry("cube", "die", "box", size=(0.2, 0.2, 0.2)).contact("rest", "cube", "table")
     with pytest.raises(wt.UnsupportedError, match="some of its contacts have no closed form, and so no derivatives"):
         wt.simulate(table.build(), duration=0.01, method="events", sensitivity=True)
+
+
+def test_impacts_that_accumulate_leave_what_their_impulses_add_up_to():
+    """A ball that slides while its bounces die out: m vy at the throw is all that the ground's impulse depends on, so
+    vx ends at vx₀ − μ (g t − vy₀), whatever the height that it fell from."""
+    friction, radius, inertia, end = 0.05, 0.1, 0.004, 1.5
+    builder = wt.Builder("ball", (0, -9.81, 0)).geometry("floor", "world", "half_space", rotation=UPWARDS)
+    builder.body("ball", 1.0, inertia=(inertia,) * 3).joint("ball", "planar", "world", "ball", start=(0, 1.1, 0))
+    builder.geometry("rim", "ball", "sphere", radius=radius)
+    model = builder.contact("bounce", "rim", "floor", friction=friction, restitution=0.4).build()
+    run = wt.simulate(model, v0=(5, 0, 0), duration=end, sensitivity=True, output_dt=end, **TIGHT)
+    assert run.attrs["event_names"][-1] == "zeno bounce"
+    assert run["v"].values[-1, 0] == pytest.approx(5 - friction * 9.81 * end, abs=1e-9)
+    spin = friction * radius / inertia
+    found = run["sensitivity"].values[-1]
+    expected = np.zeros((6, 6))
+    expected[[0, 2, 3, 5], [0, 2, 3, 5]] = 1
+    expected[[0, 2], [3, 5]] = end
+    expected[[0, 2], 1], expected[[0, 2], 4] = (friction, spin), (end * friction, end * spin)
+    expected[[3, 5], 4] = friction, spin
+    assert found == pytest.approx(expected, abs=1e-5)  # what is left of the bounces: the zeno_interval

@@ -243,7 +243,7 @@ def test_many_lanes_at_once_are_the_same():
     q = np.concatenate([[0.6 * k - 0.5, 0.1 * k, 0.5, 0.5, 0.5, -0.1, 0.7] for k in range(3)])
     ref, at = wt.reference(model), snapshot(model, q)
     assert at.points.gap == pytest.approx(ref.contact_gaps(q), abs=1e-13)
-    assert at.jacobian(np.arange(24)).reshape(72, 18) == pytest.approx(ref.contact_jacobian(q), abs=1e-12)
+    assert at.jacobian(np.arange(24)).toarray() == pytest.approx(ref.contact_jacobian(q), abs=1e-12)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree import controllers
+from whippletree.simulation.integrator import IntegrationError
 
 
 def last(run, name):
@@ -150,3 +151,29 @@ def test_effort_limits_of_the_model_apply_when_asked_for(arm):
     assert run.attrs["path"] == "compiled"
     cut = controllers.limited(push["controller"], arm, {"elbow": 0.5, "shoulder": 0.25})
     assert cut(0.0, None, None).tolist() == [0.25, 0.25, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("method", ["adaptive", "events"])
+def test_a_run_goes_on_up_to_the_state_whose_forces_are_not_numbers(method):
+    model = wt.mechanisms.pendulum()
+    run = wt.simulate(
+        model, duration=0.2, output_dt=0.01, method=method, controller=lambda t, q, v: [np.nan if t > 0.055 else 0.0]
+    )
+    assert run.attrs["failure"].startswith("the controller returned nan at t = 0.055")
+    assert "for joint 'hinge'" in run.attrs["failure"]
+    assert run.time.values == pytest.approx(0.01 * np.arange(6))
+    with pytest.raises(IntegrationError, match=r"the controller returned inf at t = 0 s for joint 'hinge'"):
+        wt.simulate(model, duration=0.2, method=method, controller=lambda t, q, v: [np.inf])
+
+
+@pytest.mark.parametrize("method", ["adaptive", "events"])
+def test_what_a_controller_raises_says_when(method):
+    with pytest.raises(ZeroDivisionError) as raised:
+        wt.simulate(wt.mechanisms.pendulum(), duration=0.2, method=method, controller=lambda t, q, v: [1 / 0])
+    assert raised.value.__notes__ == ["simulate: raised by the controller at t = 0 s"]
+
+
+@pytest.mark.parametrize("answer", ["much", {"hinge": 1.0}, 1j * np.ones(1), [[1.0], [1.0, 2.0]]])
+def test_forces_that_are_no_real_numbers_are_refused(answer):
+    with pytest.raises(wt.ShapeError, match=r"the controller returned .*, expected \(1,\) real numbers"):
+        wt.simulate(wt.mechanisms.pendulum(), duration=0.2, controller=lambda t, q, v: answer)

@@ -93,8 +93,8 @@ def test_a_controller_acts():
 def test_a_failing_run_returns_what_it_had():
     model = wt.mechanisms.pendulum()
     run = wt.simulate(model, duration=2.0, controller=lambda t, q, v: [np.nan if t > 1.0 else 0.0])
-    assert run.attrs["failure"].startswith("the controller returned nan at t = 1.")
-    assert 0.5 < float(run["time"][-1]) <= 1.0
+    assert run.attrs["failure"].startswith("the controller returned nan at t = 1 s for joint 'hinge'")
+    assert float(run["time"][-1]) == pytest.approx(1.0, abs=0.011)
     assert np.isfinite(run["q"]).all()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.joints import KINDS
 
 STATISTICS = {"steps", "rejections", "events", "projections", "max_residual", "energy_drift"}
 EVERYTHING = {"q", "v", "a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio"}
@@ -19,6 +20,41 @@ OF_CONSTRAINTS = {"constraint_forces", "constraint_residual", "constraint_veloci
 def bar():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
     return model, wt.compile(model)
+
+
+def test_names_select(bar):
+    model, dyn = bar
+    run = wt.simulate(model, duration=0.2, output_dt=0.05, compiled=dyn)
+    assert run.q.sel(coordinate="rocker").values.tolist() == run.q.values[:, 2].tolist()
+    assert run.constraint_forces.sel(row="pin.y").values.tolist() == run.constraint_forces.values[:, 1].tolist()
+    many = wt.simulate(
+        wt.mechanisms.double_pendulum(), [[0.0, 1.0], [1.0, 0.0]], duration=0.1, output_dt=0.05, method="rk4"
+    )
+    assert many.v.sel(velocity="elbow").dims == ("time", "run")
+    thrown = wt.simulate(wt.mechanisms.bouncing_ball(), duration=0.1, method="events")
+    assert thrown.contact_gap.sel(contact="bounce").shape == thrown.time.shape
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "weld"])
+def test_every_entry_of_every_joint_has_a_name_of_its_own(kind):
+    body = wt.Builder("one").body("body", 1.0, inertia=(1.0, 1.0, 1.0))
+    model = body.joint("joint", kind, "world", "body", **({"pitch": 0.1} if kind == "helical" else {})).build()
+    run = wt.simulate(model, duration=0.02, output_dt=0.01)
+    assert len(set(run.coordinate.values)) == model.nq
+    assert len(set(run.velocity.values)) == model.nv
+    if kind == "free":  # the free fall of the point that is called z
+        np.testing.assert_allclose(run.q.sel(coordinate="joint.z")[-1], -9.81 / 2 * 0.02**2, rtol=1e-9)
+        np.testing.assert_allclose(run.v.sel(velocity="joint.vz")[-1], -9.81 * 0.02, rtol=1e-9)
+
+
+def test_more_output_than_memory_is_refused_before_it_is_computed(bar, monkeypatch):
+    from whippletree.simulation import trajectory
+
+    model, dyn = bar
+    monkeypatch.setattr(trajectory, "physical_memory", lambda: 1e6)
+    with pytest.raises(ValueError, match=r"10001 rows of output with 22 numbers of 1 run are 0\.00176 GB, more than"):
+        wt.simulate(model, duration=1.0, output_dt=1e-4, compiled=dyn)
+    wt.simulate(model, duration=1.0, output_dt=1e-4, compiled=dyn, variables=())  # 6 numbers do fit
 
 
 @pytest.mark.parametrize("method", ["adaptive", "rk4"])

@@ -90,6 +90,9 @@ class ContactSet(Listed):
     model: Model
     pairs: tuple[Pair, ...]
 
+    def __repr__(self) -> str:
+        return f"<ContactSet of model {self.model.name!r}: {len(self.candidates)} candidates>"
+
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate, in the order of the model's contacts."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from whippletree import scalars
 from whippletree.contact.cones import both, cone_violation, largest, length, natural_map, negated, not_less
+from whippletree.contact.delassus import Matrix, is_sparse, part
 from whippletree.scalars import less, select
 from whippletree.spatial import Array, zeros
 
@@ -33,8 +34,8 @@ nothing, such as the second tangent of a planar mechanism: it carries no impulse
 class Problem(NamedTuple):
     """What one step asks of the contacts; k blocks."""
 
-    G: Array
-    """1/kg, (k, 3, k, 3)."""
+    G: Any
+    """1/kg, (k, 3, k, 3); of plain numbers also a sparse array (3k, 3k), :mod:`whippletree.contact.delassus`."""
     g: Array
     """m/s, (k, 3)."""
     friction: Array
@@ -50,11 +51,23 @@ class Problem(NamedTuple):
     def velocity(self, impulse: Array) -> Array:
         """u = G λ + g, (k, 3)."""
         size = 3 * self.blocks
-        return (self.G.reshape(size, size) @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
+        return np.asarray(self.matrix @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
+
+    @staticmethod
+    def of(matrix: Matrix, g: Array, friction: Array, cap: Array) -> Problem:
+        """The problem of a matrix (3k, 3k), dense or sparse."""
+        k = len(g)
+        return Problem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap)
 
     def part(self, numbers: Array) -> Problem:
         """The problem of some blocks, those with these numbers, on which no others act."""
-        return Problem(self.G[numbers][:, :, numbers], self.g[numbers], self.friction[numbers], self.cap[numbers])
+        return Problem.of(part(self.matrix, numbers), self.g[numbers], self.friction[numbers], self.cap[numbers])
+
+    @property
+    def matrix(self) -> Matrix:
+        """G (3k, 3k)."""
+        size = 3 * self.blocks
+        return self.G.reshape(size, size) if self.G.ndim == 4 else self.G
 
 
 class Measure(NamedTuple):

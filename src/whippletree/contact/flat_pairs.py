@@ -92,12 +92,11 @@ def flat_touches(first: Placement, second: Placement, normal: Array, against: Ag
         apart = None if facing else against
         over = _corners_on(first, range(len(first.corners)), second, other, apart)
         under = _corners_on(second, range(len(second.corners)), first, mine, apart)
-        turned = [None if touch is None else _turned(touch) for touch in under]
-        return [*over, *turned, *_filled(_spread(crossed, EDGE_SLOTS), EDGE_SLOTS)]
+        return [*over, *_turned(under), *_filled(_spread(crossed, EDGE_SLOTS), EDGE_SLOTS)]
     # of large meshes only the corners of the two faces that meet
     over = _corners_on(first, mine.numbers, second, other, None) if facing else []
     under = _corners_on(second, other.numbers, first, mine, None) if facing else []
-    found = [*(t for t in over if t is not None), *(_turned(t) for t in under if t is not None), *crossed]
+    found = [touch for touch in (*over, *_turned(under), *crossed) if touch is not None]
     return _filled(_spread(found, OVERLAP_SLOTS), OVERLAP_SLOTS)
 
 
@@ -108,6 +107,8 @@ def _corners_on(
     nothing where the faces as a whole meet."""
     over = covered(face, shape.corners[list(numbers)], BESIDE)
     normal, height = ground.plane(face)
+    n = ground.X.R @ vector(*normal.tolist())
+    axes = axes_of(n)
     found: list[Touch | None] = []
     beside = (
         [] if apart is None else [vector(*corner_points(shape.shape)[k].tolist()) for k in np.array(numbers)[~over]]
@@ -117,17 +118,11 @@ def _corners_on(
     )
     for k, good in zip(numbers, over, strict=True):
         if good:
-            corner = vector(*corner_points(shape.shape)[k].tolist())
-            found.append(_on_plane(shape.X.point(corner), ground.X, normal, height))
+            point = shape.X.point(vector(*corner_points(shape.shape)[k].tolist()))
+            found.append(Touch(n @ (point - ground.X.p) - height, point, axes))
         else:
             found.append(next(distances, None))
     return found
-
-
-def _on_plane(point: Array, Y: Pose, normal: Array, height: float) -> Touch:
-    """A point over a plane of a shape, given in the shape's frame."""
-    n = Y.R @ vector(*map(float, normal))
-    return Touch(n @ (point - Y.p) - height, point, axes_of(n))
 
 
 def _crossing(
@@ -147,10 +142,19 @@ def _crossing(
     return Touch(n @ (a - c), a + s * u, axes_of(n))
 
 
-def _turned(touch: Touch) -> Touch:
-    """The same contact seen from the other shape."""
-    normal = touch.axes[0]
-    return Touch(touch.gap, touch.point - touch.gap * normal, axes_of(-normal))
+def _turned(touches: Sequence[Touch | None]) -> list[Touch | None]:
+    """The same contacts seen from the other shape; those over one face share their axes."""
+    axes: dict[int, Array] = {}
+    found: list[Touch | None] = []
+    for touch in touches:
+        if touch is None:
+            found.append(None)
+            continue
+        normal = touch.axes[0]
+        if id(touch.axes) not in axes:
+            axes[id(touch.axes)] = axes_of(-normal)
+        found.append(Touch(touch.gap, touch.point - touch.gap * normal, axes[id(touch.axes)]))
+    return found
 
 
 def _spread(found: list[Touch], count: int) -> list[Touch]:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.contact.complementarity import Problem
+from whippletree.contact.delassus import System, scaled
 from whippletree.contact.lorentz import Scaling, determinant, product, quotient, unit, way_to_boundary
 from whippletree.contact.newton import block_masses
 from whippletree.spatial import Array
@@ -42,6 +43,11 @@ STALLED = 1e-8
 CLOSED = 1e-10
 """Mean of λ · w, in variables in which the largest g is 1, below which held slips are answered: its root, 1e-5, is the
 share to which the slips that come out are known, and Newton's method goes on from there."""
+
+
+REFINEMENTS = 1
+"""Times that a step is improved with the residual of its linear system: W² spans more orders of magnitude than numbers
+have digits."""
 
 
 class Start(NamedTuple):
@@ -87,7 +93,7 @@ class _Path:
         g = scale * np.asarray(problem.g, dtype=float)
         size = float(np.abs(g).max())
         self.g, self.unscaled = g / size, scale * size
-        self.G = (scale[:, :, None, None] * np.asarray(problem.G, dtype=float) * scale).reshape(3 * k, 3 * k)
+        self.G = scaled(problem.matrix, scale)
         # which of λ are unknown, and which of w are not zero throughout
         self.unknown = np.ones((k, 3), dtype=bool)
         self.unknown[disc, 0] = self.unknown[smooth, 1:] = False
@@ -126,16 +132,16 @@ class _Path:
         """One step; whether it led anywhere."""
         x, w, one, gap = self.impulses, self.velocities, self.one, self.gap
         W = Scaling.of(x, w)
-        system = _System(self, W)
-        if not system.solvable:
+        at = _Directions(self, W)
+        if not at.system.solvable:
             return False
-        square = product(system.scaled, system.scaled)
-        predicted = system.direction(-square)
+        square = product(at.scaled, at.scaled)
+        predicted = at.towards(-square)
         share = min(1.0, self._share(*predicted))
         left = float(((x + share * predicted[0]) * (w + share * predicted[1])).sum()) / len(x)
         centring = min(max(left / gap, 0.0) ** 3, 1.0)
         second = product(_times(W.inverse, predicted[1]), _times(W.matrix, predicted[0]))
-        step = system.direction(centring * gap * one - square - second)
+        step = at.towards(centring * gap * one - square - second)
         share = min(1.0, INWARDS * self._share(*step))
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
         inside = determinant(self.impulses).min() > 0 and determinant(self.velocities).min() > 0
@@ -145,34 +151,28 @@ class _Path:
         return min(way_to_boundary(self.impulses, impulses), way_to_boundary(self.velocities, velocities))
 
 
-class _System:
-    """The linear system of a step, factored once for predictor and corrector."""
+class _Directions:
+    """The steps that can be taken from a point: one linear system, factored once for predictor and corrector."""
 
     def __init__(self, path: _Path, W: Scaling) -> None:
-        from scipy.linalg import get_lapack_funcs
-
         self.path, self.W = path, W
         self.scaled = _times(W.matrix, path.impulses)  # = W⁻¹ w
         self.square = W.matrix @ W.matrix
         k = len(path.g)
-        correction, slip = path.slips()  # S has the slip's derivative in its first row
+        correction, slip = path.slips()
+        left = np.tile(np.eye(3), (k, 1, 1))  # 1 + S: the slip's derivative is in the first row
+        left[:, 0, 1:] = slip
         residual = (path.G @ path.impulses.ravel()).reshape(k, 3) + path.g - path.velocities
         residual[:, 0] += correction
-        residual[:, 0] += (slip * residual[:, 1:]).sum(axis=1)
-        self.residual = residual
-        matrix = path.G.reshape(k, 3, 3 * k).copy()
-        matrix[:, 0] += np.einsum("ki,kij->kj", slip, matrix[:, 1:])
-        matrix.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)] += self.square
-        factor, self._solve = get_lapack_funcs(("getrf", "getrs"), dtype=float)
-        self._factor, self._pivots, fault = factor(matrix.reshape(3 * k, 3 * k)[np.ix_(path.rows, path.rows)])
-        self.solvable = fault == 0
+        self.residual = _times(left, residual)
+        self.system = System(path.G, left, self.square, path.rows)
 
-    def direction(self, target: Array) -> tuple[Array, Array]:
+    def towards(self, target: Array) -> tuple[Array, Array]:
         """Δλ and Δw (k, 3) with W Δλ + W⁻¹ Δw = target / (W λ) and Δw = (1 + S) (G Δλ + residual)."""
         path = self.path
         aim = _times(self.W.matrix, quotient(target, self.scaled))
         impulses = np.zeros(aim.size)
-        impulses[path.rows], _ = self._solve(self._factor, self._pivots, (aim - self.residual).ravel()[path.rows])
+        impulses[path.rows] = self.system.solve((aim - self.residual).ravel()[path.rows], REFINEMENTS)
         change = impulses.reshape(aim.shape)
         return change, np.where(path.moving, aim - _times(self.square, change), 0.0)
 

@@ -16,7 +16,7 @@ from whippletree.model import Array
 
 
 class Lanes:
-    """An array of floats (n,) that behaves as one scalar."""
+    """An array of floats (n,) that behaves as one scalar; or one of booleans, as a condition."""
 
     __slots__ = ("values",)
 
@@ -47,6 +47,12 @@ class Lanes:
 
     def __rtruediv__(self, other: Any) -> Any:
         return _combined(np.divide, other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _combined(np.logical_and, self, other)
+
+    def __invert__(self) -> Lanes:
+        return Lanes(np.logical_not(self.values))
 
 
 def _combined(operation: Callable[..., Array], a: Any, b: Any) -> Any:

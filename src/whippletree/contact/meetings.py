@@ -35,11 +35,6 @@ class Carried:
         return kinematics.pose(self.tree, self.links, self.place)
 
     @cached_property
-    def plain_pose(self) -> Array:
-        """Rotation and position as plain numbers, (3, 4)."""
-        return np.column_stack([self.pose.R, self.pose.p]).astype(float)
-
-    @cached_property
     def columns(self) -> list[int]:
         """The velocities that move it."""
         parts = [self.tree.v_slices[k] for k in self.tree.path(self.place.node)]
@@ -49,11 +44,6 @@ class Carried:
     def jacobian(self) -> Array:
         """Of its twist, in its own axes, (6, number of columns)."""
         return kinematics.jacobian(self.tree, self.links, self.place)[:, self.columns]
-
-    @cached_property
-    def plain_jacobian(self) -> Array:
-        """The same as plain numbers."""
-        return self.jacobian.astype(float)
 
     @cached_property
     def twist(self) -> Array:

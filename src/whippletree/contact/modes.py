@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,17 +33,17 @@ class Mode:
     forces: Array | None = None
     """(k, 3), N, that complementarity found when the mode began: they decide where forces are not unique."""
 
-    @property
+    @cached_property
     def closed(self) -> list[int]:
         """Candidates in contact."""
         return [i for i, s in enumerate(self.status) if s != OPEN]
 
-    @property
+    @cached_property
     def sticking(self) -> list[int]:
         """Candidates that stick."""
         return [i for i, s in enumerate(self.status) if s == STICK]
 
-    @property
+    @cached_property
     def sliding(self) -> list[int]:
         """Candidates that slide; those without friction too."""
         return [i for i, s in enumerate(self.status) if s == SLIDE]

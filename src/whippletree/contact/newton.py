@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.contact.complementarity import Problem
+from whippletree.contact.delassus import System, is_sparse, own_blocks, part
 from whippletree.spatial import Array
 
 DAMPING = 1e-5
@@ -40,7 +41,7 @@ NEWTON_ROUNDS = 25
 
 def block_masses(problem: Problem) -> Array:
     """The mass (k,) that makes each block's velocities comparable with its impulses; 1 where nothing moves it."""
-    traces = np.einsum("kiki->k", np.asarray(problem.G, dtype=float))
+    traces = np.einsum("kii->k", own_blocks(problem.matrix))
     return np.where(traces > 0, 3 / np.where(traces > 0, traces, 1.0), 1.0)
 
 
@@ -74,7 +75,7 @@ class _Curve:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.k = problem.blocks
-        self.G = np.asarray(problem.G, dtype=float).reshape(3 * self.k, 3 * self.k)
+        self.G = problem.matrix
         self.mass = block_masses(problem)
         self.size = float(np.linalg.norm(np.asarray(problem.g, dtype=float)))
         """|g|, m/s: the norm of F / m without impulses, had every contact to stop."""
@@ -107,26 +108,22 @@ class _Curve:
     def step(self, F: Array, P: Array, damping: float) -> Array:
         """−F′⁻¹ F with F′ = 1 − P (1 − m G), damped; blocks that P sends to zero decide for themselves."""
         step = -F
-        moves = P.any(axis=(1, 2))
-        busy, idle = np.flatnonzero(moves), np.flatnonzero(~moves)
+        moves = np.asarray(P.any(axis=(1, 2)))
+        busy = np.flatnonzero(moves)
         if not len(busy):
             return step
-        rows = (3 * busy[:, None] + np.arange(3)).ravel()
-        others = (3 * idle[:, None] + np.arange(3)).ravel()
-        own, count = P[busy], np.arange(len(busy))
+        own = P[busy]
         weighted = own * self.mass[busy, None, None]
-        reach = (weighted @ self.G[rows].reshape(len(busy), 3, -1)).reshape(len(rows), -1)
-        matrix = reach[:, rows]
-        matrix.reshape(len(busy), 3, len(busy), 3)[count, :, count] += np.eye(3) - (1 - damping) * own
-        right = -F[busy].ravel() - reach[:, others] @ step[idle].ravel()
-        step[busy] = _solved(matrix, right).reshape(-1, 3)
+        pushed = (self.G @ np.where(moves[:, None], 0.0, step).ravel()).reshape(-1, 3)[busy]
+        right = -F[busy] - (weighted @ pushed[:, :, None])[:, :, 0]
+        system = System(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own)
+        step[busy] = _solved(system, right.ravel()).reshape(-1, 3)
         return step
 
 
-def _solved(matrix: Array, right: Array) -> Any:
+def _solved(system: System, right: Array) -> Any:
     """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow."""
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError:
-        finite = np.isfinite(matrix).all() and np.isfinite(right).all()
-        return np.linalg.lstsq(matrix, right, rcond=None)[0] if finite else np.full_like(right, np.nan)
+    if system.solvable:
+        return system.solve(right)
+    finite = not is_sparse(system.matrix) and np.isfinite(system.matrix).all() and np.isfinite(right).all()
+    return np.linalg.lstsq(system.matrix, right, rcond=None)[0] if finite else np.full_like(right, np.nan)

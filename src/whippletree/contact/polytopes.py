@@ -91,11 +91,15 @@ def most_along(shape: Box | Hull, direction: Array) -> Face:
 
 def covered(face: Face, points: Array, margin: float) -> Array:
     """Which of the points (n, 3) are over a face, or beside it by no more than a margin in m."""
-    inside = np.ones(len(points), dtype=bool)
-    for a, b in zip(face.corners, np.roll(face.corners, -1, axis=0), strict=True):
-        inwards = np.cross(face.normal, b - a)
-        inside &= (points - a) @ inwards >= -margin * np.linalg.norm(inwards)
-    return inside
+    inwards = _across(face.normal, np.roll(face.corners, -1, axis=0) - face.corners)
+    heights = points @ inwards.T - (face.corners * inwards).sum(axis=1)
+    return np.asarray((heights >= -margin * np.linalg.norm(inwards, axis=1)).all(axis=1))
+
+
+def _across(normal: Array, vectors: Array) -> Array:
+    """n × v of vectors (..., 3)."""
+    x, y, z = normal.tolist()
+    return np.asarray(vectors @ np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]))
 
 
 def crossings(one: Face, other: Face, parallel: float) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -106,13 +110,13 @@ def crossings(one: Face, other: Face, parallel: float) -> list[tuple[tuple[int, 
     n = one.normal
     a, b = one.corners, np.roll(one.corners, -1, axis=0)
     c, d = other.corners, np.roll(other.corners, -1, axis=0)
-    u, w = (b - a)[:, None], (d - c)[None]
-    apart = c[None] - a[:, None]
-    turn = np.cross(u, w) @ n
-    sizes = np.linalg.norm(u, axis=2) * np.linalg.norm(w, axis=2)
+    u, w = b - a, d - c
+    apart = _across(n, c[None] - a[:, None])
+    turn = _across(n, u) @ w.T  # n · (u × w), of every two edges
+    sizes = np.linalg.norm(u, axis=1)[:, None] * np.linalg.norm(w, axis=1)
     crossing = np.abs(turn) > parallel * sizes
     safe = np.where(crossing, turn, 1.0)
-    s, t = np.cross(apart, w) @ n / safe, np.cross(apart, u) @ n / safe
+    s, t = (apart * w).sum(axis=2) / safe, (apart * u[:, None]).sum(axis=2) / safe
     crossing &= (s > 0) & (s < 1) & (t > 0) & (t < 1)
     mine, their = (tuple(zip(f.numbers, np.roll(f.numbers, -1).tolist(), strict=True)) for f in (one, other))
     return [(mine[i], their[j]) for i, j in np.argwhere(crossing)]

@@ -12,34 +12,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.contact.bounds import at_least_apart
+from whippletree.contact.bounds import at_least_apart, bound
 from whippletree.contact.candidates import ContactSet, Points, contact_set
 from whippletree.contact.collision import ABSENT
 from whippletree.contact.lanes import Lanes, plain
-from whippletree.contact.meetings import Carried
 from whippletree.contact.narrow import Touch, Touching
 from whippletree.contact.pairs import Pair
+from whippletree.contact.posture import Posture, Postures
 from whippletree.contact.shapes import HeightField, Hull, Shape, Terrain
 from whippletree.model import Array, Model
 from whippletree.spatial import Pose, zeros
-from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place, Skeleton, skeleton
 
 
 def snapshot(model: Model, q: Array) -> Snapshot:
     """The contacts of a model at the coordinates q (nq,)."""
-    return Snapshot(contact_set(model), Mechanism.of(model), q)
+    return Snapshot(contact_set(model), q)
 
 
 class Snapshot:
     """All candidates of a model at one state, and the rows of those that are asked for; plain numbers."""
 
-    def __init__(self, system: ContactSet, m: Mechanism, q: Array) -> None:
-        self.system, self.nv = system, m.tree.model.nv
+    def __init__(self, system: ContactSet, q: Array) -> None:
+        self.system = system
         self.layout = _layout(system)
-        links = m.still(np.asarray(q).astype(object))
-        places = [pair.places(m.tree)[side] for pair, side in self.layout.geometries]
-        self.carried = [Carried(m.tree, links, place) for place in places]
-        self.poses = np.array([carried.plain_pose for carried in self.carried]).reshape(-1, 3, 4)
+        self.posture = Posture(self.layout.postures, np.asarray(q, dtype=float))
+        nodes, local = self.layout.nodes, self.layout.local
+        R, p = self.posture.R[nodes], self.posture.p[nodes]
+        self.poses = R @ local + np.pad(p[:, :, None], ((0, 0), (0, 0), (3, 0)))
+        """Of all geometries, rotation and position, (geometries, 3, 4)."""
 
     @cached_property
     def points(self) -> Points:
@@ -49,55 +50,70 @@ class Snapshot:
     def within(self, reach: float) -> Points:
         """The same; pairs without a closed form that are farther apart than ``reach``, m, have infinite gaps."""
         k = self.layout.first_slot[-1]
-        found = Points(np.zeros(k), np.zeros((k, 3)), np.zeros((k, 3, 3)))
-        found.gap[:] = ABSENT
+        found = Points(np.full(k, ABSENT), np.zeros((k, 3)), np.zeros((k, 3, 3)))
         for group in self.layout.groups:
-            for slot, touch in enumerate(self._touches(group, reach)):
+            for slot, touch in enumerate(self._touches(group)):
                 at = self.layout.first_slot[group.numbers] + slot
                 found.gap[at] = plain(touch.gap)
                 for i, j in np.ndindex(3, 3):
                     found.axes[at, i, j] = plain(touch.axes[i, j])
                 for i in range(3):
                     found.point[at, i] = plain(touch.point[i])
+        for number in self._within_reach(reach):
+            if touches := self._single(number, reach):
+                own = slice(self.layout.first_slot[number], self.layout.first_slot[number + 1])
+                found.gap[own], found.point[own], found.axes[own] = zip(*touches, strict=True)
         return found
 
-    def jacobian(self, numbers: Array, at: Points | None = None) -> Array:
-        """J (n, 3, nv) of some candidates, float64; ``at`` are the points that they are taken from, if not all."""
-        at = self.points if at is None else at
-        J = np.zeros((len(numbers), 3, self.nv))
-        pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
-        points, axes = at.point[numbers], at.axes[numbers]
-        for side, sign in ((0, 1), (1, -1)):
-            owners = self.layout.sides[pairs, side]
-            X = self.poses[owners]
-            R, arms = X[:, :, :3], points - X[:, :, 3]
-            # an axis through the point, as a wrench in the geometry's axes
-            levers = np.concatenate([np.cross(arms[:, None], axes) @ R, axes @ R], axis=2)
-            for rows, lever, owner in zip(J, levers, owners, strict=True):
-                carried = self.carried[owner]
-                if carried.columns:
-                    rows[:, carried.columns] += sign * (lever @ carried.plain_jacobian)
-        return J
-
-    def _touches(self, group: _Group, reach: float) -> list[Touch]:
-        """The candidates of a group of pairs, slot by slot; none of a pair out of reach."""
-        sides = self.layout.sides[group.numbers].T
-        if group.touching is None:
-            pair = self.system.pairs[int(group.numbers[0])]
-            X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in sides[:, 0])
-            if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
-                return []
-            return pair.touches(self.carried[sides[0, 0]].pose, self.carried[sides[1, 0]].pose)
-        poses = (_stacked_pose(self.poses[side]) for side in sides)
+    def _touches(self, group: _Group) -> list[Touch]:
+        """The candidates of a group of pairs, slot by slot."""
+        poses = (_stacked_pose(self.poses[side]) for side in self.layout.sides[group.numbers].T)
         with np.errstate(divide="ignore", invalid="ignore"):  # both sides of a select are evaluated
             return group.touching(*group.shapes, *poses)
 
+    def _within_reach(self, reach: float) -> Array:
+        """Numbers of the pairs without a closed form, less those whose bounding balls are farther apart."""
+        first, second = self.layout.sides[self.layout.others].T
+        apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
+        near = ~(apart - self.layout.bounds[first] - self.layout.bounds[second] > reach)  # NaN is told, not left out
+        return np.asarray(self.layout.others[near])
+
+    def _single(self, number: int, reach: float) -> list[Touch]:
+        """The candidates of a pair without a closed form; none if it is out of reach."""
+        pair = self.system.pairs[number]
+        X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
+        if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
+            return []
+        return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])
+
+    def jacobian(self, numbers: Array, at: Points | None = None) -> Any:
+        """J (3n, nv) of some candidates, sparse; ``at`` are the points that they are taken from, if not all."""
+        from scipy.sparse import coo_array
+
+        at = self.points if at is None else at
+        pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
+        parts = []
+        for side, sign in ((0, 1), (1, -1)):
+            nodes = self.layout.nodes[self.layout.sides[pairs, side]]
+            entries, owner, column = self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers])
+            parts.append((sign * entries, 3 * owner[:, None] + np.arange(3), np.repeat(column[:, None], 3, axis=1)))
+        data, row, column = (np.concatenate(words).ravel() for words in zip(*parts, strict=True))
+        return coo_array((data, (row, column)), shape=(3 * len(numbers), self.system.model.nv)).tocsr()
+
+    def fastest(self, v: Array) -> float:
+        """The largest speed of a point of a shape at the velocities v (nv,), m/s; shapes without end do not turn."""
+        turning, moving = self.posture.twists(v)
+        nodes = self.layout.nodes
+        spin, arm = turning[nodes], self.poses[:, :, 3] - self.posture.p[nodes]
+        speeds = np.linalg.norm(moving[nodes] + np.cross(spin, arm), axis=1)
+        return float((speeds + self.layout.bounds * np.linalg.norm(spin, axis=1)).max(initial=0.0))
+
 
 class _Group(NamedTuple):
-    """Pairs whose candidates are found together."""
+    """Pairs with a closed form whose candidates are found together."""
 
     numbers: Array
-    touching: Touching | None
+    touching: Touching
     shapes: tuple[Shape, Shape]
     """With lanes as their numbers."""
 
@@ -107,41 +123,63 @@ class _Layout(NamedTuple):
 
     first_slot: Array
     """Number of each pair's first candidate, and of all candidates, (pairs + 1,)."""
-    geometries: list[tuple[Pair, int]]
-    """Every geometry once, as the side of some pair."""
+    postures: Postures
+    nodes: Array
+    """The node that carries each geometry, −1 for the world, (geometries,)."""
+    local: Array
+    """Pose of each geometry in its node, (geometries, 3, 4)."""
+    bounds: Array
+    """How far each shape reaches from its origin, m, (geometries,); 0 for those without end."""
     sides: Array
     """Numbers of each pair's geometries, (pairs, 2)."""
     groups: list[_Group]
+    others: Array
+    """Numbers of the pairs without a closed form."""
 
 
 def _layout(system: ContactSet) -> _Layout:
     # kept beside the set's own cached properties
     found: _Layout | None = system.__dict__.get("_layout")
     if found is None:
-        found = system.__dict__["_layout"] = _laid_out(system.pairs)
+        found = system.__dict__["_layout"] = _laid_out(system.pairs, skeleton(system.model))
     return found
 
 
-def _laid_out(pairs: tuple[Pair, ...]) -> _Layout:
+def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
     numbers: dict[str, int] = {}
-    geometries: list[tuple[Pair, int]] = []
+    places: list[Place] = []
+    bounds: list[float] = []
     sides = np.zeros((len(pairs), 2), dtype=int)
     members: dict[Any, list[int]] = {}
+    others: list[int] = []
     for k, pair in enumerate(pairs):
         for side, name in enumerate((pair.contact.first, pair.contact.second)):
             if name not in numbers:
-                numbers[name] = len(geometries)
-                geometries.append((pair, side))
+                numbers[name] = len(places)
+                places.append(pair.places(tree)[side])
+                bounds.append(bound(pair.shapes[side]))
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
         kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
-        members.setdefault(k if pair.touching is None else kinds, []).append(k)
-    groups = [_group([pairs[k] for k in own], np.array(own)) for own in members.values()]
-    return _Layout(np.cumsum([0, *[pair.slots for pair in pairs]]), geometries, sides, groups)
+        if pair.touching is None:
+            others.append(k)
+        else:
+            members.setdefault(kinds, []).append(k)
+    return _Layout(
+        first_slot=np.cumsum([0, *[pair.slots for pair in pairs]]),
+        postures=Postures(tree),
+        nodes=np.array([place.node for place in places], dtype=int),
+        local=np.array([np.column_stack([*place.pose]) for place in places], dtype=float).reshape(-1, 3, 4),
+        bounds=np.where(np.isfinite(bounds), bounds, 0.0),
+        sides=sides,
+        groups=[_group([pairs[k] for k in own], np.array(own)) for own in members.values()],
+        others=np.array(others, dtype=int),
+    )
 
 
 def _group(pairs: list[Pair], numbers: Array) -> _Group:
     first, second = (_stacked_shape([pair.shapes[side] for pair in pairs]) for side in (0, 1))
+    assert pairs[0].touching is not None
     return _Group(numbers, pairs[0].touching, (first, second))
 
 

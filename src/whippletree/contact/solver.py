@@ -11,9 +11,9 @@
 
 All solve the problem as stated; nothing is regularised. What is returned is the best that any of them has found,
 judged by the natural map. What a first look has not solved falls into *islands*, contacts that act on each other
-through common bodies: each is solved by itself.
+through common bodies: each is solved by itself, and those that the first look has solved are left as they are.
 
-No impulses in double precision are the solution: u = G λ + g, of n products each, has rounding errors of about
+No impulses in double precision are the solution: u = G λ + g, of up to n products each, has rounding errors of about
 √n ε (|G| |λ| + |g|), ε = 2⁻⁵³ (n ε at most; signs at random leave the root). Where masses differ by eight orders of
 magnitude this is 1e-9 to 1e-6 m/s, and a smaller tolerance asks for what cannot be told. Every solution carries that
 number, and a residual that is not above it is not improved any further.
@@ -26,9 +26,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from whippletree.contact.complementarity import Measure, Problem
+from whippletree.contact.complementarity import Measure, Problem, block_measure
+from whippletree.contact.delassus import is_sparse, least_norm, own_blocks, products, reach
 from whippletree.contact.interior import Start, interior_point
 from whippletree.contact.islands import islands
+from whippletree.contact.lanes import laned, plain
 from whippletree.contact.newton import newton
 from whippletree.spatial import Array
 
@@ -45,6 +47,9 @@ PATIENCE = 5e6
 """Products of two blocks that may be spent on sweeps before the interior-point method is asked, some 50 ms: scenes on
 wheels with free axles only creep, and twenty thousand sweeps of sixteen contacts cost less than its factorisations."""
 
+STEP_OF_SWEEP, SPARSE_PRODUCT = 4000, 20
+"""What a step of a sweep over a sparse problem costs, 40 µs whatever its size, and each block in it, in products."""
+
 LONG_SWEEPS = (0.03, 0.22, 0.75)
 """Shares of it, after each of which the residual is looked at."""
 
@@ -55,8 +60,9 @@ that stops each contact alone, and larger ones, as of bodies that are jammed."""
 HELD = Start(1e2, 1e2)
 """Where the interior-point method begins with slips held; the problem is convex then, and the start matters little."""
 
-HELD_ROUNDS = 40
-"""Times that slips are held, the first time at zero: they settle by a constant factor from round to round."""
+HELD_ROUNDS, HELD_BLOCKS = 100, 10_000
+"""Times that slips are held, the first time at zero, and times blocks: they settle by a constant factor from round to
+round, and a large problem that is not settled soon would take minutes."""
 
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""
@@ -98,14 +104,28 @@ def solve(
         starts: of the interior-point method; none leaves it out.
     """
     search = _Search(problem, sweeps, tolerance)
-    search.sweep(np.asarray(start, dtype=float), FIRST_LOOK)
-    if not search.done and len(parts := islands(_matrix(problem))) > 1:
-        return _joined(
-            problem,
-            parts,
-            [solve(problem.part(own), start[own], sweeps, tolerance=tolerance, starts=starts) for own in parts],
-        )
-    if not search.done and not np.any(start):
+    search.begin(start)
+    if search.done:
+        return search.found
+    parts = islands(problem.matrix)
+    if len(parts) <= 1:
+        return _searched(search, start, starts)
+    residual = residuals(problem, search.best.impulse)
+    left = [own for own in parts if residual.velocity[own].max() > tolerance]
+    kept = np.setdiff1d(np.arange(problem.blocks), np.concatenate([np.arange(0), *left]))
+    measure = Measure(*[float(x[kept].max(initial=0.0)) for x in residual])
+    solutions = [Solution(search.best.impulse[kept], measure, FIRST_LOOK, 0, 0, True, 0.0)]
+    for own in left:
+        island = _Search(problem.part(own), sweeps, tolerance)
+        island.begin(start[own])
+        solutions.append(island.found if island.done else _searched(island, start[own], starts))
+    return _joined(problem, [kept, *left], solutions)
+
+
+def _searched(search: _Search, start: Array, starts: Sequence[Start]) -> Solution:
+    """What comes of an island after a first look."""
+    problem = search.problem
+    if not np.any(start):
         search.stick()
     if not search.done:
         search.sweep(search.best.impulse, SWEEPS - FIRST_LOOK)
@@ -116,19 +136,21 @@ def solve(
             search.sweep(search.best.impulse, SWEEPS)
     for share in LONG_SWEEPS:
         if starts and not search.settled:
-            search.sweep(search.best.impulse, int(share * PATIENCE / max(problem.blocks, 1) ** 2))
+            search.sweep(search.best.impulse, int(share * PATIENCE / _sweep_cost(problem)))
     for middle in starts:
         if not search.settled:
             search.pass_through(middle)
     if starts and not search.settled:
         search.hold_slips()
-    best = search.best
-    return Solution(best.impulse, best.measure, *search.spent, search.done, search.rounding)
+    return search.found
 
 
-def _matrix(problem: Problem) -> Array:
-    """G (3k, 3k)."""
-    return np.asarray(problem.G).reshape(3 * problem.blocks, 3 * problem.blocks)
+def _sweep_cost(problem: Problem) -> int:
+    """Products of two blocks that a sweep costs, or would cost in the same time."""
+    if is_sparse(problem.G):
+        contacts, parts = problem.G.touched
+        return STEP_OF_SWEEP * int(np.bincount(parts).max(initial=1)) + SPARSE_PRODUCT * len(contacts)
+    return max(problem.blocks, 1) ** 2
 
 
 def _joined(problem: Problem, parts: Sequence[Array], solutions: Sequence[Solution]) -> Solution:
@@ -170,9 +192,9 @@ class _Search:
     @property
     def rounding(self) -> float:
         """What rounding leaves of the best, m/s."""
-        G, n = _matrix(self.problem), 3 * self.problem.blocks
-        reach = np.abs(G) @ np.abs(self.best.impulse).ravel() + np.abs(self.problem.g).ravel()
-        return float(np.sqrt(n) * np.finfo(float).eps / 2 * reach.max(initial=0.0))
+        G = self.problem.matrix
+        summed = reach(G, self.best.impulse.ravel()) + np.abs(self.problem.g).ravel()
+        return float(np.sqrt(products(G)) * np.finfo(float).eps / 2 * summed.max(initial=0.0))
 
     @property
     def settled(self) -> bool:
@@ -180,9 +202,19 @@ class _Search:
         return self.done or bool(self.best.measure.velocity <= self.rounding)
 
     @property
-    def spent(self) -> tuple[int, int, int]:
-        """Sweeps, Newton steps and interior-point steps."""
-        return self._made, self._newton_steps, self._interior_steps
+    def found(self) -> Solution:
+        """The best, and what it has cost: sweeps, Newton steps and interior-point steps."""
+        spent = self._made, self._newton_steps, self._interior_steps
+        return Solution(self.best.impulse, self.best.measure, *spent, self.done, self.rounding)
+
+    def begin(self, impulse: Array) -> None:
+        """A first look from impulses to begin with; slips that fit them have κ = |u_t| / |λ_t|."""
+        impulse = np.asarray(impulse, dtype=float)
+        friction = np.hypot(impulse[:, 1], impulse[:, 2])
+        if friction.any():
+            u, rubs = self.problem.velocity(impulse), friction > 0
+            self._kappa[rubs] = np.hypot(u[rubs, 1], u[rubs, 2]) / friction[rubs]
+        self.sweep(impulse, FIRST_LOOK)
 
     def sweep(self, impulse: Array, count: int) -> None:
         """Some sweeps from a point."""
@@ -193,18 +225,16 @@ class _Search:
     def stick(self) -> None:
         """The impulses of least norm that bring to rest whatever would close, if friction can bear them.
 
-        Where forces are not unique a slip may be as good a solution; what can stay at rest, does.
+        Where forces are not unique a slip may be as good a solution; what can stay at rest, does. If that is not
+        enough, what neither closes nor opens is held, too: in a tower that begins to fall, all but its lowest contacts.
         """
-        from scipy.linalg import lstsq
-
-        n, rubs = 3 * self.problem.blocks, (self.problem.friction > 0) | (self.problem.cap > 0)
-        closes = (self.problem.g[:, 0] < 0) | (self.problem.cap > 0)
-        rows = np.flatnonzero(np.stack([closes, closes & rubs, closes & rubs], axis=1))
-        G, found = _matrix(self.problem), np.zeros(n)
-        own, right = G[np.ix_(rows, rows)], -self.problem.g.ravel()[rows]
-        if len(rows):  # by pivoted QR, a third of the time of singular values
-            found[rows] = lstsq(own, right, n * np.finfo(float).eps, check_finite=False, lapack_driver="gelsy")[0]
-        self._judge(found.reshape(-1, 3))
+        normal, dry = self.problem.g[:, 0], self.problem.cap > 0
+        rubs = (self.problem.friction > 0) | dry
+        closing, touching = (normal < 0) | dry, (normal < self.tolerance) | dry
+        for held in (closing, touching)[: 1 + bool(np.any(closing != touching))]:
+            if not self.done:
+                rows = np.flatnonzero(np.stack([held, held & rubs, held & rubs], axis=1))
+                self._judge(least_norm(self.problem.matrix, -self.problem.g.ravel(), rows).reshape(-1, 3))
 
     def polish(self, impulse: Array) -> None:
         """Newton's method from a point."""
@@ -224,7 +254,7 @@ class _Search:
     def hold_slips(self) -> None:
         """The interior-point method with slips held at those that came out the last time."""
         slip = np.zeros(self.problem.blocks)
-        for _ in range(HELD_ROUNDS):
+        for _ in range(min(HELD_ROUNDS, HELD_BLOCKS // max(self.problem.blocks, 1))):
             if not self.settled:
                 u = self.problem.velocity(self.pass_through(HELD, slip))
                 slip = np.hypot(u[:, 1], u[:, 2])
@@ -238,6 +268,15 @@ class _Search:
     def _note(self, point: _Point) -> None:
         if point.measure.velocity < self.best.measure.velocity:
             self.best = point
+
+
+def residuals(problem: Problem, impulse: Array) -> Measure:
+    """The measure of each block, arrays (k,)."""
+    own = laned(own_blocks(problem.matrix).reshape(-1, 9)).reshape(3, 3)
+    law = (laned(x[:, None])[0] for x in (problem.friction, problem.cap))
+    found = block_measure(own, laned(impulse), laned(problem.velocity(impulse)), *law)
+    squared, velocity, cone = (np.broadcast_to(plain(x), problem.blocks) for x in found)
+    return Measure(np.sqrt(squared), np.sqrt(velocity), cone)
 
 
 def clipped(problem: Problem, impulse: Array) -> Array:

@@ -192,8 +192,8 @@ def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
     found, rate = [], 1 / h
     for gap, speed, e in zip(gaps, speeds, restitution, strict=True):
         apart = largest([gap, 0]) * rate
-        bounces = both(less(gap + h * speed, 0), less(speed, 0))
-        found.append(apart if isinstance(e, (int, float)) and e == 0 else select(bounces, e * speed, apart))
+        bounces = both(less(0, e), both(less(gap + h * speed, 0), less(speed, 0)))
+        found.append(select(bounces, e * speed, apart))
     return np.array(found, dtype=object)
 
 

@@ -19,6 +19,10 @@ MOST_STEPS = 1_000_000
 """Steps, rejected ones too, after which a run gives up unless told otherwise."""
 
 
+TRIALS, CRAWLING = 150, 1e-6
+"""Steps, rejected ones too, that may lead through how small a share of the whole run."""
+
+
 class Adaptive(Method):
     """Gauss collocation of order 16 with steps as long as the tolerances allow."""
 
@@ -32,6 +36,8 @@ class Adaptive(Method):
             raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
         self.max_steps = max_steps
         self.statistics = Statistics()
+        self._mark = 0, float(task.times[0])
+        """How many steps had been tried when, s."""
         loops = bool(task.motion.model.constraints)
         self.integrator = Integrator(
             task.motion, task.rtol, task.atol, task.events, dead_points=loops, statistics=self.statistics
@@ -58,6 +64,21 @@ class Adaptive(Method):
                 f"{self.max_steps}), the last of {last:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
                 f"makes the motion so fast",
                 reached.time,
+            )
+        self._refuse_to_crawl(taken, reached.time)
+
+    def _refuse_to_crawl(self, taken: int, time: float) -> None:
+        """Where steps shrink and shrink, the state says more than another hour would."""
+        tried, gained = taken - self._mark[0], time - self._mark[1]
+        if tried < TRIALS:
+            return
+        self._mark = taken, time
+        if gained < CRAWLING * float(self.task.times[-1] - self.task.times[0]):
+            raise IntegrationError(
+                f"the integration stopped at t = {time:.9g} s: {tried} steps have advanced by {gained:.1e} s. The "
+                f"motion runs into a singular configuration, or grows without bound: look at the last state, and at "
+                f"wt.diagnose(model, q) there",
+                time,
             )
 
     def _output(self, piece: Piece) -> tuple[Array, Array]:

@@ -2,13 +2,14 @@
 
 A checkpoint is a folder: ``run.json`` says which run it is, and each numbered part holds the output since the part
 before, with all that the method needs to go on (:class:`~whippletree.simulation.method.Chunk`). A part is written
-under another name and renamed when it is complete, so that a reader never sees half of one; ``finished.json`` comes
+as a whole or not at all, so that a reader never sees half of one; ``finished.json`` comes
 last. One process at a time computes a run: ``lock`` is locked as long as it lives.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
@@ -26,6 +27,7 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.errors import FileError
 from whippletree.simulation.method import Chunk, Memo, Task, preview
+from whippletree.whole_files import DRAFTS, write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -61,6 +63,8 @@ class Checkpoint:
         self._last = time.monotonic()
         self._broken = False
         self.finished: Finished | None = None
+        if self.folder.is_file():
+            raise FileError(str(self.folder), ["a checkpoint is a folder, and this is a file: choose another name"])
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.folder)
         try:
@@ -68,7 +72,7 @@ class Checkpoint:
                 self._compare(identity)
             else:
                 header = {"whippletree_checkpoint": FORMAT, **identity}
-                _replace(self.folder / _HEADER, json.dumps(header, indent=1).encode())
+                write_whole(self.folder / _HEADER, json.dumps(header, indent=1).encode())
         except BaseException:
             self._lock.close()
             raise
@@ -89,11 +93,11 @@ class Checkpoint:
     def recalled(self) -> tuple[list[Chunk], dict[str, Any]]:
         """What was kept, in order, and the tally at its end.
 
-        What comes behind a damaged part is removed, since it follows nothing.
+        What comes behind a damaged part is removed, since it follows nothing, and so are drafts of a killed process.
         """
         found = list(read_parts(self.folder))
         self._parts = len(found)
-        for stray in part_files(self.folder)[len(found) :]:
+        for stray in [*part_files(self.folder)[len(found) :], *self.folder.glob(DRAFTS)]:
             stray.unlink()
         self.finished = _finished(self.folder, len(found))
         if not found:
@@ -127,7 +131,7 @@ class Checkpoint:
             return
         text = json.dumps({"parts": self._parts, "failures": dict(end.failures), "account": dict(end.account)})
         try:
-            _replace(self.folder / _FINISHED, text.encode())
+            write_whole(self.folder / _FINISHED, text.encode())
         except OSError as error:
             self._refused(error)
 
@@ -268,16 +272,9 @@ def _write_part(path: Path, chunks: Sequence[Chunk]) -> None:
         arrays[f"variable {name}"] = np.concatenate([chunk.variables[name] for chunk in chunks])
     for name, value in chunks[-1].memo.items():
         arrays[f"memo {name}"] = value
-    temporary = path.with_suffix(".writing")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    temporary.replace(path)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    write_whole(path, file.getbuffer())
 
 
 def _chunk(arrays: Mapping[str, Array]) -> Chunk:
@@ -285,9 +282,3 @@ def _chunk(arrays: Mapping[str, Array]) -> Chunk:
     variables = {name[9:]: value for name, value in arrays.items() if name.startswith("variable ")}
     events = tuple((str(name), float(when)) for name, when in json.loads(str(arrays["events"])))
     return Chunk(arrays["times"], arrays["states"], memo, events, variables)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_suffix(".writing")
-    temporary.write_bytes(data)
-    temporary.replace(path)

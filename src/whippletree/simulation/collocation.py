@@ -10,6 +10,7 @@ ruins the accelerations. Collocation points lie on the solution.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +32,13 @@ class Rule(NamedTuple):
     """∫₀^node of each Legendre polynomial, (s, s): rows are nodes."""
 
 
+@cache
 def gauss_rule(points: int = POINTS) -> Rule:
     """The rule of order 2s, with that many points."""
     return _rule(legendre.leggauss(points)[0])
 
 
+@cache
 def radau_rule(points: int = POINTS) -> Rule:
     """The rule of order 2s − 1 whose last point is the end of the step: what decays fast is gone at its end.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from whippletree.contact.modes import Mode
 from whippletree.errors import ShapeError, UnsupportedError
+from whippletree.simulation.columns import Column
 
 Array = np.ndarray[Any, Any]
 
@@ -23,30 +23,47 @@ SEQUENCES = (
 """What every run of a batch has for itself."""
 
 
-@dataclass
 class EventLog:
     """Grows with the run; turns into arrays and back, so that a run can be taken up again."""
 
-    names: Sequence[str]
-    """Of the candidates."""
-    times: list[float] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
-    contacts: list[int] = field(default_factory=list)
-    energy_lost: list[float] = field(default_factory=list)
-    """At the instant, J; told with its first event, zero for the others."""
-    mode_times: list[float] = field(default_factory=list)
-    modes: list[tuple[int, ...]] = field(default_factory=list)
-    instants: list[float] = field(default_factory=list)
-    states: list[Array] = field(default_factory=list)
-    """Before and after each instant, (2, nq + nv)."""
-    impulses: list[Array] = field(default_factory=list)
-    """Of the impacts at each instant, N s, (k, 3)."""
-    matrix_times: list[float] = field(default_factory=list)
-    matrices: list[Array] = field(default_factory=list)
-    """Saltation matrices; NaN where there is none."""
-    matrix_errors: list[float] = field(default_factory=list)
-    matrix_reasons: list[str] = field(default_factory=list)
-    """Why there is none; empty where there is one."""
+    def __init__(self, names: Sequence[str], nq: int, nv: int) -> None:
+        """``names``: of the candidates."""
+        self.names, k = names, len(names)
+        self.times, self.kinds, self.contacts = Column(), Column(dtype=int), Column(dtype=int)
+        self.energy_lost = Column()
+        """At the instant, J; told with its first event, zero for the others."""
+        self.mode_times, self.modes = Column(), Column(k, dtype=int)
+        self.instants, self.states = Column(), Column(2, nq + nv)
+        """States before and after each instant."""
+        self.impulses = Column(k, 3)
+        """Of the impacts at each instant, N s."""
+        self.matrix_times, self.matrices, self.matrix_errors = Column(), Column(2 * nv, 2 * nv), Column()
+        """Saltation matrices; NaN where there is none."""
+        self._reasons, self._reason = [""], Column(dtype=int)
+        """Why there is none: every reason once, and which one it is."""
+
+    @property
+    def matrix_reasons(self) -> list[str]:
+        """Why there is no saltation matrix; empty where there is one."""
+        return [self._reasons[i] for i in self._reason.rows]
+
+    @property
+    def _columns(self) -> dict[str, Column]:
+        return {
+            "event_times": self.times,
+            "event_kinds": self.kinds,
+            "event_contacts": self.contacts,
+            "event_energy": self.energy_lost,
+            "mode_times": self.mode_times,
+            "modes": self.modes,
+            "instants": self.instants,
+            "instant_states": self.states,
+            "instant_impulses": self.impulses,
+            "matrix_times": self.matrix_times,
+            "matrices": self.matrices,
+            "matrix_errors": self.matrix_errors,
+            "matrix_reason": self._reason,
+        }
 
     def events(self, time: float, entries: Sequence[tuple[str, int]], energy_lost: float) -> list[tuple[str, float]]:
         """Note what happened at an instant; the same as (name, time)."""
@@ -65,7 +82,7 @@ class EventLog:
 
     def mode(self, time: float, mode: Mode) -> None:
         """Note the mode from a time on, if it is another one."""
-        if not self.modes or self.modes[-1] != mode.status:
+        if not len(self.modes) or tuple(self.modes.rows[-1]) != mode.status:
             self.mode_times.append(time)
             self.modes.append(mode.status)
 
@@ -74,55 +91,39 @@ class EventLog:
         self.matrix_times.append(time)
         self.matrices.append(matrix)
         self.matrix_errors.append(error)
-        self.matrix_reasons.append(reason)
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        self._reason.append(self._reasons.index(reason))
 
     def memo(self) -> dict[str, Array]:
         """As named arrays."""
-        return {
-            "event_times": np.array(self.times),
-            "event_kinds": np.array(self.kinds, dtype=int),
-            "event_contacts": np.array(self.contacts, dtype=int),
-            "event_energy": np.array(self.energy_lost),
-            "mode_times": np.array(self.mode_times),
-            "modes": np.array(self.modes, dtype=int).reshape(len(self.modes), len(self.names)),
-            "instants": np.array(self.instants),
-            "instant_states": np.array(self.states),
-            "instant_impulses": np.array(self.impulses),
-            "matrix_times": np.array(self.matrix_times),
-            "matrices": np.array(self.matrices),
-            "matrix_errors": np.array(self.matrix_errors),
-            "matrix_reasons": np.array(self.matrix_reasons, dtype=str),
-        }
+        return {name: column.rows for name, column in self._columns.items()} | {"reasons": np.array(self._reasons)}
 
     def recall(self, memo: dict[str, Array]) -> None:
         """Take over what a memo holds."""
-        self.times, self.energy_lost = memo["event_times"].tolist(), memo["event_energy"].tolist()
-        self.kinds, self.contacts = memo["event_kinds"].tolist(), memo["event_contacts"].tolist()
-        self.mode_times, self.modes = memo["mode_times"].tolist(), [tuple(m) for m in memo["modes"].tolist()]
-        self.instants, self.states = memo["instants"].tolist(), list(memo["instant_states"])
-        self.impulses = list(memo["instant_impulses"])
-        self.matrix_times, self.matrices = memo["matrix_times"].tolist(), list(memo["matrices"])
-        self.matrix_errors, self.matrix_reasons = memo["matrix_errors"].tolist(), memo["matrix_reasons"].tolist()
+        for name, column in self._columns.items():
+            column.take(memo[name])
+        self._reasons = memo["reasons"].tolist()
 
     def account(self) -> dict[str, Any]:
         """Attributes of the result: lists of numbers and words."""
         free = np.zeros((len(self.names), 2))
         return {
             "contact_names": list(self.names),
-            "contact_event_times": list(self.times),
-            "contact_event_kinds": [KINDS[k] for k in self.kinds],
-            "contact_event_contacts": [self.names[i] for i in self.contacts],
-            "contact_event_energy_lost": list(self.energy_lost),
-            "energy_lost_in_impacts": float(sum(self.energy_lost)),
-            "mode_times": list(self.mode_times),
-            "mode_names": [Mode(status, free).words(self.names) for status in self.modes],
-            "instant_times": list(self.instants),
-            "instant_states": [float(x) for pair in self.states for x in pair.flat],
-            "instant_impulses": [float(x) for impulse in self.impulses for x in impulse.flat],
-            "saltation_times": list(self.matrix_times),
-            "saltation_missing": list(self.matrix_reasons),
-            "saltation_error": float(max(self.matrix_errors, default=0.0)),
-            "saltation_entries": [float(x) for matrix in self.matrices for x in matrix.flat],
+            "contact_event_times": self.times.rows.tolist(),
+            "contact_event_kinds": [KINDS[k] for k in self.kinds.rows],
+            "contact_event_contacts": [self.names[i] for i in self.contacts.rows],
+            "contact_event_energy_lost": self.energy_lost.rows.tolist(),
+            "energy_lost_in_impacts": float(sum(self.energy_lost.rows.tolist())),
+            "mode_times": self.mode_times.rows.tolist(),
+            "mode_names": [Mode(tuple(status), free).words(self.names) for status in self.modes.rows.tolist()],
+            "instant_times": self.instants.rows.tolist(),
+            "instant_states": self.states.rows.reshape(-1).tolist(),
+            "instant_impulses": self.impulses.rows.reshape(-1).tolist(),
+            "saltation_times": self.matrix_times.rows.tolist(),
+            "saltation_missing": self.matrix_reasons,
+            "saltation_error": float(max(self.matrix_errors.rows, default=0.0)),
+            "saltation_entries": self.matrices.rows.reshape(-1).tolist(),
         }
 
 

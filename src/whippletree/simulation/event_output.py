@@ -12,6 +12,7 @@ from whippletree.simulation.labels import velocities
 from whippletree.simulation.method import Variable
 from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import Scene
+from whippletree.simulation.sharing import under_contacts
 
 Array = np.ndarray[Any, Any]
 
@@ -44,6 +45,8 @@ def variables(scene: Scene, sensitivity: bool = False) -> dict[str, Variable]:
     }
     if scene.stops.all:
         own["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", scene.stops.joints)
+    if scene.dry_joints.joints:
+        own["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", scene.dry_joints.joints)
     if scene.model.constraints:
         rows = tuple(scene.row_names)
         own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
@@ -68,11 +71,9 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> Output:
         "mode": np.full(m + 1, mode),
         "contact_state": np.tile(np.array(phase.mode.status[:k], dtype=int).reshape(1, k), (m + 1, 1)),
         "contact_gap": scene.gaps(q)[:, :k],
-        "contact_force": loads.contacts[:, :k],
+        **_shared_out(scene, loads.contacts),
         "cone_violation": phase.cone_violation(loads.contacts),
     }
-    if scene.stops.all:
-        own["limit_force"] = scene.stops.forces(loads.contacts[:, k:, 0])
     if scene.model.constraints:
         forces = np.zeros((m + 1, len(scene.row_names)))
         forces[:, scene.rows] = loads.constraints
@@ -91,19 +92,33 @@ def sampled(phase: Phase, mode: int, piece: Piece, end: float, wanted: Array) ->
 
 def within_cones(output: Output, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]) -> Output:
     """The same, with other forces where those of a hyperstatic mode that sticks have left their cones: they are not
-    unique, and complementarity (``forces_of``) has some inside. Forces of constraints would change with them: where
-    there are any, all stay as they are.
+    unique, and complementarity (``forces_of``) has some inside. Forces of constraints change with them.
     """
     scene, own = phase.scene, output.variables
     largest = np.abs(own["contact_force"]).max(axis=(1, 2), initial=0.0)
     outside = np.flatnonzero(own["cone_violation"] > OUTSIDE * largest)
-    if not len(outside) or not phase.hyperstatic or phase.slips or phase.weightless or scene.model.constraints:
+    if not len(outside) or not phase.hyperstatic or phase.slips or phase.weightless:
         return output
     for n in outside.tolist():
         found = forces_of(phase, float(output.times[n]), output.states[n])
         if found is not None:
-            own["contact_force"][n] = found[: scene.touching]
             own["cone_violation"][n] = phase.cone_violation(found[None])[0]
-            if scene.stops.all:
-                own["limit_force"][n] = scene.stops.forces(found[scene.touching :, 0])
+            for name, values in _shared_out(scene, found[None]).items():
+                own[name][n] = values[0]
+            if scene.rows:
+                q, v = scene.motion.split(output.states[n : n + 1])
+                x = under_contacts(phase, scene.at(output.times[n : n + 1], q, v), found)
+                rows = [scene.rows[k] for k in phase.kept]
+                own["constraint_forces"][n, rows] = x[scene.model.nv :][: len(rows)]
     return output
+
+
+def _shared_out(scene: Scene, forces: Array) -> dict[str, Array]:
+    """Forces (m, k, 3) of all candidates by what they belong to: contacts, stops, and the dry friction of joints."""
+    stops = slice(scene.touching, scene.touching + len(scene.stops.all))
+    own = {"contact_force": forces[:, : scene.touching]}
+    if scene.stops.all:
+        own["limit_force"] = scene.stops.forces(forces[:, stops, 0])
+    if scene.dry_joints.joints:
+        own["friction_force"] = forces[:, stops.stop :, 1]
+    return own

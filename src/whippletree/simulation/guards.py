@@ -24,7 +24,7 @@ import numpy as np
 from whippletree.simulation.collocation import Polynomial, basis_integrals
 from whippletree.simulation.footing import Footing
 from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.jamming import sliding_inertia
+from whippletree.simulation.jamming import room_to_slide, sliding_inertia
 from whippletree.simulation.phase import Phase
 
 Array = np.ndarray[Any, Any]
@@ -93,21 +93,28 @@ class Guards:
     def _grouped(self, feet: dict[int, Footing]) -> list[Group]:
         phase, mode = self.phase, self.phase.mode
         slipping = [i for i in mode.sliding if phase.friction[i]]
-        heavy = [i for i in slipping if i not in phase.weightless]
+        heavy = [i for i in slipping if i not in phase.weightless and i in phase.normals]
         lifting: list[int] = []
         if phase.reference is not None and phase.slips:
-            lifting = [i for i in mode.closed if 3 * i in phase.acting_rows]
+            lifting = [i for i in phase.normals if 3 * i in phase.acting_rows]
         elif not phase.hyperstatic:
-            lifting = [i for i in mode.closed if i not in phase.trailing]
+            lifting = [i for i in phase.normals if i not in phase.trailing]
         gripping = [] if phase.hyperstatic else [i for i in mode.sticking if np.isfinite(phase.friction[i])]
         opened = [i for i in range(len(mode.status)) if i not in mode.closed]
         return [
             Group(_each(TOUCHDOWN, opened), lambda t, y: self._gaps(t, y, opened)),
             Group(_each(STICK, slipping), lambda t, y: self._slips(y, slipping)),
             Group(_each(LIFT_OFF, lifting) + _each(SLIP, gripping), lambda t, y: self._forces(t, y, lifting, gripping)),
-            Group(_each(JAM, heavy), lambda t, y: sliding_inertia(phase, t, y, heavy) - JAMMED),
+            self._jams(heavy),
             *(Group([Guard(STICK, i), Guard(LIFT_OFF, i)], feet[i].trailing) for i in phase.trailing),
         ]
+
+    def _jams(self, sliding: list[int]) -> Group:
+        """Where loads are unique, what their block matrix leaves for all; else every contact by itself."""
+        phase = self.phase
+        if phase.hyperstatic:
+            return Group(_each(JAM, sliding), lambda t, y: sliding_inertia(phase, t, y, sliding) - JAMMED)
+        return Group(_each(JAM, sliding[:1]), lambda t, y: room_to_slide(phase, t, y)[:, None] - JAMMED)
 
     def values(self, t: Array, y: Array) -> Array:
         """(m, guards)"""
@@ -189,7 +196,8 @@ class Guards:
             if x <= 0 and self.zero[g] and before is None and times[0] > start:
                 before = self._just_after(t, value)
                 if before is None and self._counts(g, start, interpolant):
-                    return start
+                    # a hop below rounding: it is over when that can be told, and what follows is clear then
+                    return float(brentq(lambda s: value(s) * (s - start) + self.noise[g], start, t, rtol=1e-15))
             low = self._lowest(times[n - 1], times[n + 1], value) if dips[n] else t if x <= 0 else None
             if low is not None and n + 1 < len(times) and self._grazes(g, low, interpolant):
                 continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from whippletree.contact.laws import Law, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
-from whippletree.errors import AssemblyError, SingularSystemError
+from whippletree.errors import AssemblyError
 from whippletree.simulation import event_output, zeno
 from whippletree.simulation.adaptive import memo_of, progress_of
 from whippletree.simulation.dragging import phase_of
@@ -29,7 +29,6 @@ from whippletree.simulation.phase import Phase
 from whippletree.simulation.scene import Scene
 from whippletree.simulation.sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.smooth import SmoothMotion
-from whippletree.simulation.stops import warn_of_dry_joints
 from whippletree.simulation.transitions import Change, Transitions
 from whippletree.simulation.variation import Variation
 
@@ -74,14 +73,13 @@ class Events(Method):
         """
         super().__init__(task)
         self.scene = Scene(task.motion)
-        warn_of_dry_joints(self.scene.model)
         law = None if impact_law is None else law_named(impact_law)
         depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
         self.rules = Transitions(self.scene, law, depth, speed)
         self.zeno_interval, self.most_events = positive("zeno_interval", zeno_interval), most_events
         self.admits, self.with_saltation = admits, saltation or sensitivity
         self.variation = Variation(self.scene, task.rtol) if sensitivity else None
-        self.log = EventLog(self.scene.contacts.names)
+        self.log = EventLog(self.scene.contacts.names, self.scene.model.nq, self.scene.model.nv)
         self.statistics = Statistics()
         self._impacts: list[float] = []
         self.patience = Patience(self.rules)
@@ -183,14 +181,12 @@ class Events(Method):
                 {name: float(depth) for name, depth in deep.items()},
             )
         touching = [i for i in counted if gaps[i] <= self.rules.gap_tolerance]
-        try:
-            change = self.rules.change(t, y, open_mode(self.scene.count), [], touching)
-            return self._entered(t, y, change, None, [])
-        except IntegrationError as error:  # nothing has been simulated yet: the start itself is at fault
-            raise SingularSystemError(f"model {self.scene.model.name!r}: {error}") from None
+        return self._entered(t, y, self.rules.change(t, y, open_mode(self.scene.count), [], touching), None, [])
 
     def _admitted(self, i: int, t: float, q: Array, v: Array) -> bool:
-        return self.admits is None or bool(self.admits(self.scene.contacts.names[i], t, q, v))
+        if self.admits is None or self.scene.pressed[i]:
+            return True
+        return bool(self.admits(self.scene.contacts.names[i], t, q, v))
 
     def _passed(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> tuple[Phase, list[tuple[str, float]]]:
         """The phase after an event, and the event's names."""
@@ -206,7 +202,8 @@ class Events(Method):
         tip over an edge), with those of the earlier ones, which do not take over again."""
         if any(guard.kind != LIFT_OFF for guard in fired):
             return fired
-        last = zip(self.log.times[-AT_ONCE:], self.log.kinds[-AT_ONCE:], self.log.contacts[-AT_ONCE:], strict=True)
+        told = (self.log.times, self.log.kinds, self.log.contacts)
+        last = zip(*(column.rows[-AT_ONCE:].tolist() for column in told), strict=True)
         lifted = {i for time, kind, i in last if t - time <= AT_ONCE_WITHIN and KINDS[kind] == LIFT_OFF}
         return fired + [Guard(LIFT_OFF, i) for i in sorted(lifted) if phase.mode.status[i] == OPEN]
 
@@ -276,11 +273,11 @@ class Events(Method):
         while times := zeno.resting(phase, sorted(hopping), change.law, self.zeno_interval):
             hopping -= set(times)  # that these stay may let others come back sooner
             closed = Phase(self.scene, phase.mode.trailing(list(times)), t, phase.state)
-            slid = zeno.slid_to_rest(phase, list(times), self.rules.speed_tolerance)
-            after = self.rules.change(t, closed.project(t, slid), phase.mode, [], closed.mode.closed)
+            rest = zeno.Rest(phase, list(times), self.rules.speed_tolerance)
+            after = self.rules.change(t, closed.project(t, rest.state), phase.mode, [], closed.mode.closed)
             rested = self._phase(after.mode, t, after.state)
             if self.variation is not None:
-                self.variation.jump(rest_derivative(self.rules, rested, t, phase.state, after))
+                self.variation.jump(rest_derivative(self.rules, rested, t, phase.state, after, rest))
             lost = self._energy(phase) - self._energy(rested)
             end = zeno.limit(self._impacts, max(times.values()), self.zeno_interval) if self._impacts else t
             named += self.log.events(end, [("zeno", i) for i in times], lost) + self.log.events(t, after.entries, 0.0)
@@ -294,7 +291,7 @@ class Events(Method):
         """Refuse to go on where events do not end."""
         self.patience.count(t)
         if self.patience.exhausted:
-            names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts[-AT_ONCE:]))
+            names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts.rows[-AT_ONCE:]))
             raise IntegrationError(
                 f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}: what these "
                 f"contacts do next is not determined. Other friction, or a body with more mass, may cure it",

@@ -1,4 +1,4 @@
-"""One time step of one scene, from compiled parts and dense matrices: any shapes, any number of contacts.
+"""One time step of one scene, from compiled parts and matrices: any shapes, any number of contacts.
 
 The mathematics is that of :mod:`whippletree.contact.step`, whose unrolled form the batches use. Here the contacts that
 are far away are left out, so that the matrix has the size of what touches, and the problem is solved to a tolerance.
@@ -6,26 +6,30 @@ are far away are left out, so that the matrix has the size of what touches, and 
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.contact_colours import coloured_sweeps
 from whippletree.compiler.contact_sweeps import contact_sweeps
 from whippletree.contact.complementarity import Measure, Problem
+from whippletree.contact.delassus import Matrix, delassus, is_sparse, scaled
+from whippletree.contact.lanes import laned, plain
 from whippletree.contact.nearby import REACH, Near, Neighbourhood
+from whippletree.contact.parts import parts_of, responses, stacked
 from whippletree.contact.passive import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.solver import Solution, solve
 from whippletree.contact.step import Blocks, shifts
-from whippletree.errors import UnsupportedError
 from whippletree.simulation.free_bodies import FreeBodies
-from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 
 Array = np.ndarray[Any, Any]
 
-CORRECTION_SWEEPS = 50
-"""Sweeps of the position correction in a step; what they leave is left to the next step."""
+CORRECTION_SWEEPS = (0, 5, 15, 30)
+"""Sweeps of the position correction in a step, until it is as exact as the velocities are, or to the last; what they
+leave is left to the next step."""
 
 COMPILED_UP_TO = 48
 """Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
@@ -74,21 +78,18 @@ class ImpulseStep:
         tau, (implicit, damping) = self.motors(np.array([t]), q[None], v[None])[0], self._stiffened(h)
         forces = tau + self.dyn.passive_forces(q, np.zeros_like(v)) - damping * v if self._passive else tau
         free = v + h * self._free.acceleration(implicit, t, q, v, forces)
-        try:
-            numbers, gaps, J = self._rows(q, v, free, h)
-        except UnsupportedError as error:
-            raise IntegrationError(f"the stepping stopped at t = {t:.9g} s: {error}", t) from None
-        rows = J.reshape(-1, self.model.nv)
+        numbers, gaps, rows = self._rows(q, v, free, h)
         response = self._responses(implicit, t, q, rows)
         approach = (rows @ v).reshape(-1, 3)
-        shift = shifts(gaps, approach[:, 0], self._restitution[numbers], h).astype(float)
-        problem = self._problem(numbers, rows @ response.T, (rows @ free).reshape(-1, 3), shift, h)
+        shift = _shifts(gaps, approach[:, 0], self._restitution[numbers], h)
+        G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
+        problem = self._problem(numbers, G, (rows @ free).reshape(-1, 3), shift, h)
         solution = solve(problem, start[numbers], sweeps, tolerance=self.tolerance)
         impulse = solution.impulse
-        after = free + impulse.ravel() @ response
+        after = free + response.T @ impulse.ravel()
         u = problem.velocity(impulse)
         u[:, 0] -= shift
-        apart = self._apart(problem.G, gaps + h * u[:, 0]) @ response
+        apart = response.T @ self._apart(problem.matrix, gaps + h * u[:, 0], h)
         state = self.motion.project(t + h, self._moved(q, after, h * after + apart))
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
@@ -108,8 +109,14 @@ class ImpulseStep:
         return float(after - before)
 
     def motors(self, t: Array, q: Array, v: Array) -> Array:
-        """The controller's forces (m, nv) at m states."""
-        forces = self.motion.forces(t, q, v)
+        """The controller's forces (m, nv) at m states, without springs and dampers."""
+        return self._without_passive(self.motion.forces(t, q, v), q, v)
+
+    def motors_if_told(self, t: Array, q: Array, v: Array) -> Array:
+        """The same, NaN where the controller has no answer."""
+        return self._without_passive(self.motion.forces_if_told(t, q, v), q, v)
+
+    def _without_passive(self, forces: Array, q: Array, v: Array) -> Array:
         return np.asarray(forces - self.dyn.passive_forces(q, v)) if self._passive else forces
 
     def joint_work(self, tau: Array, v: Array, after: Array, h: Any) -> Array:
@@ -143,69 +150,83 @@ class ImpulseStep:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
 
-    def _problem(self, numbers: Array, G: Array, velocity: Array, shift: Array, h: float) -> Problem:
+    def _problem(self, numbers: Array, G: Matrix, velocity: Array, shift: Array, h: float) -> Problem:
         g = velocity.copy()
         g[:, 0] += shift
         cap = self.blocks.cap(h).astype(float)[numbers]
-        return Problem(G.reshape(len(numbers), 3, len(numbers), 3), g, self._friction[numbers], cap)
+        return Problem.of(G, g, self._friction[numbers], cap)
 
-    def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Array]:
-        """Numbers (k,), gaps (k,) and J (k, 3, nv) of the blocks that may matter in this step."""
+    def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
+        """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
         near = self._near(q, v, free, h)
         distances, signs = (x.astype(float) for x in self.blocks.limits(q))
         span = REACH * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
         close = np.flatnonzero(distances <= span)
-        limits = np.zeros((len(close), 3, self.model.nv))
-        for row, i in enumerate(close):
-            limits[row, 0, self.blocks.limited[i].v] = signs[i]
-        rubbing = np.zeros((len(self.blocks.rubbing), 3, self.model.nv))
-        for row, axis in enumerate(self.blocks.rubbing):
-            rubbing[row, 1, axis.v] = 1.0
+        rubbing = np.arange(len(self.blocks.rubbing))
         others = self.contacts + len(self.blocks.limited)
-        numbers = np.concatenate([near.numbers, self.contacts + close, others + np.arange(len(rubbing))]).astype(int)
+        numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
-        return numbers, gaps, np.concatenate([near.jacobian, limits, rubbing])
+        joints = [self.blocks.limited[i].v for i in close] + [axis.v for axis in self.blocks.rubbing]
+        directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
+        return numbers, gaps, stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
             gaps, fastest = self._gaps(q), max(float(np.abs(J @ speed).max()) for speed in (v, free))
             close = np.flatnonzero(gaps <= REACH * h * fastest)
-            return Near(close, gaps[close], J[close])
+            return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
         if not self.contacts:
-            return Near(np.arange(0), np.zeros(0), np.zeros((0, 3, self.model.nv)))
+            return Near(np.arange(0), np.zeros(0), np.zeros((0, self.model.nv)))
         return self.neighbourhood.near(q, (v, free), h)
 
-    def _responses(self, motion: Motion, t: float, q: Array, rows: Array) -> Array:
-        """(M† Jᵀ)ᵀ (rows, nv)."""
-        if not len(rows):
+    def _responses(self, motion: Motion, t: float, q: Array, rows: Any) -> Any:
+        """(M† Jᵀ)ᵀ (rows, nv), sparse if J is."""
+        if not rows.shape[0]:
             return np.zeros(rows.shape)
+        solve = partial(self._solved, motion, t, q)
+        return solve(rows) if isinstance(rows, np.ndarray) else responses(rows, self._parts, solve)
+
+    def _solved(self, motion: Motion, t: float, q: Array, forces: Array) -> Array:
+        """M† b (m, nv) for joint forces b (m, nv)."""
         if not self.model.constraints:
-            return np.asarray(motion.dyn.mass_matrix_solve(q, rows))
+            return np.asarray(motion.dyn.mass_matrix_solve(q, forces))
         # accelerations are affine in the joint forces, with the slope M†
-        count = len(rows) + 1
-        forces = np.concatenate([rows, np.zeros((1, self.model.nv))])
+        count = len(forces) + 1
+        every = np.concatenate([forces, np.zeros((1, self.model.nv))])
         state = {"q": np.tile(q, (count, 1)), "v": np.zeros((count, self.model.nv)), "t": np.full(count, t)}
-        a = motion.evaluate("forward_dynamics", tau=forces, **state)
+        a = motion.evaluate("forward_dynamics", tau=every, **state)
         return np.asarray(a[:-1] - a[-1])
 
-    def _apart(self, G: Array, gaps: Array) -> Array:
+    @cached_property
+    def _parts(self) -> Array:
+        return parts_of(self.model)
+
+    def _apart(self, G: Matrix, gaps: Array, h: float) -> Array:
         """π (3 k,) that moves apart what would overlap at the end of the step; zeros along the tangents."""
         count = len(gaps)
-        push = np.zeros((count, 3))
+        push, nothing = np.zeros((count, 3)), np.zeros(count)
         if np.any(gaps < 0):
-            normal = np.zeros_like(G)
-            normal[:, 0, :, 0] = G[:, 0, :, 0]
-            target = np.zeros((count, 3))
-            target[:, 0] = gaps
-            nothing = np.zeros(count)
-            push, *_ = sweeps(Problem(normal, target, nothing, nothing), push, nothing, CORRECTION_SWEEPS)
+            along = np.tile([1.0, 0.0, 0.0], (count, 1))
+            problem = Problem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
+            for count in CORRECTION_SWEEPS:
+                push, _, left = sweeps(problem, push, nothing, count)
+                if left.velocity <= h * self.tolerance:  # here a length, m
+                    break
         return push.ravel()
+
+
+def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:
+    """:func:`whippletree.contact.step.shifts` of all blocks at once."""
+    gaps, speeds, restitution = (laned(x[:, None]) for x in (gaps, speeds, restitution))
+    return np.asarray(plain(shifts(gaps, speeds, restitution, h)[0]))
 
 
 def sweeps(problem: Problem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
     """Compiled sweeps over the blocks of a problem."""
     if not problem.blocks:
         return impulse, kappa, Measure(0.0, 0.0, 0.0)
+    if is_sparse(problem.G):
+        return coloured_sweeps(problem, impulse, kappa, count)
     impulse, kappa, measure, _ = contact_sweeps()(*problem, impulse, kappa, np.zeros(count))
     return impulse, kappa, Measure(*measure.tolist())

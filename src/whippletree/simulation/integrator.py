@@ -82,13 +82,13 @@ class StepError(IntegrationError):
 
 @dataclass(frozen=True)
 class Event:
-    """Something to find: a function of (t, y) whose sign changes.
+    """Something to find: a function whose sign changes, of (t, q, v) for ``wt.simulate`` and of (t, y) in this module.
 
-    ``direction``: 1 for rising, −1 for falling, 0 for both.
+    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run.
     """
 
     name: str
-    function: Callable[[float, Array], float]
+    function: Callable[..., float]
     direction: int = 0
     terminal: bool = False
 
@@ -226,11 +226,18 @@ class Integrator:
         even more. So a slightly shorter one, whose points lie elsewhere, is tried a few times; then the tolerance of
         this one step is relaxed, tenfold at a time: the dead point has no more digits. ``statistics.relaxed`` tells how
         far that went.
+
+        A step into states that have no rates (a controller that returns NaN) is shortened too, up to the last that has.
         """
         shortest = 1e-14 * max(1.0, abs(t))
         longest, moves, slack = length, 0, 1.0
+        none: IntegrationError | None = None
         while length > shortest:
-            trial = self._trial(t, y, length, slope, guess, slack)
+            try:
+                trial = self._trial(t, y, length, slope, guess, slack)
+            except IntegrationError as error:
+                none, length = error, length / 2
+                continue
             self.statistics.iterations += trial.iterations
             if trial.error <= 1.0:
                 self.statistics.steps += 1
@@ -247,6 +254,8 @@ class Integrator:
                 moves, length, slack = 0, longest, slack * 10.0
             else:
                 length *= 0.5
+        if none is not None:
+            raise none
         raise StepError(
             f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self.rtol:g} and atol = "
             f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",

@@ -31,6 +31,19 @@ class Jam(NamedTuple):
     state: Array
 
 
+def room_to_slide(phase: Phase, t: Array, y: Array) -> Array:
+    """The determinant of the block matrix of a mode that slides, in units of its value without friction, (m,): positive
+    while loads push contacts apart, zero where they jam.
+
+    Of a single contact it is ∂u̇ₙ/∂fₙ; contacts that would jam by themselves may be held apart by others.
+    """
+    q, v = phase.scene.motion.split(y)
+    at = phase.scene.at(t, q, v)
+    rubbing = np.linalg.slogdet(phase.block_matrix(at, phase.slip_directions(q, v))[0])
+    smooth = np.linalg.slogdet(phase.block_matrix(at, np.zeros((len(t), phase.scene.count, 2)))[0])
+    return np.asarray(rubbing.sign * smooth.sign * np.exp(rubbing.logabsdet - smooth.logabsdet))
+
+
 def sliding_inertia(phase: Phase, t: Array, y: Array, contacts: list[int]) -> Array:
     """∂u̇ₙ/∂fₙ (m, contacts) of sliding contacts in units of its value without friction: of each by itself, with the
     constraints of the mode but without its other contacts."""

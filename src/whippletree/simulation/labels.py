@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from whippletree.model import Model
 
@@ -20,17 +20,22 @@ _JOINT_UNITS = {
 }
 """Units of q and of v s, by joint kind."""
 
+_FLAT = {"cylindrical": ("angle", "advance"), "universal": ("first", "second"), "planar": ("x", "y", "angle")}
+_COORDINATES = _FLAT | {"spherical": ("qw", "qx", "qy", "qz"), "free": ("x", "y", "z", "qw", "qx", "qy", "qz")}
+_VELOCITIES = _FLAT | {"spherical": ("wx", "wy", "wz"), "free": ("wx", "wy", "wz", "vx", "vy", "vz")}
+"""What the entries of q and of v are called, for joints that have several."""
+
 _FORCES = {"rad": "N m", "m": "N"}
 
 
 def coordinates(model: Model) -> list[str]:
-    """A name for every entry of q: the joint's, with a suffix where it has several."""
-    return _labels(model, [kind.nq for kind in model.joint_types])
+    """A name for every entry of q: the joint's; where it has several, such as ``base.x`` or ``base.qw``."""
+    return _labels(model, _COORDINATES)
 
 
 def velocities(model: Model) -> list[str]:
-    """A name for every entry of v."""
-    return _labels(model, [kind.nv for kind in model.joint_types])
+    """A name for every entry of v; ``base.wx`` is an angular velocity, ``base.vx`` a linear one."""
+    return _labels(model, _VELOCITIES)
 
 
 def coordinate_units(model: Model) -> list[str]:
@@ -53,8 +58,9 @@ def alternatives(units: Sequence[str], suffix: str = "") -> str:
     return " or ".join(f"{unit}{suffix}" for unit in dict.fromkeys(units)) or "1"
 
 
-def _labels(model: Model, sizes: Sequence[int]) -> list[str]:
+def _labels(model: Model, parts: Mapping[str, Sequence[str]]) -> list[str]:
     labels = []
-    for joint, size in zip(model.joints, sizes, strict=True):
-        labels += [joint.name] if size == 1 else [f"{joint.name}[{i}]" for i in range(size)]
+    for joint in model.joints:
+        several = [f"{joint.name}.{part}" for part in parts.get(joint.kind, ())]
+        labels += several or [joint.name] * (joint.kind != "weld")
     return labels

@@ -191,13 +191,16 @@ def suitable(model: Model) -> str:
 
     Several bodies that slide in space (the feet of a quadruped) begin and cease to slide, strike and lift tens of times
     at every landing: locating all that costs several times what steps of a millisecond do, and is for those who ask for
-    it by name. Dry friction of joints is known to time stepping only.
+    it by name. Without contacts there are still the events of joints with dry friction, which stick and slip.
     """
     if not model.contacts:
-        return "adaptive"
-    if any(joint.friction != 0 for joint in model.joints):
-        return "time_stepping"
+        return "events" if dry_joints(model) else "adaptive"
     return "events" if len(model.contacts) <= EVENTS_UP_TO and not _many_slide_in_space(model) else "time_stepping"
+
+
+def dry_joints(model: Model) -> list[str]:
+    """Names of the joints with dry friction that acts."""
+    return [joint.name for joint in model.joints if joint.friction != 0 and joint.type.nv == 1]
 
 
 def _many_slide_in_space(model: Model) -> bool:

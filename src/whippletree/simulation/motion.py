@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -79,17 +80,48 @@ class Motion:
             tau = tau + np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
+    def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
+        """The same, NaN where the controller has no answer, such as the state at which a run has ended for it."""
+        try:
+            return self.forces(t, q, v)
+        except IntegrationError:
+            found = np.full(v.shape, np.nan)
+            for k in range(len(v)):
+                with suppress(IntegrationError):
+                    found[k] = self.forces(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
+            return found
+
     def _commanded(self, t: float, q: Array, v: Array) -> Array:
         """The controller's forces at one state; a controller may be any Python function."""
         assert self.controller is not None
-        tau = np.asarray(self.controller(t, q, v), dtype=float)
+        try:
+            told = self.controller(t, q, v)
+        except Exception as error:
+            error.add_note(f"simulate: raised by the controller at t = {t:.9g} s")
+            raise
+        try:
+            if np.iscomplexobj(told):
+                raise TypeError
+            tau = np.asarray(told, dtype=float)
+        except (TypeError, ValueError):
+            raise ShapeError(
+                f"simulate: the controller returned {told!r}, expected ({self.model.nv},) real numbers for model "
+                f"{self.model.name!r}: one force per velocity"
+            ) from None
         if tau.shape != (self.model.nv,):
             raise ShapeError(
                 f"simulate: the controller returned shape {tau.shape}, expected ({self.model.nv},) for model "
                 f"{self.model.name!r}: one force per velocity"
             )
         if not np.all(np.isfinite(tau)):
-            raise IntegrationError(f"the controller returned {tau[~np.isfinite(tau)][0]} at t = {t:.9g} s", t)
+            i = int(np.flatnonzero(~np.isfinite(tau))[0])
+            parts = zip(self.model.joints, self.model.v_slices, strict=True)
+            joint = next(joint.name for joint, part in parts if part.start <= i < part.stop)
+            raise IntegrationError(
+                f"the controller returned {tau[i]} at t = {t:.9g} s for joint {joint!r}: look at what it divides by, "
+                f"and at the state that it is given there",
+                t,
+            )
         for joint in self._resting:
             if np.any(tau[self.model.slice(joint)] != 0):
                 raise UnsupportedError(
@@ -161,7 +193,8 @@ class Motion:
             raise IntegrationError(
                 f"model {self.model.name!r}: at t = {t:.9g} s no motion nearby meets all constraints; open by more "
                 f"than {OPEN:g} m or rad: {', '.join(left[:8])}. They contradict each other, or ask for more than "
-                f"the mechanism can reach; wt.assemble(model, q, t=t) closes a configuration that is merely far off.",
+                f"the mechanism can reach, or belong to another branch than the model's start (wt.diagnose(model, q) "
+                f"tells); wt.assemble(model, q, t=t) closes a configuration that is merely far off.",
                 t,
             )
 

@@ -1,7 +1,8 @@
 """Smooth motion in one mode of contact: what the integrator integrates between two events.
 
 Contacts that stick hold their three rows, those that slide their normal row, and their friction −μ fₙ d acts along the
-slip d: with R the rows that hold and E the directions in which their forces act,
+slip d. Dry joints that stick hold a row, those that slide add a constant to τ. With R the rows that hold and E the
+directions in which their forces act,
 
     [M  −Eᵀ] [a]   [τ − c]
     [R   C ] [f] = [ −γ  ]
@@ -74,7 +75,10 @@ class Phase:
         moves = np.any(at.J[0] != 0, axis=1)
         self.moving_rows = set(np.flatnonzero(moves).tolist())
         self.sticking_rows = [3 * i + j for i in mode.sticking for j in (1, 2) if moves[3 * i + j]]
-        self.contact_rows = [3 * i for i in mode.closed] + self.sticking_rows
+        # dry joints are pressed by a given force, and have no normal
+        self.normals = [i for i in mode.closed if not scene.pressed[i]]
+        self.contact_rows = [3 * i for i in self.normals] + self.sticking_rows
+        self.rubbed = scene.dry_joints.resistance(mode.directions[scene.pressed > 0, 0])
         self.weightless = scene.weightless(at, mode.closed)
         # a massless foot with a direction slips under load (see dragging), one without trails along without force
         self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]
@@ -90,7 +94,7 @@ class Phase:
         self.drag_rows = range(len(others), len(self.holds))
         self.friction = scene.contacts.friction.copy()
         self.friction[self.trailing] = 0.0
-        self.slips = any(self.friction[i] for i in mode.sliding)
+        self.slips = any(self.friction[i] for i in mode.sliding if not scene.pressed[i])
         self.heading = mode.directions
         self.turning = [i for i in mode.sliding if self.friction[i] and moves[3 * i + 1] and moves[3 * i + 2]]
         self.pseudo_inverse = PseudoInverse()
@@ -152,7 +156,7 @@ class Phase:
         q, v = self.scene.motion.split(y)
         if self.flies:
             m, scene = len(q), self.scene
-            return Loads(scene.flight(t, q, v), np.zeros((m, len(scene.rows))), np.zeros((m, scene.count, 3)))
+            return Loads(scene.flight(t, q, v, self.rubbed), *self._named(np.zeros((m, 0)), self.mode.directions[None]))
         d = self.slip_directions(q, v)
         at = self.scene.at(t, q, v)
         x = self.solved(*self.block_matrix(at, d), self.reference)
@@ -188,7 +192,7 @@ class Phase:
         soft = self.scene.compliance[self.kept]
         K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
         bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1)
-        return K, np.concatenate([at.b, -bias], axis=1)
+        return K, np.concatenate([at.b + self.rubbed, -bias], axis=1)
 
     def _rows(self, at: At, contact_rows: list[int]) -> Array:
         """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
@@ -298,6 +302,7 @@ class Phase:
         rows = np.zeros((m, 3 * self.scene.count))
         rows[:, self.acting_rows] = f[:, len(self.kept) + len(self.holds) :]
         contacts: Array = rows.reshape(m, self.scene.count, 3)
+        contacts[:, self.mode.closed, 0] += self.scene.pressed[self.mode.closed]
         for i in self.mode.sliding:
             contacts[:, i, 1:] = -self.friction[i] * contacts[:, i, :1] * d[:, i]
         return constraints, contacts
@@ -339,7 +344,7 @@ class Phase:
 
     def _residual(self, t: float, q: Array) -> Array:
         own = np.concatenate([self.scene.residual(t, q)[self.kept], np.zeros(len(self.holds))])
-        gaps = self.scene.gaps(q)[self.mode.closed]
+        gaps = self.scene.gaps(q)[self.normals]
         return np.concatenate([own, gaps, np.zeros(len(self.sticking_rows))])
 
     def _corrections(self, at: At, change: Array) -> Array:

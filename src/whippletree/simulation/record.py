@@ -64,6 +64,8 @@ class Record:
                 if show is not None and len(chunk.times):
                     show(float(chunk.times[-1]), float(method.task.times[-1]))
         except IntegrationError as error:
+            if not self.chunks:
+                raise  # nothing has been simulated: the start itself is at fault
             self.failure = str(error)
         finally:
             self.failures, self.account = method.failures, method.account()

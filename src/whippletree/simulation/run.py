@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.compiler.fingerprint import fingerprint
 from whippletree.constraints.closing import require_consistent
 from whippletree.controllers import limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
-from whippletree.model import Model
+from whippletree.messages import refuse_zero_quaternions
+from whippletree.model import Model, require_model
 from whippletree.simulation.batches import InTurn
 from whippletree.simulation.checkpoint import Checkpoint, identity
 from whippletree.simulation.integrator import Event
-from whippletree.simulation.method import Method, Task, find_method, suitable
+from whippletree.simulation.method import Method, Task, dry_joints, find_method, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
-from whippletree.simulation.trajectory import check_names, dataset
+from whippletree.simulation.trajectory import check_names, dataset, refuse_more_than_memory
 from whippletree.simulation.watch import Watch
 
 if TYPE_CHECKING:
@@ -50,7 +55,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     output_dt: float | None = None,
-    events: tuple[Event, ...] = (),
+    events: Sequence[Event] = (),
     points: str | Sequence[str] = (),
     variables: str | Sequence[str] | None = None,
     effort_limits: bool = False,
@@ -98,21 +103,24 @@ def simulate(
     Raises:
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
+    require_model(model, "simulate")
     method = suitable(model) if method == "auto" else method
     way = _with_options(find_method(method, model), method, options)
     _refuse_unseen_contacts(model, way, method)
-    dyn = compiled if compiled is not None else compile_model(model, massless=massless)
+    _tell_of_unseen_friction(model, way, method)
+    dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
     q, v = _starts(model, q0, v0)
-    _refuse_zero_quaternions(model, q)
+    refuse_zero_quaternions("simulate", "q0", q, model)
     rtol, atol = _tolerance("rtol", rtol), _tolerance("atol", atol)
     duration = _number("duration", duration)
     spacing = way.spacing(duration, options) if output_dt is None else _number("output_dt", output_dt)
     times = _output_times(duration, spacing)
     points, variables = _listed(points), None if variables is None else _listed(variables)
+    refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
     for name in points:
         model.frame(name)
     if effort_limits and controller is not None:
@@ -144,7 +152,8 @@ def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> ty
     """The method, if it knows all these options."""
     for word in options:
         if word not in way.options:
-            raise NameLookupError("option", word, way.options, where=f"simulate with method {method!r}")
+            known = [*way.options, *(name for name in inspect.signature(simulate).parameters if name != "options")]
+            raise NameLookupError("option", word, known, where=f"simulate with method {method!r}")
     return way
 
 
@@ -154,6 +163,26 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
             f"simulate: model {model.name!r} has contacts, which method {method!r} does not see: choose "
             f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, contacts=())"
         )
+
+
+def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> None:
+    dry = [repr(name) for name in dry_joints(model)]
+    if dry and not way.touches:
+        warnings.warn(
+            f"simulate: method {method!r} leaves out the dry friction of joint {', '.join(dry)}: it acts in "
+            f"method='events' (or 'time_stepping'); a model without it has friction=0 there",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
+    """What was compiled before, if that was the same tree of bodies; loops may have been added or left out since."""
+    if compiled.model.bodies is not model.bodies:
+        trees = [fingerprint(replace(m, constraints=(), contacts=())) for m in (compiled.model, model)]
+        if trees[0] != trees[1]:
+            raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
+    return compiled
 
 
 def _refuse_open_parameters(dyn: Compiled) -> None:
@@ -216,7 +245,9 @@ def _start(name: str, value: Any, size: int, model: Model) -> Array:
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ShapeError(f"simulate: {name} is {value!r}, expected {size} numbers for model {model.name!r}") from None
+        cure = ": wt.assemble(model, hold=...) and model.slice(...) place joints by name" * isinstance(value, Mapping)
+        message = f"simulate: {name} is {value!r}, expected {size} numbers for model {model.name!r}{cure}"
+        raise ShapeError(message) from None
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ShapeError(
             f"simulate: {name} has shape {array.shape}, expected ({size},) or (runs, {size}) for model {model.name!r}"
@@ -224,12 +255,6 @@ def _start(name: str, value: Any, size: int, model: Model) -> Array:
     if not np.all(np.isfinite(array)):
         raise ValueError(f"simulate: {name} holds {array[~np.isfinite(array)][0]}: a start state must be finite")
     return array
-
-
-def _refuse_zero_quaternions(model: Model, q: Array) -> None:
-    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
-        if kind.nq > kind.nv and np.any(np.all(q[..., part.stop - 4 : part.stop] == 0, axis=-1)):
-            raise ValueError(f"simulate: q0 has a quaternion of zeros at joint {joint.name!r}: no turn is 1, 0, 0, 0")
 
 
 def _first(q: Array, v: Array, model: Model) -> tuple[Array, Array]:
@@ -256,5 +281,7 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
 
 def _on_state(event: Event, nq: int) -> Event:
     """An event of (t, q, v) as one of (t, y)."""
+    if not isinstance(event, Event):
+        raise TypeError(f"simulate: {event!r} is no event: give wt.Event(name, function)")
     function: Any = event.function
     return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq:])), event.direction, event.terminal)

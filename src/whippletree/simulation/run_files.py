@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.errors import FileError, MissingExtraError, UnsupportedError, did_you_mean
+from whippletree.whole_files import write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -35,6 +36,8 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         MissingExtraError: zarr is not installed.
         OSError: the disk is full, or the place cannot be written.
     """
+    if not hasattr(run, "variables"):
+        raise TypeError(f"save_run: expected a run, what wt.simulate returns, got {run!r}; wt.save keeps models")
     place = Path(path)
     kind = _kind(place)
     stored = run.copy()
@@ -44,25 +47,23 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         variable.attrs = {key: _kept(value) for key, value in variable.attrs.items()}
     if kind == "zarr":
         _need_zarr()
+        _write_zarr(_texts_aside(stored), place)
+        return place
+    # in memory first: the HDF5 library does not survive a disk that fills up under it
+    return write_whole(place, stored.to_netcdf(engine="h5netcdf"))
+
+
+def _write_zarr(stored: xarray.Dataset, place: Path) -> None:
     try:
-        _write(stored, place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
+            draft = Path(folder) / place.name
+            stored.to_zarr(draft, zarr_format=3, consolidated=False)
+            if (place / "zarr.json").is_file():  # an earlier run; any other folder is not ours to remove
+                shutil.rmtree(place)
+            draft.replace(place)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(place)) from error
-    return place
-
-
-def _write(stored: xarray.Dataset, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
-        temporary = Path(folder) / place.name
-        if place.suffix == ".nc":
-            # in memory first: the HDF5 library does not survive a disk that fills up under it
-            temporary.write_bytes(stored.to_netcdf(engine="h5netcdf"))
-        else:
-            _texts_aside(stored).to_zarr(temporary, zarr_format=3, consolidated=False)
-        if place.is_dir():
-            shutil.rmtree(place)
-        temporary.replace(place)
 
 
 def check_place(path: str | os.PathLike[str]) -> None:

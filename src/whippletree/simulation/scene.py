@@ -2,9 +2,9 @@
 
     M a + c = τ + Aᵀ f + Jᵀ λ,    A a + γ = −C f,    J a + β = u̇
 
-A holds the independent rows of the model's constraints, J those of the contacts and of the joints' stops. Rows of A
-that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that carries the motion
-takes their place.
+A holds the independent rows of the model's constraints, J those of the contacts, of the joints' stops and of their dry
+friction. Rows of A that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that
+carries the motion takes their place.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set
 from whippletree.contact.impact import massless_motions
+from whippletree.simulation.dry_joints import DryJoints
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.stops import Stops, Touchables
 
@@ -51,11 +52,16 @@ class Scene:
 
     def __init__(self, motion: Motion) -> None:
         self.motion, self.model = motion, motion.model
-        self.stops = Stops(self.model)
+        self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
         touching = contact_set(self.model).candidates
-        self.contacts = Touchables((*touching, *(stop.candidate for stop in self.stops.all)))
+        stops = tuple(stop.candidate for stop in self.stops.all)
+        self.contacts = Touchables((*touching, *stops, *self.dry_joints.candidates))
         self.touching = len(touching)
+        self.joint_rows = np.concatenate([self.stops.rows, self.dry_joints.rows])
+        # what presses a candidate whatever the motion does; zero for those whose normal force is found
+        self.pressed = np.concatenate([np.zeros(len(touching) + len(stops)), self.dry_joints.pressed])
         self.units = ["m"] * self.touching + [stop.unit for stop in self.stops.all]
+        self.units += [""] * len(self.dry_joints.joints)
         self.count = len(self.contacts.names)
         system = constraint_set(self.model)
         self.row_names = system.row_names if self.model.constraints else ()
@@ -81,15 +87,15 @@ class Scene:
         if self.touching:
             beta = self._many("contact_bias", q=q, v=v)  # first: plain contacts then know the rows, too
             own = self._many("contact_jacobian", q=q), beta
-        return At(M, tau - c, A, gamma, *self.with_stops(*own))
+        return At(M, tau - c, A, gamma, *self._with_joints(*own))
 
-    def flight(self, t: Array, q: Array, v: Array) -> Array:
-        """Accelerations (m, n) of a tree that nothing touches and nothing constrains."""
-        return self._many("forward_dynamics", q=q, v=v, tau=self.motion.forces(t, q, v), t=t)
+    def flight(self, t: Array, q: Array, v: Array, rubbed: Array) -> Array:
+        """Accelerations (m, n) of a tree that nothing touches or constrains, with joints' friction (n,)."""
+        return self._many("forward_dynamics", q=q, v=v, tau=self.motion.forces(t, q, v) + rubbed, t=t)
 
-    def with_stops(self, J: Array, beta: Array) -> tuple[Array, Array]:
-        """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops after them."""
-        m, rows = len(J), self.stops.rows
+    def _with_joints(self, J: Array, beta: Array) -> tuple[Array, Array]:
+        """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops and friction after them."""
+        m, rows = len(J), self.joint_rows
         if not len(rows):
             return J, beta
         J = np.concatenate([J, np.broadcast_to(rows, (m, *rows.shape))], axis=1)
@@ -116,12 +122,15 @@ class Scene:
     def gaps(self, q: Array) -> Array:
         """(..., k)"""
         own = self._many("contact_gaps", q=q) if self.touching else np.zeros((*q.shape[:-1], 0))
-        return np.concatenate([own, self.stops.gaps(q)], axis=-1) if self.stops.all else own
+        if not len(self.joint_rows):
+            return own
+        rubbing = np.zeros((*q.shape[:-1], len(self.dry_joints.joints)))
+        return np.concatenate([own, self.stops.gaps(q), rubbing], axis=-1)
 
     def contact_velocity(self, q: Array, v: Array) -> Array:
         """J v (..., k, 3)."""
         own = self._many("contact_velocity", q=q, v=v) if self.touching else np.zeros((*v.shape[:-1], 0))
-        u = np.concatenate([own, v @ self.stops.rows.T], axis=-1) if self.stops.all else own
+        u = np.concatenate([own, v @ self.joint_rows.T], axis=-1) if len(self.joint_rows) else own
         return u.reshape(*u.shape[:-1], self.count, 3)
 
     def residual(self, t: float, q: Array) -> Array:

@@ -23,6 +23,7 @@ from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.phase import Phase
 from whippletree.simulation.tangents import SceneTangent, differentiable
 from whippletree.simulation.transitions import WITHOUT_COLLISION, Change, Transitions
+from whippletree.simulation.zeno import Rest
 
 Array = np.ndarray[Any, Any]
 
@@ -86,10 +87,17 @@ def start_derivative(rules: Transitions, first: Phase, t: float, y: Array, chang
     return np.asarray(reset_derivative(rules, first, t, y, impacts)[0][:, :-1] @ admitted)
 
 
-def rest_derivative(rules: Transitions, rested: Phase, t: float, y: Array, change: Change) -> Array:
+def rest_derivative(rules: Transitions, rested: Phase, t: float, y: Array, change: Change, rest: Rest) -> Array:
     """What the end of accumulating impacts makes of changes (2n, 2n): contacts close where they are, and when they do
-    makes no difference any more."""
-    D, _ = reset_derivative(rules, rested, t, y, impacts_of(change))
+    makes no difference any more. Their speeds are next to nothing, but these change with when they would rest."""
+    scene, n = rules.scene, rules.scene.model.nv
+    q, v = scene.motion.split(y)
+    here = np.array([t]), q[None], v[None]
+    speeds = SceneTangent(scene).at(*here).J[0][:, rest.rows] @ v
+    speeds[n : 2 * n] += scene.at(*here).J[0, rest.rows].T
+    directions = np.eye(2 * n + 1)
+    directions[:, n : 2 * n] += rest.stopped(speeds)
+    D, _ = reset_derivative(rules, rested, t, rest.state, impacts_of(change), directions)
     return np.asarray(tangent_of(rested).admissible(t, rested.state) @ D[:, :-1])
 
 
@@ -150,16 +158,22 @@ def impacts_of(change: Change) -> list[tuple[tuple[int, ...], Law]]:
 
 
 def reset_derivative(
-    rules: Transitions, after: Phase, t: float, y: Array, impacts: Sequence[tuple[tuple[int, ...], Law]]
+    rules: Transitions,
+    after: Phase,
+    t: float,
+    y: Array,
+    impacts: Sequence[tuple[tuple[int, ...], Law]],
+    changes: Array | None = None,
 ) -> tuple[Array, float]:
-    """D (2n, 2n + 1) of the reset along (δq, δv, δt), and the relative error of the laws' part.
+    """D (2n, 2n + 1) of the reset along (δq, δv, δt), or along changes of them (2n + 1, 2n + 1) that leave δq as it is,
+    and the relative error of the laws' part.
 
     The reset is what impacts make of the velocity, and then the way to the velocities that the next mode allows.
     """
     scene = rules.scene
     n = scene.model.nv
     q, v = scene.motion.split(y)
-    directions, error = np.eye(2 * n + 1), 0.0
+    directions, error = np.eye(2 * n + 1) if changes is None else changes, 0.0
     if impacts:
         tangent = SceneTangent(scene).at(np.array([t]), q[None], v[None])
     for contacts, law in impacts:

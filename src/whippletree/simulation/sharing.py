@@ -33,8 +33,12 @@ def share(phase: Phase, at: At) -> tuple[list[int], Array | None]:
     forces = phase.mode.forces
     if forces is None or not phase.hyperstatic or (not phase.slips and _inside_cones(phase)):
         return phase.contact_rows, None
-    alone = _without_contacts(phase, at, forces)
-    idle = [i for i in phase.mode.sliding if forces[i, 0] <= IDLE * float(np.abs(forces).max()) and phase.slips]
+    alone = under_contacts(phase, at, forces)
+    idle = [
+        i
+        for i in phase.normals
+        if i in phase.mode.sliding and forces[i, 0] <= IDLE * float(np.abs(forces).max()) and phase.slips
+    ]
     loaded = [row for row in phase.contact_rows if row // 3 not in idle]
     choices = [(rows, np.concatenate([alone, forces.reshape(-1)[rows]])) for rows in _supports(phase, at, loaded, idle)]
     if len(choices) == 1:
@@ -54,7 +58,7 @@ def _supports(phase: Phase, at: At, loaded: list[int], idle: list[int]) -> list[
     return [sorted(rows, key=phase.contact_rows.index) for rows in sets if rank(rows) == whole]
 
 
-def _without_contacts(phase: Phase, at: At, forces: Array) -> Array:
+def under_contacts(phase: Phase, at: At, forces: Array) -> Array:
     """Accelerations, and forces of the rows that are no contacts, under given contact forces, (n + r,)."""
     own = np.concatenate([at.A[0, phase.kept], phase.holds])
     n, r, kept = len(at.M[0]), len(own), len(phase.kept)
@@ -72,7 +76,7 @@ def _least_load_ahead(phase: Phase, rows: list[int], reference: Array) -> float:
     q, v = phase.scene.motion.split(phase.state)
     later = np.concatenate([phase.scene.moved(q, AHEAD * v), v + AHEAD * reference[: len(v)]])
     forces = trial.loads(np.array([phase.time + AHEAD]), later[None]).contacts[0]
-    return float(min(forces[row // 3, 0] for row in rows))
+    return float(min(forces[row // 3, 0] for row in rows if row % 3 == 0))
 
 
 def _inside_cones(phase: Phase) -> bool:

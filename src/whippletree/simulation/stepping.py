@@ -40,6 +40,10 @@ WORTH_TELLING = 1e-3
 SWEEPS = 20
 """Sweeps per step of a batch."""
 
+LOST = "the state is no longer finite. Shorten the step, or soften a controller that is too stiff for it"
+GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose height ends"
+"""Why a run cannot go on."""
+
 
 class TimeStepping(Method):
     """One scene with a solver that does what the tolerance asks; many scenes in a compiled batch."""
@@ -143,17 +147,20 @@ class TimeStepping(Method):
             with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
                 made = self._advance(row - 1, y, impulses, h, count)
                 work = {word: done + getattr(made, word) for word, done in work.items()}
-            y, impulses = made.state, made.impulses
             self._note(made, row, count)
-            yield self._row(row, made, h, work)
+            gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
+            made = self._told(made, gaps[0], float(times[row]))
+            y, impulses = made.state, made.impulses
+            yield self._row(row, made, gaps, h, work)
 
     def _start(self, y: Array, impulses: Array, work: Mapping[str, Array]) -> Chunk:
         """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
         h, _ = self._division(0)
-        trial = Advance.none(y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
+        trial = Advance.none(self.stepper, y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
         with suppress(IntegrationError):  # it will be met again, and told, in the first step
             trial = self._advance(0, y, impulses, h, 1)
-        chunk = self._row(0, Advance.none(y, trial.impulses, trial.a), h, work)
+        gaps = self.stepper.gaps(self.task.motion.split(y)[0])
+        chunk = self._row(0, Advance.none(self.stepper, y, trial.impulses, trial.a), gaps, h, work)
         return replace(chunk, memo=chunk.memo | {"impulses": impulses})
 
     def _advance(self, row: int, y: Array, impulses: Array, h: float, count: int) -> Advance:
@@ -174,17 +181,28 @@ class TimeStepping(Method):
         self.unconverged += int(np.sum(made.unconverged))
         self.at_rounding += int(np.sum(made.at_rounding))
         self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
-        time = float(self.task.times[row])
-        reason = (
-            f"the stepping stopped before t = {time:.9g} s: the state is no longer finite. Shorten the step, or soften "
-            f"a controller that is too stiff for it"
-        )
-        lost = ~np.isfinite(made.state).all(axis=-1)
-        if made.state.ndim == 1 and lost:
-            raise IntegrationError(reason, time)
-        if made.state.ndim > 1:
-            new = [int(run) for run in np.flatnonzero(lost) if run not in self.failures]
-            self.failures = {**self.failures, **dict.fromkeys(new, reason)}
+
+    def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
+        """The same, NaN where a run of a batch cannot go on, which is noted.
+
+        Raises:
+            IntegrationError: if a single run cannot go on.
+        """
+        state, missing = np.atleast_2d(made.state), np.isnan(np.atleast_2d(gaps))
+        lost = np.flatnonzero(~np.isfinite(state).all(axis=1))
+        if len(lost):  # where they were when they were lost
+            missing[lost] = np.isnan(self.stepper.gaps(np.atleast_2d(made.last)[lost])[0])
+        reasons = {int(run): LOST for run in lost}
+        for run in np.flatnonzero(missing.any(axis=1)):
+            reasons[int(run)] = GROUNDLESS.format(self.stepper.blocks.names[int(missing[run].argmax())])
+        told = {run: f"the stepping stopped before t = {time:.9g} s: {why}" for run, why in reasons.items()}
+        told |= {run: why for run, why in made.refusals.items() if run in told}
+        if made.state.ndim == 1:
+            if told:
+                raise IntegrationError(told[0], time)
+            return made
+        self.failures = {**told, **self.failures}
+        return made.without(sorted(told))
 
     def _energy(self, y: Array) -> Array:
         q, v = self.task.motion.split(y)
@@ -196,20 +214,15 @@ class TimeStepping(Method):
         with np.errstate(invalid="ignore"):
             return np.asarray(self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"])
 
-    def _row(self, row: int, made: Advance, h: float, work: Mapping[str, Array]) -> Chunk:
+    def _row(
+        self, row: int, made: Advance, found: tuple[Array, Array, Array], h: float, work: Mapping[str, Array]
+    ) -> Chunk:
         """One row of output, and what the next step begins with."""
         memo = {"row": np.array(row), "state": made.state, "impulses": made.impulses}
         memo |= {word: np.asarray(done) for word, done in work.items()}
         contacts, forces = self.stepper.contacts, made.impulses / h
         end = contacts + len(self.stepper.blocks.limited)
-        gaps, limits, signs = self.stepper.gaps(self.task.motion.split(made.state)[0])
-        if row and gaps.ndim == 1 and np.isnan(gaps).any():
-            name, time = self.stepper.blocks.names[int(np.isnan(gaps).argmax())], float(self.task.times[row])
-            raise IntegrationError(
-                f"the stepping stopped before t = {time:.9g} s: the gap of contact {name!r} is not a number there: a "
-                f"terrain whose height ends",
-                time,
-            )
+        gaps, limits, signs = found
         values = (
             made._asdict()
             | dict(work)
@@ -225,13 +238,6 @@ class TimeStepping(Method):
         )
         rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
         return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)
-
-    def tally(self) -> dict[str, Any]:
-        return super().tally() | {"failures": {str(run): why for run, why in self.failures.items()}}
-
-    def take_over(self, tally: Mapping[str, Any]) -> None:
-        super().take_over(tally)
-        self.failures = {int(run): why for run, why in tally["failures"].items()}
 
     def account(self) -> dict[str, Any]:
         return {

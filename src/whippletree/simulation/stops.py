@@ -6,7 +6,6 @@ is plus or minus one for this joint: constant, so that it has no bias.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -86,18 +85,6 @@ class Stops:
 
 @dataclass(frozen=True, eq=False)
 class Touchables(Listed):
-    """What can touch in a scene: the contacts' candidates, then the stops."""
+    """What can touch in a scene: the contacts' candidates, then what joints have."""
 
     candidates: tuple[Candidate, ...]
-
-
-def warn_of_dry_joints(model: Model) -> None:
-    """Tell that dry friction of joints does not act where events are located."""
-    dry = [repr(joint.name) for joint in model.joints if joint.friction != 0]
-    if dry:
-        warnings.warn(
-            f"simulate: method 'events' leaves out the dry friction of joint {', '.join(dry)}: use "
-            f"method='time_stepping', where it acts, or a model without it",
-            RuntimeWarning,
-            stacklevel=4,
-        )

@@ -60,8 +60,8 @@ class SceneTangent:
         )
 
     def _contacts(self, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
-        """Of J and β; the rows of joints' stops do not change."""
-        rows = len(self.scene.stops.rows)
+        """Of J and β; the rows of joints do not change."""
+        rows = len(self.scene.joint_rows)
         still = np.zeros((len(q), self.count, rows, self.scene.model.nv)), np.zeros((len(q), self.count, rows))
         if not self.scene.touching:
             return still
@@ -141,7 +141,7 @@ class PhaseTangent:
         held = np.zeros(len(phase.holds))
         bias = _joined(at.gamma[..., phase.kept], held, at.beta[..., rows])
         d_bias = _joined(d_at.gamma[..., phase.kept], held, d_at.beta[..., rows])
-        x = self._solution(K, np.concatenate([at.b, -bias], axis=-1), t, y)
+        x = self._solution(K, np.concatenate([at.b + phase.rubbed, -bias], axis=-1), t, y)
         missing = np.concatenate([d_at.b, -d_bias], axis=-1) - np.einsum("mdij,mj->mdi", _block(d_at.M, dR, dE), x)
         dx = self._solved(K, missing)
         first = n + len(phase.kept)
@@ -177,7 +177,7 @@ class PhaseTangent:
         at = self.scene.at(*here)
         R = self._rows(at, phase.contact_rows)[0]
         closing = R.copy()
-        kept, closed = len(phase.kept), len(phase.mode.closed)
+        kept, closed = len(phase.kept), len(phase.normals)
         level = [i for i, row in enumerate(phase.kept) if self.scene.position_rows[row] < 0]
         closing[level] = 0.0
         closing[kept : kept + len(phase.holds)] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ def dataset(
         **watch.attributes(),
         **(watch.warned(grid.moments, output.diagonal, output.scaled) if "diagonal_ratio" in variables else {}),
     }
-    coords: dict[str, Any] = {"time": ("time", grid.times, {"long_name": "time", "units": "s"})}
+    coords: dict[str, Any] = {"time": ("time", grid.times, {"long_name": "time", "units": "s"})} | _labels(variables)
     if points:
         coords |= {"point": list(points), "axis": ["x", "y", "z"]}
     if grid.runs is not None:
@@ -77,6 +78,28 @@ def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
     for name in asked:
         if name not in known:
             raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
+
+
+def refuse_more_than_memory(model: Model, rows: int, runs: int, asked: Sequence[str] | None) -> None:
+    """Refuse, before anything is computed, a result that this machine cannot hold; what methods add is not counted."""
+    numbers = model.nq + model.nv
+    if asked is None:
+        numbers += 2 * model.nv + len(EVERY_RUN) - 2 + 3 * len(constraint_set(model).row_names)
+    size = 8 * rows * runs * numbers
+    if size > (memory := physical_memory()):
+        raise ValueError(
+            f"simulate: {rows} rows of output with {numbers} numbers of {runs} {'runs' if runs > 1 else 'run'} are "
+            f"{size / 1e9:.3g} GB, more than the memory of this machine ({memory / 1e9:.3g} GB): choose a longer "
+            f"output_dt, or fewer variables (variables=())"
+        )
+
+
+def physical_memory() -> float:
+    """Bytes; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return np.inf
 
 
 class _Grid:
@@ -194,8 +217,16 @@ class Output:
 
     @cached_property
     def forces(self) -> Array:
-        """tau (k, nv), with springs and dampers."""
-        return self.motion.forces(self.grid.moments, self.q, self.v)
+        """tau (k, nv), with springs and dampers; NaN where a controller has no answer.
+
+        Raises:
+            IntegrationError: if that is so at the start of a single run.
+        """
+        states = self.grid.moments, self.q, self.v
+        found = self.motion.forces_if_told(*states)
+        if self.grid.runs is None and np.isnan(found[:1]).any():
+            self.motion.forces(*[values[:1] for values in states])
+        return found
 
     @cached_property
     def diagonal(self) -> Array:
@@ -220,6 +251,18 @@ class Output:
     def _of_joints(self, values: Array, title: str, suffix: str) -> Any:
         units = alternatives(displacement_units(self.model), suffix)
         return self.grid.variable(("velocity",), values, title, units, velocities(self.model))
+
+
+def _labels(variables: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of entries as coordinates, so that ``run.q.sel(coordinate="crank")`` finds a joint."""
+    found = {}
+    for dimensions, values, meaning in variables.values():
+        names = meaning.get("names", [])
+        for dimension, size in zip(dimensions, values.shape, strict=True):
+            if names and dimension not in ("time", "run") and len(set(names)) == size:
+                found[dimension] = list(names)
+                break  # names are those of the first dimension beside time and run
+    return found
 
 
 def _own(grid: _Grid, record: Record, name: str, meaning: Variable) -> Any:

@@ -83,11 +83,13 @@ class Transitions:
         lost, impulses, law = 0.0, np.zeros((self.scene.count, 3)), None
         struck: tuple[int, ...] = ()
         if any(u[i, 0] < -self.speed_tolerance for i in touching):
-            law, struck = self.law_for(touching), tuple(touching)
+            struck = tuple(i for i in touching if not self.scene.pressed[i])
+            law = self.law_for(struck)
             known = {contact for _, contact in entries}
             entries += [(TOUCHDOWN, i) for i in touching if mode.status[i] == OPEN and i not in known and u[i, 0] < 0]
             outcome = self.struck(t, q, v, struck, law)
             v, lost, impulses[list(struck)] = outcome.v, outcome.energy_lost, outcome.impulses
+            fired = [guard for guard in fired if guard.kind != TOUCHDOWN]  # what landed has been struck
         found = self._mode(t, q, v, mode, fired, touching)
         v = self._parted(t, q, found.v, found.mode, touching)
         entries += [(WITHOUT_COLLISION, i) for i in found.jams]
@@ -103,7 +105,9 @@ class Transitions:
 
         own = {self.scene.contacts.candidates[i].law for i in contacts}
         if own == {None}:
-            return default_law(self.scene.contacts.friction[contacts], self.scene.contacts.restitution[contacts])
+            return default_law(
+                self.scene.contacts.friction[list(contacts)], self.scene.contacts.restitution[list(contacts)]
+            )
         return law_named(own.pop() or "plastic") if len(own) == 1 else Energetic()
 
     def struck(self, t: float, q: Array, v: Array, contacts: Sequence[int], law: Law) -> Outcome:
@@ -113,7 +117,8 @@ class Transitions:
             outcome = impact.resolved(law)
         except SingularSystemError as error:
             raise IntegrationError(f"the run stopped at t = {t:.9g} s, at an impact of {names}: {error}", t) from None
-        if np.any(impact.J[::3] @ outcome.v < -UNSTOPPED * np.abs(impact.J @ v).max(initial=0.0)):
+        left = max(UNSTOPPED * float(np.abs(impact.J @ v).max(initial=0.0)), self.speed_tolerance)
+        if np.any(impact.J[::3] @ outcome.v < -left):
             raise IntegrationError(
                 f"the run stopped at t = {t:.9g} s, at an impact of {names}: no impulse stops it. A prescribed motion "
                 f"drives the bodies together, and friction wedges what is left free. Let the drive give way (a motor "
@@ -164,9 +169,10 @@ class Transitions:
             if after is not None:
                 return _Found(after, v, jams, lost, impulses)
             stuck = stuck[:1]
-            outcome = self.struck(t, q, v, stuck, Energetic())
+            outcome = self.struck(t, q, self._settled(t, q, v, stuck), stuck, Energetic())
             if not np.any(outcome.impulses):
-                stuck, outcome = list(touching), self._pressed(t, q, v, touching)
+                stuck = [i for i in touching if not self.scene.pressed[i]]
+                outcome = self._pressed(t, q, v, stuck)
             v, lost = outcome.v, lost + outcome.energy_lost
             impulses[stuck] += outcome.impulses
             jams += stuck
@@ -177,6 +183,11 @@ class Transitions:
             f"meets the laws of contact and friction",
             t,
         )
+
+    def _settled(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Array:
+        """The velocity without what is left of these contacts' normal velocities, which count as none."""
+        closed = open_mode(self.scene.count).trailing(contacts)
+        return Phase(self.scene, closed, t, np.concatenate([q, v])).velocity_projected(t, q, v)
 
     def _pressed(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Outcome:
         """The plastic impact of contacts that jam each other, though none would alone: that of the forces which press
@@ -215,17 +226,24 @@ class Transitions:
         directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
         forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
         G, b, terms = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
-        posed = G, b
         friction = self.scene.contacts.friction[heavy]
-        decided = any(choice is not None for choice in forced)
-        answer = coulomb.solve(coulomb.problem(*posed, friction, directions, forced, terms if decided else 0.0))
-        if answer is None and decided:
-            answer = coulomb.solve(coulomb.problem(*posed, friction, directions))
-        if answer is not None:
-            share = max(STAYS, self.lean)
-            return rest.changed(heavy, _staying(answer, *posed, friction, directions, forced, share)), []
-        problem = coulomb.problem(*posed, friction, directions)
-        return None, [i for n, i in enumerate(heavy) if friction[n] and problem.sliding_inertia(n) <= 0]
+        problem = coulomb.problem(G, b, friction, directions)
+        jams = [n for n in range(len(heavy)) if np.any(directions[n]) and problem.sliding_inertia(n) <= 0]
+        answer = None
+        if any(choice is not None for choice in forced):
+            answer = coulomb.solve(coulomb.problem(G, b, friction, directions, forced, terms))
+        answer = coulomb.solve(problem) if answer is None else answer
+        if answer is None:
+            return None, [heavy[n] for n in jams]
+        rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
+        small = max(STAYS, self.lean) * float(np.abs(b).max(initial=0.0))
+        # one that comes back without a speed is about to be pressed, and no force would balance that
+        landed = {guard.contact for guard in fired if guard.kind == TOUCHDOWN}
+        back = [heavy[n] for n in jams if heavy[n] in landed and answer.status[n] == OPEN]
+        if back:
+            return None, back
+        closing = [n for n in range(len(heavy)) if forced[n] is None and n not in jams]
+        return rest.changed(heavy, _staying(answer, problem, rates, closing, small)), []
 
     def _slip(self, u: Array, mode: Mode, fired: Sequence[Guard], i: int) -> Array:
         """The direction of slip (2,): of the velocity, or of the slip that is about to begin; zeros if it may stick."""
@@ -254,31 +272,33 @@ class Transitions:
         free = answer.inverse[: answer.n] @ loads
         # |J a| ≤ √(J M† Jᵀ) √(aᵀ M a), also where the terms of J a cancel
         inertia = np.sqrt(max(float(np.diag(answer.G).max(initial=0.0)), 0.0) * max(float(free @ at.M[0] @ free), 0.0))
-        return answer.G, J @ free + at.beta[0, rows], inertia + float(np.abs(at.beta[0, rows]).max(initial=0.0))
+        G, b = answer.G, J @ free + at.beta[0, rows]
+        for k, i in enumerate(heavy):
+            if self.scene.pressed[i]:  # a normal of its own, on which that force lies as a weight on a block
+                G[3 * k, 3 * k] = G[3 * k + 1, 3 * k + 1] or 1.0
+                b[3 * k] = -G[3 * k, 3 * k] * self.scene.pressed[i]
+        return G, b, inertia + float(np.abs(at.beta[0, rows]).max(initial=0.0))
 
 
 def _staying(
-    answer: coulomb.Answer,
-    G: Array,
-    b: Array,
-    friction: Array,
-    given: Array,
-    forced: Sequence[int | None],
-    share: float,
+    answer: coulomb.Answer, problem: coulomb.Problem, rates: Array, closing: Sequence[int], small: float
 ) -> coulomb.Answer:
-    """The answer with contacts that carry nothing but do not part either, at more than a share of the largest
-    acceleration, as closed: where forces are not unique, one contact may do without any, and the motion is the same."""
-    rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
-    small = share * float(np.abs(b).max(initial=0.0))
+    """The answer with contacts that carry nothing but do not part either, by more than a small acceleration, as closed:
+    where forces are not unique, one contact may do without any, and the motion is the same.
+
+    Args:
+        answer, problem: what was found, and of what.
+        rates: accelerations of the contacts, (k, 3).
+        closing: those for which no guard has told what they do, and which would not jam.
+        small: m/s².
+    """
     status, directions = list(answer.status), answer.directions.copy()
-    for i, rate in enumerate(rates):
-        free = forced[i] is None and friction[i] > 0 and not np.any(given[i])
-        if forced[i] is None and status[i] == OPEN and rate[0] <= small:
-            status[i], directions[i] = SLIDE, given[i]
-        if free and status[i] == SLIDE and np.hypot(*rate[1:]) <= small:
-            status[i], directions[i] = STICK, 0.0
-        elif free and status[i] == SLIDE:
-            directions[i] = rate[1:] / np.hypot(*rate[1:])
+    for i in closing:
+        if status[i] == OPEN and rates[i, 0] <= small:
+            status[i], directions[i] = SLIDE, problem.directions[i]
+        if status[i] == SLIDE and not problem.slides_already(i):
+            slip = float(np.hypot(*rates[i, 1:]))
+            status[i], directions[i] = (STICK, np.zeros(2)) if slip <= small else (SLIDE, rates[i, 1:] / slip)
     return coulomb.Answer(answer.p, tuple(status), directions)
 
 

@@ -70,23 +70,35 @@ def limit(times: Sequence[float], rest: float, interval: float) -> float:
     return times[-1] + rest if steady is None else steady
 
 
-def slid_to_rest(phase: Phase, contacts: Sequence[int], still: float) -> Array:
-    """The state (nq + nv,) after the rest of these contacts' hops, as far as friction changes it.
+class Rest:
+    """The end of these contacts' hops, as far as friction changes velocities in what is left of them.
 
     In contact from now on, they press a little more than in their hops: by the impulse that takes their normal
     velocities away. Where they slide its friction must not act, or a slip would be off by μ u. So that impulse is
     taken back along the edge of the cone: R Δv = −u with forces along E, as in a phase that slides. Contacts slower
     than ``still``, m/s, have no direction of slip.
     """
-    scene = phase.scene
-    q, v = scene.motion.split(phase.state)
-    u = scene.contact_velocity(q, v)
-    speed = np.linalg.norm(u[:, 1:], axis=1, keepdims=True)
-    directions = np.where(speed > still, u[:, 1:] / np.maximum(speed, still), 0.0)
-    status = [SLIDE if i in contacts else s for i, s in enumerate(phase.mode.status)]
-    slides = np.array([s == SLIDE for s in status])[:, None]
-    sliding = Phase(scene, Mode(tuple(status), np.where(slides, directions, 0.0)), phase.time, phase.state)
-    K, _ = sliding.block_matrix(scene.at(np.array([phase.time]), q[None], v[None]), sliding.mode.directions[None])
-    missing = -K[0, :, : len(v)] @ v
-    missing[: len(v) + len(sliding.kept) + len(sliding.holds)] = 0.0  # only contacts are still to be stopped
-    return np.concatenate([q, v + sliding.solved(K, missing[None])[0, : len(v)]])
+
+    def __init__(self, phase: Phase, contacts: Sequence[int], still: float) -> None:
+        scene = phase.scene
+        q, v = scene.motion.split(phase.state)
+        u = scene.contact_velocity(q, v)
+        speed = np.linalg.norm(u[:, 1:], axis=1, keepdims=True)
+        directions = np.where(speed > still, u[:, 1:] / np.maximum(speed, still), 0.0)
+        status = [SLIDE if i in contacts else s for i, s in enumerate(phase.mode.status)]
+        slides = np.array([s == SLIDE for s in status])[:, None]
+        self._sliding = Phase(scene, Mode(tuple(status), np.where(slides, directions, 0.0)), phase.time, phase.state)
+        at, slips = scene.at(np.array([phase.time]), q[None], v[None]), self._sliding.mode.directions[None]
+        self._K = self._sliding.block_matrix(at, slips)[0]
+        self.rows = self._sliding.acting_rows
+        """Of the contacts, that are brought to rest."""
+        self.state = np.concatenate([q, v + self.stopped(at.J[:, self.rows] @ v)[0]])
+        """(nq + nv,)"""
+
+    def stopped(self, speeds: Array) -> Array:
+        """Δv (m, nv) that takes away speeds (m, r) of the rows."""
+        m, size = len(speeds), self._K.shape[1]
+        missing = np.zeros((m, size))
+        missing[:, size - len(self.rows) :] = -speeds  # only contacts are still to be stopped
+        x = self._sliding.solved(np.broadcast_to(self._K, (m, size, size)), missing)
+        return x[:, : self._sliding.scene.model.nv]
