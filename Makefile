@@ -30,7 +30,6 @@ lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
 	$(VENV)/bin/lint-imports --no-logo
 
 bench: $(VENV)/.test  ## this library and its peers, measured side by side
-	@test -d benchmarks || { echo "make bench: there is no benchmarks/ folder yet"; exit 1; }
 	$(PY) -m benchmarks
 
 test-gpu: $(VENV)/.test  ## the compiled functions on an NVIDIA GPU against the CPU, bit by bit

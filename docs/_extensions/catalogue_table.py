@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from whippletree.catalogue import CATALOGUE, Function
+from whippletree.registry import shape_text
 
 ATTITUDES = {
     "tree": "of the tree alone",
@@ -24,11 +25,6 @@ def described(function: Function) -> list[str]:
     results = ", ".join(f"{name} {shape_text(shape)}".strip() for name, shape in function.outputs.items())
     summary = function.summary.split("\n\n")[0].replace("\n", " ")
     return [f"`{call}`", f": {summary} *Returns* {results}; {ATTITUDES[function.constraints]}.", ""]
-
-
-def shape_text(shape: tuple[int | str, ...]) -> str:
-    """(nv, nv) as people write it; nothing for a single number."""
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" if shape else ""
 
 
 class Catalogue(SphinxDirective):

@@ -27,6 +27,8 @@ PAGES = DOCS / "gallery"
 SKIPPED = 77
 """Exit status of an example that needs a package which is not installed."""
 
+NO_PICTURE = "No picture: a package that the script needs was not installed where these pages were made."
+
 
 @dataclass(frozen=True)
 class Example:
@@ -56,7 +58,7 @@ class Example:
     def page(self) -> str:
         """In MyST's Markdown."""
         name = self.script.stem
-        picture = f"![{self.title}]({name}.png)\n\n" if self.picture.exists() else ""
+        picture = f"![{self.title}]({name}.png)\n\n" if self.picture.exists() else f"*{NO_PICTURE}*\n\n"
         return (
             f"# {name[:2]}. {self.title}\n\n{picture}{self.text}\n\n"
             f"```{{literalinclude}} ../../examples/{self.script.name}\n:language: python\n"
@@ -100,9 +102,8 @@ class Gallery(SphinxDirective):
     def _card(self, example: Example) -> nodes.Node:
         self.env.note_dependency(str(example.script))
         name, card = example.script.stem, nodes.container(classes=["card"])
-        lines = [f"[{name[:2]}. {example.title}](gallery/{name}.md)"]
-        if example.picture.exists():
-            lines = [f"[![{example.title}](gallery/{name}.png)](gallery/{name}.md)", "", *lines]
+        picture = f"![{example.title}](gallery/{name}.png)" if example.picture.exists() else f"*{NO_PICTURE}*"
+        lines = [f"[{picture}](gallery/{name}.md)", "", f"[{name[:2]}. {example.title}](gallery/{name}.md)"]
         self.state.nested_parse(StringList(lines, source="gallery"), self.content_offset, card)
         return card
 

@@ -2,9 +2,18 @@
 
     import whippletree as wt
 
-    model = wt.load("panda.urdf")
-    ref = wt.reference(model)              # plain NumPy, any scalar
-    a = ref.forward_dynamics(q, v, tau)
+    model = wt.load("panda.urdf")              # or wt.Builder, or a ready-made one of wt.mechanisms
+    dyn = wt.compile(model)                    # machine code for this model; wt.reference: plain NumPy, any scalar
+    a = dyn.forward_dynamics(q, v, tau)        # q (..., nq), v and tau (..., nv) -> (..., nv); SI units
+    run = wt.simulate(model, duration=2.0)     # an xarray.Dataset
+    wt.export_html(model, run, "run.html")     # a replay
+
+Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
+Functions      compile, reference, symbolic, spatial_operators
+Explanations   diagnose, conditioning, assemble, constraint_set, contact_set
+Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
+Files of runs  save_run, load_run, read_checkpoint, load_scenario
+Pictures       plot, show, export_html
 
 Heavy parts are imported when they are first used.
 """
@@ -28,6 +37,7 @@ from whippletree.errors import (
     SingularSystemError,
     UnsupportedError,
     WhippletreeError,
+    did_you_mean,
 )
 
 if TYPE_CHECKING:
@@ -147,12 +157,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("controllers", "mechanisms"):
-        return import_module(f"whippletree.{name}")
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'whippletree' has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers know every name from above, and are to find a misspelt one
+
+    def __getattr__(name: str) -> Any:
+        if name in ("controllers", "mechanisms"):
+            return import_module(f"whippletree.{name}")
+        if name in _LAZY:
+            return getattr(import_module(_LAZY[name]), name)
+        raise AttributeError(f"module 'whippletree' has no attribute {name!r}{did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from whippletree import constrained, constrained_derivatives, constraint_functions, contact_functions, spectrum
-from whippletree.registry import CATALOGUE, SHAPES, UNITS, Function, Shape, find, function, inputs_for, resolve, sizes
+from whippletree.registry import CATALOGUE, SHAPES, Function, Shape, find, function, inputs_for, resolve, sizes
 from whippletree.spatial import Array, zeros
 from whippletree.sweeps import Field
 from whippletree.tree import derivatives, diagonal, forward, hybrid, inertia, inverse, kinematics
@@ -25,8 +25,8 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 
 __all__ = [
-    "CATALOGUE", "SHAPES", "UNITS", "Function", "Shape", "constraint_functions", "contact_functions", "find",
-    "function", "inputs_for", "resolve", "sizes",
+    "CATALOGUE", "SHAPES", "Function", "Shape", "constraint_functions", "contact_functions", "find", "function",
+    "inputs_for", "resolve", "sizes",
 ]  # fmt: skip
 
 

@@ -11,17 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from whippletree import catalogue, scalars
 from whippletree.compiler.compiled import compile as compile_model
-from whippletree.errors import ShapeError
+from whippletree.errors import NameLookupError, ShapeError
 from whippletree.model import Model
 from whippletree.spatial import Array, zeros
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
+
+__all__ = ["Controller", "between", "damper", "gravity_compensation", "limited", "motor", "pd", "spring", "together"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if not TYPE_CHECKING:  # type checkers find a misspelt name themselves
+
+    def __getattr__(name: str) -> Any:
+        raise NameLookupError("controller", name, __all__)
+
 
 Controller: TypeAlias = Callable[[Any, Any, Any], Any]
 """tau = f(t, q, v), (nv,)."""

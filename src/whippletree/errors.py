@@ -22,10 +22,23 @@ Each message says where, what was found, what was expected, why, and what to do,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 class WhippletreeError(Exception):
     """Base of every error raised on purpose by this library."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # it must cross processes, whatever its constructor asks for: a pool may wait for ever for one that does not
+        attributes = self.__dict__ | ({"name": self.name} if hasattr(self, "name") else {})  # a slot of AttributeError
+        return _restored, (type(self), self.args, attributes)
+
+
+def _restored(kind: type[WhippletreeError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> WhippletreeError:
+    error = kind.__new__(kind, *args)
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
 
 
 class GraphError(WhippletreeError, ValueError):

@@ -21,7 +21,8 @@ from whippletree.constraints.rows import (
     joint_acceleration,
     joint_coefficients,
 )
-from whippletree.constraints.system import LONG, ConstraintSet, constraint_set
+from whippletree.constraints.structure import LONG
+from whippletree.constraints.system import ConstraintSet, constraint_set
 from whippletree.model import Model
 from whippletree.spatial import Array, Pose, zeros
 from whippletree.sweeps import Field

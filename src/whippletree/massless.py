@@ -16,9 +16,10 @@ import numpy as np
 
 from whippletree.constraints.motions import Motion, echelon
 from whippletree.constraints.relaxation import Support, directions
-from whippletree.constraints.system import constraint_set, generic_configurations
+from whippletree.constraints.structure import generic_configurations
+from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.model import Array, Constraint, Joint, Model
+from whippletree.model import Array, Constraint, Joint, Model, require_model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -43,6 +44,7 @@ def with_massless(model: Model, massless: str) -> Model:
     Raises:
         UnsupportedError: where neither damper nor spring acts on a motion that is to be relaxed.
     """
+    require_model(model, "compile or reference")
     if massless not in CHOICES:
         raise NameLookupError("choice of massless", massless, CHOICES)
     if massless == "refuse":

@@ -8,12 +8,12 @@ Lengths are in m, masses in kg; a mass may be 0, and numbers may be exact (``Fra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.builder import Builder
-from whippletree.errors import ModelError
+from whippletree.errors import ModelError, NameLookupError
 from whippletree.joints import KINDS
 from whippletree.linkages import crank_slider, four_bar, gear_train, n_four_bar, peaucellier
 from whippletree.linkages_spatial import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
@@ -54,6 +54,17 @@ __all__ = [
     "stewart_platform",
     "tree",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if not TYPE_CHECKING:  # type checkers find a misspelt name themselves
+
+    def __getattr__(name: str) -> Any:
+        raise NameLookupError("mechanism", name, __all__)
+
 
 PLANAR_GRAVITY = (0, -9.81, 0)
 """m/s²: y is up."""

@@ -1,10 +1,14 @@
-"""Texts of errors that more than one layer raises."""
+"""Checks of inputs that more than one layer makes, and the texts of their errors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from whippletree.model import Model
+import numpy as np
+
+from whippletree.errors import ShapeError
+from whippletree.model import Array, Model
 
 VELOCITY_SPACE = ("v", "a", "tau", "given", "b", "d", "dq", "dv", "da", "dtau")
 """Inputs that have nv numbers."""
@@ -25,3 +29,22 @@ def shape_hints(model: Model) -> Mapping[str, str]:
     reason = f"Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
     hints = dict.fromkeys(VELOCITY_SPACE, f"{reason} Velocities and forces live in velocity space: pass nv numbers.")
     return {"q": f"{reason} Coordinates include the quaternion: pass nq numbers.", **hints}
+
+
+def coordinates(function: str, word: str, q: Any, model: Model) -> Array:
+    """q (nq,) as floats, if it is a configuration: the right shape, finite, no quaternion of zeros."""
+    at = np.array(q, dtype=float)
+    if at.shape != (model.nq,):
+        raise ShapeError(f"{function}: {word} has shape {at.shape}, expected ({model.nq},)")
+    if not np.all(np.isfinite(at)):
+        raise ValueError(f"{function}: {word} holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
+    refuse_zero_quaternions(function, word, at, model)
+    return at
+
+
+def refuse_zero_quaternions(function: str, word: str, q: Array, model: Model) -> None:
+    """ValueError if q (..., nq) has a quaternion of zeros, which is no orientation."""
+    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
+        if kind.nq > kind.nv and np.any(np.all(q[..., part.stop - 4 : part.stop] == 0, axis=-1)):
+            where = f"{word} has a quaternion of zeros at joint {joint.name!r}"
+            raise ValueError(f"{function}: {where}: no turn is 1, 0, 0, 0")

@@ -45,7 +45,7 @@ from whippletree.graph import (
     block_diagonal,
     identity,
 )
-from whippletree.model import Model
+from whippletree.model import Model, require_model
 from whippletree.spatial import Array, Pose, RigidInertia, cross_force, cross_motion, join, zeros
 from whippletree.spatial import identity as unit_matrix
 from whippletree.sweeps import BlockWeight
@@ -101,6 +101,7 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
         UnsupportedError: a model with constraints.
         ShapeError: q or v of another size.
     """
+    require_model(model, "spatial_operators")
     if model.constraints:
         raise UnsupportedError(
             f"spatial_operators: model {model.name!r} has constraints ({model.constraints[0].name!r}, …), and these "

@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from whippletree.errors import ModelError, NameLookupError, did_you_mean
+from whippletree.frozen import frozen_array, pose_matrix, vector_of
 from whippletree.joints import rotation_to
 from whippletree.model import (
     WORLD,
@@ -24,9 +24,6 @@ from whippletree.model import (
     Joint,
     Model,
     Vector,
-    frozen_array,
-    pose_matrix,
-    vector_of,
 )
 
 UNBOUNDED = ("half_space", "terrain", "height_field", "cavity")
@@ -198,7 +195,7 @@ def _own_friction(pair: Sequence[Geometry]) -> Any:
 def _foot(model: Model, name: str, radius: Any) -> Geometry:
     frame = model.frame(name)
     kind, parameters = ("point", {}) if radius == 0 else ("sphere", {"radius": radius})
-    return Geometry(f"{name} contact", frame.body, kind, frame.pose, MappingProxyType(parameters), visible=False)
+    return Geometry(f"{name} contact", frame.body, kind, frame.pose, parameters, visible=False)
 
 
 def _against(gravity: Array) -> Vector:

@@ -20,6 +20,7 @@ from whippletree.massless import with_massless
 from whippletree.messages import shape_message
 from whippletree.model import Array, Model
 from whippletree.parameters import find_parameter, with_parameters
+from whippletree.registry import check_names
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -44,16 +45,25 @@ class Reference:
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
         self.tree = skeleton(model)
 
+    def __repr__(self) -> str:
+        return f"<reference functions of model {self.model.name!r}: {len(catalogue.CATALOGUE)}, listed by dir()>"
+
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *catalogue.CATALOGUE]
+        return sorted({*super().__dir__(), *catalogue.CATALOGUE})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         function = catalogue.find(name, self.model)
-        if function.names:
-            return lambda *names: ReferenceFunction(self, function, names)
-        return ReferenceFunction(self, function)
+        if not function.names:
+            return ReferenceFunction(self, function)
+
+        def named(*names: Any) -> ReferenceFunction:
+            check_names(function, names)
+            return ReferenceFunction(self, function, names)
+
+        named.__doc__ = function.explanation
+        return named
 
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.derived`."""
@@ -73,7 +83,7 @@ class ReferenceFunction:
         self.owner = owner
         self.function = function
         self.names = names
-        self.__doc__ = function.summary
+        self.__doc__ = function.explanation
         known = catalogue.sizes(owner.model)
         self.shapes = {name: catalogue.resolve(shape, known) for name, shape in function.inputs.items()}
         self.shapes |= owner.parameters

@@ -62,14 +62,13 @@ class ConstrainedInverse:
     forces: Array
     """f of all rows (m,), M a + c = tau + Aᵀ f; zero for redundant rows."""
     a: Array
-    """The motion that results (nv,): the desired one where it can be had."""
+    """The motion that results (nv,), which is the desired one where it can be had."""
     free: Array
-    """Allowed motions d (nv, k) along which no actuator pushes: dᵀ M a cannot be chosen. The under-actuated part."""
+    """Allowed motions d (nv, k) along which no actuator pushes, so that dᵀ M a cannot be chosen."""
     spare: int
-    """How many directions of actuator forces have no effect on the motion: the over-actuated part, settled by
-    weights."""
+    """How many directions of actuator forces have no effect on the motion; weights settle them."""
     shortfall: float
-    """Size of desired − a in the metric of the mass matrix, √(kg) m/s²: 0 where the motion can be had."""
+    """Size of desired − a in the metric of the mass matrix, √(kg) m/s²; 0 where the motion can be had."""
 
 
 def inverse_dynamics_under_constraints(

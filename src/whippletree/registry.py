@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -79,6 +81,15 @@ class Function:
     contacts: bool = False
     """Whether it is about contacts and needs some."""
 
+    @property
+    def explanation(self) -> str:
+        """What ``help`` shows: the summary, then inputs and results with their shapes and units."""
+        lines = [self.summary, "", "Inputs, with any batch dimensions in front:"]
+        for name, shape in self.inputs.items():
+            lines.append(f"    {name} {shape_text(shape)}".rstrip() + (f": {UNITS[name]}" if name in UNITS else ""))
+        results = ", ".join(f"{name} {shape_text(shape)}".rstrip() for name, shape in self.outputs.items())
+        return "\n".join([*lines, f"Returns {results}."])
+
 
 CATALOGUE: dict[str, Function] = {}
 
@@ -112,6 +123,23 @@ class Sizes(dict[str, int]):
 def sizes(model: Model) -> dict[str, int]:
     """What the named sizes are for a model."""
     return Sizes(model)
+
+
+def check_names(entry: Function, names: tuple[Any, ...]) -> None:
+    """Refuse numbers where a name belongs.
+
+    Raises:
+        TypeError: with the way to call the function.
+    """
+    if len(names) != len(entry.names) or any(isinstance(name, np.ndarray) for name in names):
+        kinds = ", ".join(f"the name of a {kind}" if kind == "frame" else kind for kind in entry.names)
+        example = f"{entry.name}({', '.join(map(repr, entry.names))})({', '.join(entry.inputs)})"
+        raise TypeError(f"{entry.name} takes {kinds} first, and gives a function of numbers: {example}")
+
+
+def shape_text(shape: Shape) -> str:
+    """(nv, nv) as people write it; nothing for a single number."""
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" if shape else ""
 
 
 def resolve(shape: Shape, known: dict[str, int]) -> tuple[int, ...]:

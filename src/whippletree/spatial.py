@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from whippletree import scalars
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
@@ -305,8 +307,8 @@ def rotation_about(axis: Array, sine: Any, cosine: Any) -> Array:
 
 
 def quaternion_rotation(w: Any, x: Any, y: Any, z: Any) -> Array:
-    """The rotation of a quaternion of any length but 0: rational where the quaternion is."""
-    s = 2 / (w * w + x * x + y * y + z * z)
+    """The rotation of a quaternion of any length but 0, where it is NaN: rational where the quaternion is."""
+    s = scalars.quotient(2, w * w + x * x + y * y + z * z)
     wx, wy, wz = s * w * x, s * w * y, s * w * z
     xx, yy, zz = s * x * x, s * y * y, s * z * z
     xy, xz, yz = s * x * y, s * x * z, s * y * z

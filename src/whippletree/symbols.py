@@ -13,7 +13,7 @@ from whippletree.compiler.program import Block, Program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.errors import MissingExtraError
 from whippletree.expression import evaluate
-from whippletree.model import Model
+from whippletree.model import Model, require_model
 
 
 def symbolic(model: Model, *, parameters: Sequence[str] = ()) -> Symbolic:
@@ -24,6 +24,7 @@ def symbolic(model: Model, *, parameters: Sequence[str] = ()) -> Symbolic:
     Raises:
         MissingExtraError: if CasADi is not installed.
     """
+    require_model(model, "symbolic")
     return Symbolic(model, parameters)
 
 
@@ -35,8 +36,11 @@ class Symbolic:
         self.parameters = tuple(parameters)
         self._casadi = _import_casadi()
 
+    def __repr__(self) -> str:
+        return f"<CasADi functions of model {self.model.name!r}>"
+
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *catalogue.CATALOGUE]
+        return sorted({*super().__dir__(), *catalogue.CATALOGUE})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

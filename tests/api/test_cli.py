@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import whippletree as wt
 from whippletree import cli
 
 ARM = """<robot name="arm">
@@ -87,6 +88,22 @@ def test_wrong_arguments_exit_with_2(arguments, capsys):
     assert "whippletree" in out + err
 
 
+def test_commands_about_models_take_a_scenario_for_its_model(tmp_path, capsys):
+    path = tmp_path / "case.toml"
+    path.write_text('[model]\nmechanism = "four_bar"\n[solver]\nduration = 1.0\ncheckpoint = 1\n')
+    assert cli.main(["info", str(path)]) == 2  # its faults are those of a scenario
+    assert "unknown key 'checkpoint'" in capsys.readouterr().err
+    path.write_text(
+        f'[model]\nmechanism = "four_bar"\n[solver]\nduration = 1.0\n[outputs]\ncheckpoint = "{path.name}"\n'
+    )
+    assert cli.main(["info", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("four-bar in the world")
+    with pytest.raises(wt.FileError, match=r"this is a scenario, not a model: wt\.load_scenario"):
+        wt.load(path)
+    assert cli.main(["run", str(path)]) == 2
+    assert "a checkpoint is a folder, and this is a file" in capsys.readouterr().err
+
+
 def test_help_and_version(capsys):
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
@@ -111,3 +128,22 @@ def test_module_runs_as_a_program(arm):
     command = [sys.executable, "-m", "whippletree.cli", "info", str(arm)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "shoulder" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inf", "a.urdf"], "Did you mean 'info'?"),
+        (["bench", "{arm}", "--batch", "0"], "--batch 0: expected at least one state"),
+        (["view", "{arm}", "--port", "99999"], "port 99999: expected 0 to 65535"),
+        (["view", "{arm}", "--output", "{arm}/page.html"], "arm.urdf/page.html: "),
+        (["condition", "{arm}", "--loops", "nowhere.toml"], "there is no file 'nowhere.toml'"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(arguments, message, arm, capsys):
+    if "--port" in arguments:
+        pytest.importorskip("viser", reason="viser is not installed: pip install 'whippletree[view]'")
+    assert cli.main([word.format(arm=arm) for word in arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1

@@ -70,6 +70,6 @@ def test_function_says_what_it_is(name):
 def test_the_reference_offers_every_function():
     ref = wt.reference(wt.mechanisms.pendulum())
     assert set(FUNCTIONS.split()) <= set(dir(ref))
-    assert ref.mass_matrix.__doc__ == CATALOGUE["mass_matrix"].summary
+    assert ref.mass_matrix.__doc__ == CATALOGUE["mass_matrix"].explanation
     assert repr(ref.mass_matrix) == "<reference mass_matrix of model 'pendulum'>"
     assert ref.mass_matrix(np.zeros(1)).shape == (1, 1)

@@ -247,3 +247,50 @@ def test_a_function_that_needs_the_inertia_of_every_joint():
         "constraints, and this function applies M⁻¹ (so does every sweep over more than 200 velocities). Give "
         "'connecting rod' mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
     )
+
+
+def test_a_mechanism_that_can_only_move_without_mass():
+    """What is left of its inertia is rounding, which must not be taken for one."""
+    builder = wt.Builder("spinning rod").body("arm", 1.0, (0.5, 0, 0), (0.1, 0.1, 0.1)).body("rod")
+    builder.joint("arm", "revolute", "world", "arm", axis=(1.3, 0.9, -0.7))
+    builder.joint("ball", "spherical", "arm", "rod", position=(0.1, -0.1, 0.6))
+    builder.frame("end", "rod", position=(0.1, -0.5, 0.4)).frame("nail", "world", position=(0.2, -0.6, 1.0))
+    builder.constraint("tie", "point", "nail", "end").constraint("held", "coupling", "arm", coefficients=(0.0,))
+    model = builder.build()
+    for functions in (wt.reference(model), wt.compile(model)):
+        for ask in (functions.forward_dynamics, lambda q, v, tau, f=functions: f.project_velocity(q, v)):
+            with pytest.raises(wt.SingularSystemError, match=r"'rod' about joint 'ball' .* has no inertia"):
+                ask(model.home.q, np.ones(4), np.zeros(4))
+
+
+def gimbal(held):
+    """A rotor in two massless rings, whose axes meet after a quarter turn of the inner one; one joint is held."""
+    builder = wt.Builder("gimbal").body("outer").body("inner").body("rotor", 1.0, (0, 0, 0.1), (0.1, 0.1, 0.2))
+    carried = (("a", "world", "outer"), ("b", "outer", "inner"), ("c", "inner", "rotor"))
+    for axis, (name, parent, child) in zip(np.eye(3), carried, strict=True):
+        builder.joint(name, "revolute", parent, child, axis=axis)
+    return builder.constraint("held", "coupling", held, coefficients=(0.0,)).build()
+
+
+def test_one_state_of_a_batch_without_inertia_is_named_and_leaves_the_others_alone():
+    model = gimbal("b")
+    q = np.zeros((4, 3))
+    dyn = wt.compile(model)
+    with np.errstate(all="ignore"):
+        expected = dyn.forward_dynamics(q, np.ones(3), np.zeros(3))
+    q[2, 1] = np.pi / 2
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 4 states failed .* first is \(2,\): .* motion of 'outer' about joint 'a'"
+    ):
+        found = dyn.forward_dynamics(q, np.ones(3), np.zeros(3))
+    np.testing.assert_array_equal(found[[0, 1, 3]], expected[[0, 1, 3]])
+    assert np.isnan(found[2]).all()
+
+
+def test_a_joint_without_inertia_of_its_own_is_carried_by_the_constraints_wherever_it_is():
+    """With the rotor held in the rings there is inertia about both, also where the axes meet."""
+    model = gimbal("c")
+    state = np.array([0.3, np.pi / 2, 0.0]), np.array([1.0, 2.0, 0.0]), np.array([0.1, 0.2, 0.0])
+    expected = wt.reference(model).forward_dynamics(*state)
+    np.testing.assert_allclose(wt.compile(model).forward_dynamics(*state), expected, atol=1e-12)
+    assert wt.diagnose(model, state[0]).fine

@@ -77,7 +77,8 @@ FAULTS = [
         lump(1.0, (0, 0, 0), (1, 1, 3)),
         [
             "body 'a': principal inertias (1, 1, 3) violate the triangle inequality (each must be at most the sum of "
-            "the other two): no distribution of mass has them"
+            "the other two): no distribution of mass has them. A body that turns about one axis only may have "
+            "(I/2, I/2, I)"
         ],
     ),
     # joints

@@ -81,7 +81,7 @@ def test_the_core_alone_writes_a_page_and_says_what_the_rest_needs(crank, tmp_pa
     assert exhibit.data.is_file()
     assert exhibit.picture is None
     with pytest.raises(
-        wt.MissingExtraError, match=r"needs the package 'matplotlib': pip install 'whippletree\[view\]'"
+        wt.MissingExtraError, match=r"needs the package 'matplotlib': pip install 'whippletree\[plot\]'"
     ):
         wt.plot(crank[1])
     with pytest.raises(wt.MissingExtraError, match=r"needs the package 'viser': pip install 'whippletree\[view\]'"):

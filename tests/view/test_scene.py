@@ -6,7 +6,7 @@ import xarray
 
 import whippletree as wt
 from whippletree.view import solids, sticks
-from whippletree.view.forces import constraint_forces, contact_forces
+from whippletree.view.forces import constraint_wrenches, contact_forces
 from whippletree.view.motion import Moves
 from whippletree.view.scene import scene
 
@@ -39,27 +39,51 @@ class Recorded(dict):
     """As much of a run as the forces need."""
 
 
-@pytest.mark.parametrize("name", CLOSED)
-def test_force_vectors_do_the_work_of_the_constraint_forces(name):
-    """Aᵀ f = Σ (J₂ − J₁)ᵀ F for constraints that carry no moment: F on the second frame, −F on the first."""
-    model = getattr(wt.mechanisms, name)()
+def welded_arms():
+    """Two arms of ball joints and hinges that hold each other by a weld, and a wheel that rolls beside them."""
+    builder = wt.Builder("welded arms")
+    for side in ("left", "right"):
+        builder.body(f"{side} upper", 1.0, (0.2, 0, 0), (0.01, 0.02, 0.02))
+        builder.body(f"{side} fore", 1.0, (0.2, 0, 0), (0.01, 0.02, 0.02))
+        builder.joint(
+            f"{side} shoulder", "spherical", "world", f"{side} upper", position=(0.4 * (side == "right"), 0, 0)
+        )
+        builder.joint(
+            f"{side} elbow", "revolute", f"{side} upper", f"{side} fore", position=(0.3, 0, 0), axis=(0, 1, 0)
+        )
+        builder.frame(f"{side} hand", f"{side} fore", position=(0.3, 0.1, 0))
+    builder.body("wheel", 1.0, (0, 0, 0), (0.01, 0.01, 0.02)).joint(
+        "rolls", "free", "world", "wheel", position=(0, 0, 0.3)
+    )
+    return (
+        builder.constraint("grip", "weld", "left hand", "right hand")
+        .constraint("road", "rolling", "world", "wheel", radius=0.3)
+        .build()
+    )
+
+
+@pytest.mark.parametrize("name", [*CLOSED, "welded arms"])
+def test_wrenches_do_the_work_of_the_constraint_forces(name):
+    """Aᵀ f = Σ J₂ᵀ W − J₁ᵀ W: the wrench W on the second frame, its reaction on the first."""
+    model = welded_arms() if name == "welded arms" else getattr(wt.mechanisms, name)()
     q = states(model, count=2)
     ref = wt.reference(model)
     f = np.random.default_rng(1).standard_normal((2, len(wt.constraint_set(model).row_names)))
     redundant = list(wt.constraint_set(model).structure.redundant)
     f[:, redundant] = 0.0
     moves = Moves(model, np.zeros(2), q)
-    found = constraint_forces(model, moves, Recorded(constraint_forces=f))
+    found = constraint_wrenches(model, moves, Recorded(constraint_forces=f))
     for i in range(2):
         work = np.zeros(model.nv)
         for constraint in model.constraints:
-            _, force = found[constraint.name]
+            point, (moment, force) = found[constraint.name][0][i], found[constraint.name][1][i].reshape(2, 3)
             for sign, frame in ((-1, constraint.on[0]), (1, constraint.on[1])):
                 if frame == "world":
                     continue
                 # rows are the frame's own: turn them into the world
-                linear = ref.pose(frame)(q[i])[:3, :3] @ ref.jacobian(frame)(q[i])[3:]
-                work += sign * linear.T @ force[i]
+                X, J = ref.pose(frame)(q[i]), ref.jacobian(frame)(q[i])
+                there = moment + np.cross(point - X[:3, 3], force)
+                work += sign * (X[:3, :3] @ J[:3]).T @ there + sign * (X[:3, :3] @ J[3:]).T @ force
         np.testing.assert_allclose(work, ref.constraint_jacobian(q[i]).T @ f[i], atol=1e-11)
 
 

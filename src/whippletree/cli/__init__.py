@@ -15,10 +15,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from whippletree.errors import WhippletreeError
+from whippletree.errors import NameLookupError, WhippletreeError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+COMMANDS = ("demo", "run", "info", "view", "plot", "condition", "convert", "bench", "cache")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,12 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"whippletree {__version__}")
         return 0
     try:
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+            raise NameLookupError("command", arguments[0], COMMANDS)
         command = tyro.cli(
             Demo | Run | Info | View | Plot | Condition | Convert | Bench | Cache,
             prog="whippletree",
             description="Dynamics of constrained multibody systems.",
             args=arguments,
-            config=(tyro.conf.PositionalRequiredArgs,),
+            config=(tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff),
         )
         with warnings.catch_warnings():
             warnings.showwarning = _warn

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,12 +73,21 @@ class Demo:
         exhibits = gallery(runs, self.output)
         if any(exhibit.picture is None for exhibit in exhibits):
             console.print("no pictures: pip install 'whippletree[plot]'", markup=False)
-        console.print(f"pictures, replays and data: {self.output}", markup=False)
-        console.print("next: whippletree info FILE, with a robot of your own", markup=False)
+        console.print(
+            f"pictures, replays and data: {self.output} (open {exhibits[-1].page} in a browser)", markup=False
+        )
+        console.print(f"next: {program()} info FILE, with a robot of your own", markup=False)
         failures = [f"{run.attrs['model']}: {run.attrs['failure']}" for _, run in runs if run.attrs["failure"]]
         for failure in failures:
             console.print(f"failed: {failure}", markup=False, style="red")
         return 1 if failures else 0
+
+
+def program() -> str:
+    """How this command line is called from here: by its name, or by its path if no shell would find it."""
+    if shutil.which("whippletree"):
+        return "whippletree"
+    return os.path.relpath(Path(sys.executable).with_name("whippletree"))
 
 
 def simulated(model: Model, piece: Piece) -> xarray.Dataset:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from tyro.conf import arg
 
+from whippletree.cli.arguments import ModelFile, OptionalPath
 from whippletree.cli.drawing import draw, facts
 
 if TYPE_CHECKING:
@@ -17,16 +19,10 @@ DIAGNOSED_UP_TO = 200
 """Velocities up to which ``info`` looks for redundant rows and massless motions by itself."""
 
 
-@dataclass(frozen=True)
-class Info:
+@dataclass(frozen=True, kw_only=True)
+class Info(ModelFile):
     """Show what a model file contains: tree, freedoms, masses, loops, redundant rows, massless motions."""
 
-    file: Path
-    """URDF, SDF, MJCF or native model file."""
-    base: Literal["fixed", "free"] = "fixed"
-    """How the root body stands in the world."""
-    loops: Path | None = None
-    """A file with the loops that a URDF cannot say."""
     depth: int = 24
     """Draw the tree down to this depth; what lies deeper is counted."""
 
@@ -34,7 +30,7 @@ class Info:
         """Print it."""
         import whippletree as wt
 
-        model = wt.load(self.file, base=self.base, loops=self.loops)
+        model = self.load()
         console.print(draw(model, depth=self.depth))
         console.print(facts(model))
         if 0 < model.nv <= DIAGNOSED_UP_TO:
@@ -42,17 +38,13 @@ class Info:
         return 0
 
 
-@dataclass(frozen=True)
-class Condition:
+@dataclass(frozen=True, kw_only=True)
+class Condition(ModelFile):
     """Say how well conditioned a model is: condition numbers, cheap estimates, predicted errors, cures."""
 
-    file: Path
-    """URDF, SDF, MJCF or native model file."""
-    base: Literal["fixed", "free"] = "fixed"
-    """How the root body stands in the world."""
-    q: tuple[float, ...] = ()
+    q: Annotated[tuple[float, ...], arg(metavar="NUMBER …", help_behavior_hint="")] = ()
     """Coordinates; without them the model's home."""
-    figure: Path | None = None
+    figure: OptionalPath = None
     """Let the model go at rest, and draw its conditioning over time to this PNG file."""
     duration: float = 2.0
     """Length of that run, s."""
@@ -61,7 +53,7 @@ class Condition:
         """Print the report."""
         import whippletree as wt
 
-        model = wt.load(self.file, base=self.base)
+        model = self.load()
         q = np.array(self.q) if self.q else model.home.q
         console.print(str(wt.conditioning(model, q)), markup=False)
         if self.figure is not None:
@@ -73,24 +65,18 @@ class Condition:
         return 0
 
 
-@dataclass(frozen=True)
-class Convert:
+@dataclass(frozen=True, kw_only=True)
+class Convert(ModelFile):
     """Write a model in this library's own format (TOML or JSON), which keeps loops, contacts and massless links."""
 
-    source: Path
-    """URDF, SDF, MJCF or native model file."""
-    target: Path
+    target: Annotated[Path, arg(metavar="NEW")]
     """The new file: .toml or .json."""
-    base: Literal["fixed", "free"] = "fixed"
-    """How the root body stands in the world."""
-    loops: Path | None = None
-    """A file with the loops that a URDF cannot say."""
 
     def run(self, console: Console) -> int:
         """Write it, and tell what was cleaned or left out on the way."""
         import whippletree as wt
 
-        model = wt.load(self.source, base=self.base, loops=self.loops)
+        model = self.load()
         wt.save(model, self.target)
         console.print(f"{self.target}: {model!r}", markup=False)
         if model.source:

@@ -6,10 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
+from tyro.conf import arg
+
+from whippletree.cli.arguments import ModelFile, OptionalPath, RunPath, ScenarioPath
 from whippletree.cli.drawing import grid
-from whippletree.errors import UnsupportedError
+from whippletree.errors import MissingExtraError, UnsupportedError
 from whippletree.simulation.record import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -25,9 +28,9 @@ RUNS = (".nc", ".zarr")
 class Run:
     """Simulate a scenario and write what it asks for: the run, a replay, plots."""
 
-    scenario: Path
+    scenario: ScenarioPath
     """A scenario file (TOML)."""
-    output: Path | None = None
+    output: OptionalPath = None
     """Where to keep the run, .nc or .zarr; instead of what the scenario says."""
     quiet: bool = False
     """Show no progress; otherwise a long run shows it on a terminal."""
@@ -35,6 +38,7 @@ class Run:
     def run(self, console: Console) -> int:
         """Simulate, write, and print a summary; 1 if the run failed on its way."""
         import whippletree as wt
+        from whippletree.view.plots import save_figure
 
         scenario = wt.load_scenario(self.scenario)
         wanted = scenario.outputs
@@ -50,8 +54,7 @@ class Run:
             written.append(wt.export_html(scenario.model, run, scenario.place(wanted.replay)))
         for what in wanted.plots:
             path = self.scenario.with_name(f"{self.scenario.stem}-{what}.png")
-            wt.plot(run, what, model=scenario.model).savefig(path)
-            written.append(path)
+            written.append(save_figure(wt.plot(run, what, model=scenario.model), path))
         console.print(summary(run, seconds))
         for path in written:
             console.print(f"wrote {path}", markup=False)
@@ -63,15 +66,13 @@ class Run:
         return 1 if failure else 0
 
 
-@dataclass(frozen=True)
-class View:
+@dataclass(frozen=True, kw_only=True)
+class View(ModelFile):
     """Show a model, or a run, in the browser; with an output, as one HTML file that needs no network."""
 
-    file: Path
+    file: Annotated[Path, arg(metavar="MODEL|RUN")]
     """A model file, a scenario (TOML) as it starts, or a run (.nc, .zarr) that ``whippletree run`` has written."""
-    base: Literal["fixed", "free"] = "fixed"
-    """How the root of a model file stands in the world."""
-    output: Path | None = None
+    output: OptionalPath = None
     """Write an HTML file here instead of serving a page."""
     port: int = 8080
     """Of the page; the next free one is taken if it is in use."""
@@ -84,7 +85,10 @@ class View:
         if self.output is not None:
             console.print(f"wrote {wt.export_html(model, run, self.output, q=q)}", markup=False)
             return 0
-        viewer = wt.show(model, run, q=q, port=self.port)
+        try:
+            viewer = wt.show(model, run, q=q, port=self.port)
+        except MissingExtraError as missing:
+            raise UnsupportedError(f"{missing}; or write a page that needs nothing: --output page.html") from None
         console.print(f"{model.name}: {viewer.url} (Ctrl-C ends it)", markup=False)
         viewer.wait()
         return 0
@@ -98,30 +102,28 @@ class View:
         if is_scenario(self.file):
             scenario = wt.load_scenario(self.file)
             return scenario.model, None, scenario.q0
-        return wt.load(self.file, base=self.base), None, None
+        return self.load(), None, None
 
 
 @dataclass(frozen=True)
 class Plot:
     """Draw a run that ``whippletree run`` has written."""
 
-    run_file: Path
+    run_file: RunPath
     """The run, .nc or .zarr."""
-    what: str = "overview"
+    what: Annotated[str, arg(metavar="FIGURE")] = "overview"
     """overview, joints, velocities, energies, forces, contacts, residuals, phase, conditioning, strobe or path."""
-    output: Path | None = None
+    output: OptionalPath = None
     """Where to write the picture (.png, .svg, .pdf); by default beside the run."""
 
     def run(self, console: Console) -> int:
         """Draw and write."""
         import whippletree as wt
+        from whippletree.view.plots import save_figure
 
         model, run = stored(self.run_file)
         path = self.output or self.run_file.with_name(f"{self.run_file.stem}-{self.what}.png")
-        figure = wt.plot(run, self.what, model=model)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-        console.print(f"wrote {path}", markup=False)
+        console.print(f"wrote {save_figure(wt.plot(run, self.what, model=model), path)}", markup=False)
         return 0
 
 

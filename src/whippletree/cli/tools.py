@@ -6,11 +6,11 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whippletree.cli.arguments import ModelFile
 from whippletree.cli.drawing import grid
 
 if TYPE_CHECKING:
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 FUNCTIONS = ("forward_dynamics", "inverse_dynamics", "mass_matrix")
 
 
-@dataclass(frozen=True)
-class Bench:
+@dataclass(frozen=True, kw_only=True)
+class Bench(ModelFile):
     """Measure a model's compiled functions on this machine: one state at a time, and in a batch."""
 
-    file: Path
-    """URDF, SDF, MJCF or native model file."""
-    base: Literal["fixed", "free"] = "fixed"
-    """How the root body stands in the world."""
     batch: int = 4096
     """States at once."""
     threads: int = 1
@@ -38,7 +34,9 @@ class Bench:
 
         import whippletree as wt
 
-        model = wt.load(self.file, base=self.base)
+        if self.batch < 1:
+            raise ValueError(f"--batch {self.batch}: expected at least one state")
+        model = self.load()
         dyn = wt.compile(model, threads=self.threads)
         rng = np.random.default_rng(0)
         q = np.asarray(dyn.integrate(model.home.q, rng.normal(scale=0.3, size=(self.batch, model.nv))))

@@ -18,7 +18,7 @@ def panels(count: int, rows: int = 1) -> tuple[Any, list[Any]]:
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
+        raise MissingExtraError("drawing figures", "matplotlib", "plot") from missing
     figure = Figure(figsize=(WIDTH, HEIGHT * rows), layout="constrained", dpi=DPI)
     return figure, list(np.ravel(figure.subplots(rows, count // rows, squeeze=False)))
 

@@ -1,7 +1,8 @@
-"""Constraint forces as vectors in space, and the points where bodies roll or touch.
+"""Constraint forces and moments as vectors in space, and the points where bodies roll or touch.
 
-A row g of a constraint with the force f pushes its second frame with f ∂g/∂p, p the frame's origin in the world: the
-constraint's own residual is differentiated, so every kind is served, also one that a user has written.
+A row g of a constraint with the force f pushes its second frame with f ∂g/∂p, p the frame's origin in the world, and
+turns it with f ∂g/∂φ, φ a small rotation: the constraint's own residual is differentiated, so every kind is served,
+also one that a user has written.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from whippletree.contact.candidates import contact_set
 from whippletree.model import Constraint, Model
 from whippletree.plain import reference
 from whippletree.scalars import Dual, duals, slopes
-from whippletree.spatial import Pose, vector, zeros
+from whippletree.spatial import Pose, skew, vector, zeros
 from whippletree.view.motion import Array, Moves
 
 if TYPE_CHECKING:
     import xarray
 
 
-def constraint_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
-    """Of every constraint between frames: where it acts and its force on the second frame, N, each (T, 3).
-
-    The moments of a constraint are left out.
+def constraint_wrenches(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
+    """Of every constraint between frames: where it acts, (T, 3), and what it does there to the second frame, (T, 6):
+    its moment, N m, and its force, N, in world axes.
     """
     if "constraint_forces" not in run:
         return {}
@@ -40,46 +40,49 @@ def constraint_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[s
         start += len(part.demand.rows)
         if part.demand.on != "frames" or len(part.constraint.on) < 2:
             continue
-        name = part.constraint.name
-        force = _on_last_frame(part, moves, own)
+        name, point = part.constraint.name, _acts_at(part.constraint, moves)
+        wrench = _on_last_frame(part, moves, own)
+        arm = moves.frame(part.constraint.on[-1])[:, :3, 3] - point
+        wrench[:, :3] += np.cross(arm, wrench[:, 3:])
         if name in found:  # a second demand of the same constraint: rolling has slip rows and a height row
-            found[name] = (found[name][0], found[name][1] + force)
-        else:
-            found[name] = (_acts_at(part.constraint, moves), force)
+            wrench += found[name][1]
+        found[name] = (point, wrench)
     return found
 
 
 def _on_last_frame(part: Prepared, moves: Moves, values: Array) -> Array:
-    """(∂g/∂p)ᵀ f at every moment, (T, 3)."""
+    """(∂g/∂φ)ᵀ f and (∂g/∂p)ᵀ f at every moment, (T, 6)."""
     places = [moves.frame(name) for name in part.constraint.on]
-    forces = np.zeros((len(values), 3))
+    wrenches = np.zeros((len(values), 6))
     for i, f in enumerate(values):
         if not np.any(f):
             continue  # a redundant row, or one that is off
         poses = [Pose.from_matrix(place[i]) for place in places]
         slope = _position_slopes if part.demand.level == "position" else _velocity_slopes
-        forces[i] = f @ slope(part, poses, float(moves.times[i]))
-    return forces
+        wrenches[i] = f @ slope(part, poses, float(moves.times[i]))
+    return wrenches
 
 
 def _position_slopes(part: Prepared, poses: Sequence[Pose], t: float) -> Array:
-    """∂g/∂p of the last frame, (rows, 3)."""
+    """∂g/∂φ and ∂g/∂p of the last frame, (rows, 6)."""
     still = [Pose(duals(X.R, zeros(3, 3)), duals(X.p, zeros(3))) for X in poses]
+    R, p = poses[-1].R, poses[-1].p
     columns = []
-    for axis in np.eye(3, dtype=int).astype(object):
-        moved = [*still[:-1], Pose(still[-1].R, duals(poses[-1].p, axis))]
-        columns.append(slopes(part.demand.residual(moved, Dual(t, 0))))
+    for twist in np.eye(6, dtype=int).astype(object):
+        moved = Pose(duals(R, skew(twist[:3]) @ R), duals(p, twist[3:]))
+        columns.append(slopes(part.demand.residual([*still[:-1], moved], Dual(t, 0))))
     return np.stack(columns, axis=1).astype(float)
 
 
 def _velocity_slopes(part: Prepared, poses: Sequence[Pose], t: float) -> Array:
-    """∂h/∂ṗ of the last frame, (rows, 3); h is linear in the twists, which are in the frame's own axes."""
+    """∂h/∂ω and ∂h/∂ṗ of the last frame, (rows, 6); h is linear in the twists, which are in the frame's own axes."""
     still = [zeros(6) for _ in poses]
     drift = part.demand.residual(poses, still, t)
+    to_own = poses[-1].R.T
     columns = []
-    for axis in np.eye(3, dtype=int).astype(object):
-        twist = vector(0, 0, 0, *(poses[-1].R.T @ axis))
-        columns.append(part.demand.residual(poses, [*still[:-1], twist], t) - drift)
+    for twist in np.eye(6, dtype=int).astype(object):
+        own = vector(*(to_own @ twist[:3]), *(to_own @ twist[3:]))
+        columns.append(part.demand.residual(poses, [*still[:-1], own], t) - drift)
     return np.stack(columns, axis=1).astype(float)
 
 

@@ -11,7 +11,7 @@ from whippletree.errors import MissingExtraError
 from whippletree.model import Model
 from whippletree.scenario.keeping import with_model
 from whippletree.simulation.run_files import save_run
-from whippletree.view.plots import plot
+from whippletree.view.plots import plot, save_figure
 from whippletree.view.replay import export_html
 
 if TYPE_CHECKING:
@@ -50,10 +50,9 @@ def gallery(runs: Iterable[tuple[Model, xarray.Dataset]], folder: str | Path) ->
 
 def _picture(model: Model, run: xarray.Dataset, path: Path) -> Path | None:
     try:
-        plot(run, "overview", model=model).savefig(path)
+        return save_figure(plot(run, "overview", model=model), path)
     except MissingExtraError:
         return None
-    return path
 
 
 def _file_name(name: str, taken: list[str]) -> str:

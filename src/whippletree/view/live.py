@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import threading
 import time
 from html import escape
@@ -60,9 +62,22 @@ def show(
         import viser
     except ImportError as missing:
         raise MissingExtraError("the live page", "viser", "view") from missing
+    _require_place(host, port)
     shown = scene(model, run, q=q, frames=frames)
     curves = series.curves(run, model, shown.times) if run is not None else []
     return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
+
+
+def _require_place(host: str, port: int) -> None:
+    """Refuse a place that cannot be had, for which viser would wait without end."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, port))
+        except OverflowError:
+            raise ValueError(f"show: port {port}: expected 0 to 65535") from None
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:  # then viser takes the next
+                raise OSError(error.errno, f"show: no page at {host}:{port}: {error.strerror}") from None
 
 
 class Viewer:

@@ -62,6 +62,8 @@ def require_single(run: xarray.Dataset) -> None:
     Raises:
         ShapeError: q is not over time and coordinates alone.
     """
+    if "q" not in getattr(run, "variables", ()):
+        raise TypeError(f"a picture needs a run, what wt.simulate returns, and got {run!r}")
     dims = run["q"].dims
     if len(dims) != 2 or dims[0] != "time":
         others = [name for name in dims if name not in ("time", "coordinate")] or ["batch"]

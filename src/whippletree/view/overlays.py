@@ -1,4 +1,4 @@
-"""What is drawn over the bodies: joint axes, frames, closures, constraint forces, contact points, and the ground."""
+"""What is drawn over the bodies: joint axes, frames, closures, forces and moments, contact points, the ground."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whippletree.constraints.kinds import KINDS
 from whippletree.model import WORLD, Constraint, Model
 from whippletree.view import solids, style
 from whippletree.view.camera import against_gravity
-from whippletree.view.forces import constraint_forces, contact_forces, contact_points
+from whippletree.view.forces import constraint_wrenches, contact_forces, contact_points
 from whippletree.view.motion import Moves
 from whippletree.view.parts import Item, Sizes, Track
 from whippletree.view.solids import Array, Mesh
@@ -22,7 +22,7 @@ LONGEST = 0.25
 """The arrow of the largest force of a run, as a share of the mechanism's size."""
 
 LEAST = 1e-6
-"""Forces below this share of the largest are not drawn."""
+"""Forces below this share of the largest are not drawn; nor moments below it with the mechanism's size as an arm."""
 
 NEAR = 2e-3
 """Gap below which shapes count as touching, as a share of the mechanism's size."""
@@ -120,18 +120,35 @@ def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: Sizes)
 
 
 def _force_arrows(found: Overlay, model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset) -> None:
-    """Forces of constraints on their second frames and of contacts on their first bodies, all on one scale."""
-    forces = {("constraint forces", name): f for name, f in constraint_forces(model, moves, run).items()}
+    """Forces and moments of constraints on their second frames, forces of contacts on their first bodies."""
+    wrenches = constraint_wrenches(model, moves, run)
+    forces = {("constraint forces", name): (point, wrench[:, 3:]) for name, (point, wrench) in wrenches.items()}
     forces |= {("contact forces", name): f for name, f in contact_forces(model, moves, run).items()}
-    sizes_of_forces = {key: np.linalg.norm(np.nan_to_num(vectors), axis=1) for key, (_, vectors) in forces.items()}
-    largest = max((float(size.max()) for size in sizes_of_forces.values()), default=0.0)
-    if not largest > 0:
-        return
-    unit = solids.arrow(1.0, 0.3)
-    for (layer, name), (points, vectors) in forces.items():
-        if sizes_of_forces[layer, name].max() > LEAST * largest:
-            ways = np.nan_to_num(vectors) * (LONGEST * sizes.whole / largest)
-            found.add(name, stretched(points, ways, 0.45 * sizes.rod), unit, style.FORCE, layer)
+    moments = {("constraint moments", name): (point, wrench[:, :3]) for name, (point, wrench) in wrenches.items()}
+    heaviest = max((_largest(vectors) for _, vectors in forces.values()), default=0.0)
+    _arrows(found, forces, solids.arrow(1.0, 0.3), style.FORCE, sizes, LEAST * heaviest)
+    # a moment that the forces of the run would have on an arm too short to see is rounding
+    _arrows(found, moments, solids.arrow(1.0, 0.2, heads=2), style.MOMENT, sizes, LEAST * heaviest * sizes.whole)
+
+
+def _arrows(
+    found: Overlay,
+    vectors: dict[tuple[str, str], tuple[Array, Array]],
+    unit: Mesh,
+    color: style.Color,
+    sizes: Sizes,
+    least: float,
+) -> None:
+    """Points and vectors, each (T, 3), by layer and name; all on one scale, without those that stay below ``least``."""
+    largest = max((_largest(way) for _, way in vectors.values()), default=0.0)
+    for (layer, name), (points, way) in vectors.items():
+        if _largest(way) > least:
+            ways = np.nan_to_num(way) * (LONGEST * sizes.whole / largest)
+            found.add(name, stretched(points, ways, 0.45 * sizes.rod), unit, color, layer)
+
+
+def _largest(vectors: Array) -> float:
+    return float(np.linalg.norm(np.nan_to_num(vectors), axis=1).max(initial=0.0))
 
 
 def ground(moves: Moves, sizes: Sizes) -> Overlay:

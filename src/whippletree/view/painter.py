@@ -24,7 +24,7 @@ SHOWN = ("bodies", "massless links", "closures", "contact points", "ground")
 STANDING = ("ground",)
 """Layers that are drawn once, under everything that moves."""
 
-IN_FRONT = ("closures", "constraint forces", "contact points", "contact forces")
+IN_FRONT = ("closures", "constraint forces", "constraint moments", "contact points", "contact forces")
 """Layers that nothing may hide."""
 
 

@@ -19,6 +19,7 @@ LAYERS = {
     "frames": False,
     "closures": True,
     "constraint forces": True,
+    "constraint moments": True,
     "contact points": True,
     "contact forces": True,
     "ground": True,

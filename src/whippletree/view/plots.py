@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whippletree.errors import MissingExtraError, NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.view import curves, pictures, style
 from whippletree.view.motion import require_single
+from whippletree.whole_files import write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 7.0, 3.4
 """Inches, of one panel."""
+
+
+ROUNDING = 1e-9
+"""Share of the largest force of a run below which the forces of a whole figure are rounding."""
 
 
 class Plot(NamedTuple):
@@ -95,6 +103,22 @@ def plot(
         return ax.figure  # type: ignore[no-any-return]
 
 
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure as a whole or not at all, in the format of the file's suffix; the folder around it is made.
+
+    Raises:
+        UnsupportedError: matplotlib has no such format.
+    """
+    suffix, formats = Path(path).suffix[1:].lower(), figure.canvas.get_supported_filetypes()
+    if suffix not in formats:
+        raise UnsupportedError(
+            f"{path}: figures are written as {', '.join(sorted(formats))}: give the file such a suffix"
+        )
+    file = io.BytesIO()
+    figure.savefig(file, format=suffix)
+    return write_whole(path, file.getbuffer())
+
+
 def check_figures(names: Sequence[str]) -> None:
     """Refuse names of figures that there are not, and figures where nothing draws them."""
     for name in names:
@@ -103,24 +127,35 @@ def check_figures(names: Sequence[str]) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as missing:
-        raise MissingExtraError("drawing figures", "matplotlib", "view") from missing
+        raise MissingExtraError("drawing figures", "matplotlib", "plot") from missing
 
 
 def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
     """A page: the mechanism on the left, if the model is there, and what is worth a look on the right."""
     from matplotlib.figure import Figure
 
-    found = [
-        name for name, variable in (("forces", "constraint_forces"), ("contacts", "contact_force")) if variable in run
-    ]
     energies = ["energies"] if "kinetic_energy" in run else []
-    names = ["joints", *energies, *(found or ["velocities"])]
+    names = ["joints", *energies, *(_telling_forces(run) or ["velocities"])]
     columns = 1 if model is None else 2
-    figure = Figure(figsize=(WIDTH * (1 if model is None else 1.75), 2.5 * len(names)), layout="constrained")
+    figure = Figure(figsize=(WIDTH * (1 if model is None else 1.75), 2.2 * len(names) + 0.6), layout="constrained")
     grid = figure.add_gridspec(len(names), columns, width_ratios=[1] if model is None else [1.0, 1.1])
+    first: Any = None
     for row, name in enumerate(names):
-        PLOTS[name].draw(figure.add_subplot(grid[row, columns - 1]), run, model)
+        axes = figure.add_subplot(grid[row, columns - 1], sharex=first)
+        PLOTS[name].draw(axes, run, model)
+        first = first or axes
+        if row < len(names) - 1:
+            axes.set_xlabel("")
+            axes.tick_params(labelbottom=False)
     if model is not None:
-        pictures.strobe(figure.add_subplot(grid[:, 0]), run, model)
+        picture = figure.add_subplot(grid[:, 0], anchor="N")
+        pictures.strobe(picture, run, model)
     figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
     return figure
+
+
+def _telling_forces(run: xarray.Dataset) -> list[str]:
+    """Figures of forces, without one that would only show the rounding of another."""
+    variables = {"forces": "constraint_forces", "contacts": "contact_force"}
+    largest = {name: float(abs(run[v]).max()) for name, v in variables.items() if v in run and run[v].size}
+    return [name for name, force in largest.items() if force > ROUNDING * max(largest.values())]

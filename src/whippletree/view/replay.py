@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.io.files import replace_text
-from whippletree.model import Model
+from whippletree.model import Model, require_model
 from whippletree.view import series
 from whippletree.view.parts import LAYERS, SOLID
 from whippletree.view.scene import FRAMES, Scene, scene
 from whippletree.view.solids import Mesh
+from whippletree.whole_files import write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -51,16 +51,14 @@ def export_html(
     Returns:
         The path.
     """
+    require_model(model, "export_html")
     moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
     shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
     curves = series.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
     data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(target, page.replace(PLACE, data, 1))
-    return target
+    return write_whole(path, page.replace(PLACE, data, 1).encode())
 
 
 def packed(shown: Scene, curves: list[series.Curves]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.model import WORLD, Geometry, Model
+from whippletree.model import WORLD, Geometry, Model, require_model
 from whippletree.view import overlays, shapes, sticks, style
 from whippletree.view.camera import Camera, against_gravity, camera_for
 from whippletree.view.motion import Moves, chosen, single
@@ -64,6 +64,7 @@ def scene(
         frames: at most so many moments of the run are kept.
         triangles: at most so many per mesh of a file.
     """
+    require_model(model, "a picture")
     kept = None if run is None else chosen(run, model, frames)
     if kept is None:
         moves = single(model, q)

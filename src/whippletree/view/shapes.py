@@ -21,11 +21,13 @@ FEWEST = 40
 def visible(model: Model) -> list[Geometry]:
     """The shapes of bodies to draw: those meant to be seen; where a body has none, those that it collides with.
 
-    A point has no shape.
+    In a robot drawn by meshes what its author left undrawn stays so: safety boxes, and hulls around a hand. A point has
+    no shape.
     """
     shaped = [g for g in model.geometries if g.body != WORLD and g.kind != "point"]
     seen = {g.body for g in shaped if g.visible}
-    return [g for g in shaped if g.visible or g.body not in seen]
+    drawn = any(g.visible and g.kind == "mesh" for g in shaped)
+    return [g for g in shaped if g.visible or not (drawn or g.body in seen)]
 
 
 def is_end(geometry: Geometry) -> bool:
@@ -53,6 +55,12 @@ def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | No
             # solid below z = 0 of its own axes
             slab = solids.box((2 * sizes.whole, 2 * sizes.whole, sizes.rod))
             return [Piece(slab.moved(solids.placed(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
+        case "cavity":
+            # three circles, so that what is inside stays in sight
+            hoop = solids.ring(float(numbers["radius"]), sizes.rod / 2, segments=64)
+            turns = [np.eye(3), np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]]
+            hoops = [hoop.moved(solids.placed(np.zeros(3), turn)) for turn in turns]
+            return [Piece(solids.joined(hoops), GROUND)]
         case "terrain":
             return [Piece(_terrain(numbers["height"], sizes), GROUND)]
         case "height_field" if "heights" in numbers:

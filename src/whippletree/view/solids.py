@@ -71,16 +71,18 @@ def capsule(radius: float, length: float) -> Mesh:
     return revolved([*low, *high])
 
 
-def ring(radius: float, thickness: float) -> Mesh:
+def ring(radius: float, thickness: float, segments: int = SEGMENTS) -> Mesh:
     """A torus about z."""
     turns = np.linspace(0, 2 * np.pi, 13)
-    return revolved([(radius + thickness * np.cos(t), thickness * np.sin(t)) for t in turns])
+    return revolved([(radius + thickness * np.cos(t), thickness * np.sin(t)) for t in turns], segments)
 
 
-def arrow(radius: float, head: float) -> Mesh:
-    """From the origin to (0, 0, 1): a shaft and a head of length ``head``, three times as thick as the shaft."""
-    profile = [(0.0, 0.0), (radius, 0.0), (radius, 1 - head), (3 * radius, 1 - head), (0.0, 1.0)]
-    return joined([revolved(profile[i : i + 2]) for i in range(4)])
+def arrow(radius: float, head: float, heads: int = 1) -> Mesh:
+    """From the origin to (0, 0, 1): a shaft and heads of length ``head``, three times as thick as the shaft."""
+    profile = [(0.0, 0.0), (radius, 0.0), (radius, 1 - head)]
+    for k in range(heads, 0, -1):
+        profile += [(3 * radius, 1 - k * head), (0.0, 1 - (k - 1) * head)]
+    return joined([revolved(profile[i : i + 2]) for i in range(len(profile) - 1)])
 
 
 def spring(turns: int = 8, wire: float = 0.22) -> Mesh:
