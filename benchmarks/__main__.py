@@ -74,12 +74,12 @@ def main() -> int:
     arguments = parser.parse_args()
     where = machine()
     print(", ".join(f"{key} {value}" for key, value in where.items()), f"; batch {BATCH}, one thread, medians")
-    print(f"{'subject':16}{'measure':40}{'ours µs':>10}{'peer µs':>10}{'ratio':>8}  peer")
+    print(f"{'subject':16}{'measure':40}{'ours µs':>11}{'peer µs':>11}{'ratio':>8}  peer")
     measured = []
     for row in rows(arguments.names):
         measured.append(row)
-        peer = f"{row.peer:10.3f}{row.ratio:7.1f}×" if row.peer is not None else " " * 18
-        print(f"{row.subject:16}{row.measure:40}{row.ours:10.4f}{peer}  {row.peer_name} {row.note}", flush=True)
+        peer = f"{row.peer:11.3f}{row.ratio:7.1f}×" if row.peer is not None else " " * 19
+        print(f"{row.subject:16}{row.measure:40}{row.ours:11.4f}{peer}  {row.peer_name} {row.note}", flush=True)
     for line in ceiling_rows(measured):
         print(line)
     if arguments.json:
