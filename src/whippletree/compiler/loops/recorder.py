@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,10 +93,13 @@ class Graph:
         """Whether an input can be read in every loop from the one on that it is known in."""
         return isinstance(self.sources[number], (Address, Final, Posted))
 
-    def known_after(self, stage_of: Callable[[Source], int]) -> list[int]:
-        """For each node, the stage that it has to wait for; −1 if it needs no sweep."""
-        known: list[int] = []
-        for node in self.trace.nodes:
+    def known_after(self, stage_of: Callable[[Source], int], known: list[int] | None = None) -> list[int]:
+        """For each node, the stage that it has to wait for; −1 if it needs no sweep.
+
+        ``known``: such a list of the first nodes, to go on with.
+        """
+        known = [] if known is None else known
+        for node in islice(self.trace.nodes, len(known), None):
             if node[0] == "input":
                 known.append(stage_of(self.sources[node[1]]))
             elif node[0] == "const":
@@ -173,6 +177,8 @@ class Looped:
         self.interludes: list[Interlude] = []
         self.work: dict[str, int] = {}
         """Sizes of buffers by which single bodies and the whole speak to each other."""
+        self._known: list[list[int]] = [[] for _ in self.graphs]
+        """Of each type's nodes, the stage that they wait for, as far as anybody has asked since a sweep was placed."""
         self._find_ends()
 
     def _find_ends(self) -> None:
@@ -301,6 +307,7 @@ class Looped:
         needed = self.latest([[values[leaf] for leaf in crossing] for values in sweep.sent])
         stage = max(needed, 0)
         sweep.stage = stage if (stage % 2 == 0) == sweep.outwards else stage + 1
+        self._known = [[] for _ in self.graphs]  # whatever uses what arrives waits for this stage now
 
     def _add_to_siblings(self, number: int, sweep: Sweep) -> None:
         """Messages of siblings are summed on the way: each body adds its own to what came before."""
@@ -337,7 +344,7 @@ class Looped:
     def latest(self, scalars_of_types: Sequence[Sequence[Any]]) -> int:
         """The stage after which all these scalars are known."""
         latest = -1
-        for graph, values in zip(self.graphs, scalars_of_types, strict=True):
-            known = graph.known_after(self.stage_of)
+        for graph, so_far, values in zip(self.graphs, self._known, scalars_of_types, strict=True):
+            known = graph.known_after(self.stage_of, so_far)
             latest = max([latest, *[known[x.index] for x in values if isinstance(x, Traced)]])
         return latest
