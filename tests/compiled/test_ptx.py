@@ -1,13 +1,12 @@
 """The GPU target without a GPU: its text, NVIDIA's assembler where there is one, and the absence of a driver."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import whippletree as wt
+from nvidia_assembler import assemble, needs_assembler
 from whippletree.catalogue import find
 from whippletree.compiler import cuda
 from whippletree.compiler.program import Buffer, straight_program
@@ -17,7 +16,6 @@ from whippletree.compiler.rollout import rollout_program
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.expression import Trace, finish
 
-PTXAS = shutil.which("ptxas") or next((p for p in ["/usr/local/cuda/bin/ptxas"] if os.path.exists(p)), None)
 REALS = ["float", "double"]
 
 
@@ -98,7 +96,7 @@ def test_architectures():
         assert f".target {arch}" in text_of(root_program(), "float", arch)
 
 
-@pytest.mark.skipif(PTXAS is None, reason="NVIDIA's assembler ptxas is not installed")
+@needs_assembler
 @pytest.mark.parametrize("real", REALS)
 @pytest.mark.parametrize("what", ["forward_dynamics", "rollout", "loop"])
 def test_nvidias_assembler_accepts_it(what, real, tmp_path):
@@ -112,9 +110,7 @@ def test_nvidias_assembler_accepts_it(what, real, tmp_path):
         program = loop_program(find("forward_dynamics", model), skeleton(model))
     else:
         program = unrolled(wt.mechanisms.chain(3), what)
-    source = tmp_path / "kernel.ptx"
-    source.write_text(text_of(program, real))
-    subprocess.run([PTXAS, "-arch=sm_90", "-o", tmp_path / "kernel.cubin", source], check=True)
+    assemble(text_of(program, real), "sm_90", tmp_path)
 
 
 # ---- no driver -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 
 import whippletree as wt
 from emulated_cuda import install, on_device
+from nvidia_assembler import assemble, needs_assembler
 from whippletree import scalars
 from whippletree.catalogue import find
 from whippletree.compiler.cuda_function import compile_for_cuda
@@ -124,3 +125,11 @@ def test_a_result_that_is_mostly_one_constant(driver, cut):
     given = np.random.default_rng(0).uniform(-1, 1, (70, 3))
     for a, b in zip(compile_for_cuda(program)(given), compile_function(program)(given), strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+@needs_assembler
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
+    program = parted(derivatives()[1], 0, 1000)
+    assemble(ptx_text(kernel_ir(program, real, Form(64, keep=40, room=60), copies=False), arch), arch, tmp_path)

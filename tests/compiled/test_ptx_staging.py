@@ -1,14 +1,11 @@
 """Large GPU kernels without a GPU: inputs and results through shared memory, values put aside."""
 
-import os
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
 import whippletree as wt
 from emulated_cuda import install, on_device
+from nvidia_assembler import assemble, needs_assembler
 from whippletree.catalogue import find
 from whippletree.compiler.cuda_function import compile_for_cuda
 from whippletree.compiler.functions import compile_function
@@ -20,7 +17,6 @@ from whippletree.compiler.stash import plan
 from whippletree.compiler.tracing import unrolled_program
 from whippletree.expression import Trace, finish
 
-PTXAS = shutil.which("ptxas") or next((p for p in ["/usr/local/cuda/bin/ptxas"] if os.path.exists(p)), None)
 STAGED = Form(64, keep=20, room=60)
 
 
@@ -166,14 +162,12 @@ def test_older_devices_copy_through_registers(driver):
     assert "call void @llvm.nvvm.cp.async" not in kernel_ir(program, "float", STAGED, copies=False)
 
 
-@pytest.mark.skipif(PTXAS is None, reason="NVIDIA's assembler ptxas is not installed")
+@needs_assembler
 @pytest.mark.parametrize("real", ["float", "double"])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
     ir = kernel_ir(dynamics(6)[1], real, STAGED, copies=copies_by_itself(arch))
-    source = tmp_path / "kernel.ptx"
-    source.write_text(ptx_text(ir, arch))
-    subprocess.run([PTXAS, f"-arch={arch}", "-o", tmp_path / "kernel.cubin", source], check=True)
+    assemble(ptx_text(ir, arch), arch, tmp_path)
 
 
 # ---- which form ----------------------------------------------------------------------------------------------------
