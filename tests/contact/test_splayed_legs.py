@@ -25,11 +25,15 @@ def splayed(legs, friction):
     return builder.build()
 
 
-def test_three_legs_land_without_growing_tolerances():
-    model = splayed(3, 1.5)
+def thrown(model, duration, seed):
+    """A run from a random velocity of the trunk."""
     v0 = np.zeros(model.nv)
-    v0[:6] = 0.5 * np.random.default_rng(3).standard_normal(6)
-    run = wt.simulate(model, v0=v0, duration=0.25, method="events", saltation=False)
+    v0[:6] = 0.5 * np.random.default_rng(seed).standard_normal(6)
+    return wt.simulate(model, v0=v0, duration=duration, method="events", saltation=False)
+
+
+def test_three_legs_land_without_growing_tolerances():
+    run = thrown(splayed(3, 1.5), 0.25, seed=3)
     assert run.attrs["failure"] == ""
     assert "impact without collision" in run.attrs["contact_event_kinds"]
     assert run.attrs["speed_tolerance"] == 1e-9
@@ -42,9 +46,6 @@ def test_three_legs_land_without_growing_tolerances():
 
 def test_four_feet_near_rest():
     """One slips slowly, three stick, and internal forces of the nearly stiff legs hide which: sweeps creep there."""
-    model = splayed(4, 1.0)
-    v0 = np.zeros(model.nv)
-    v0[:6] = 0.5 * np.random.default_rng(4).standard_normal(6)
-    run = wt.simulate(model, v0=v0, duration=0.42, method="events", saltation=False)
+    run = thrown(splayed(4, 1.0), 0.42, seed=4)
     assert run.attrs["failure"] == ""
     assert run.attrs["speed_tolerance"] == 1e-9

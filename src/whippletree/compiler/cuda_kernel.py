@@ -49,8 +49,7 @@ class CudaKernel(Kernel):
         self, device: cuda.Device, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
-        here = self.loaded(device, _by_rows(arrays))
-        here.launch(states, [x for array in arrays for x in array], sizes, stream)
+        self.loaded(device, _by_rows(arrays)).launch(states, arrays, sizes, stream)
 
 
 def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:
@@ -73,9 +72,9 @@ class _Loaded:
         self.work = start.work
         self.module = cuda.Module(device, image, ptx.SYMBOL, start.threads, start.shared)
 
-    def launch(self, states: int, described: Sequence[int], sizes: Mapping[str, int], stream: int) -> None:
-        """Start the kernel on arrays: of each its address, the step from state to state and its strides, in bytes."""
-        tables = [memory.pointer for memory in self._memory]
+    def launch(self, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int) -> None:
+        """As :meth:`CudaKernel.launch`."""
+        described, tables = [x for array in arrays for x in array], [memory.pointer for memory in self._memory]
         parameters = [states, *described, *[sizes[d] for d in self._names], *tables]
         blocks = -(-states // self.module.threads)
         if not self.work:

@@ -6,7 +6,8 @@ dynamics of a humanoid is a tenth faster on an H200. In float64, where arithmeti
 The functions return their results with every bit inverted, because of an error of NVIDIA's assembler (CUDA 13.0, level
 2 and above). Short of registers, it takes the result of a call for something that it can have again at any time from
 the register in which it was returned, even where that register holds another value by then: in operational_inertia of
-a humanoid, one pivot took the place of another. What is computed from a result, it keeps.
+a humanoid, in float64, one pivot took the place of another. What is computed from a result is no such copy; all kernels
+of the catalogue in float32 have been right with it (docs/performance.md).
 """
 
 from __future__ import annotations
