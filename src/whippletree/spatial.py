@@ -322,6 +322,32 @@ def quaternion_rotation(w: Any, x: Any, y: Any, z: Any) -> Array:
     )
 
 
+def rotation_quaternion(R: Array) -> Array:
+    """The quaternion (w, x, y, z) of a rotation matrix with w ≥ 0: cos(θ/2), and sin(θ/2) times the axis.
+
+    It is a row of 4 q qᵀ, whose entries are sums of entries of R, divided by the root of its diagonal entry. The row
+    with the largest such entry (at least 1) is taken, so nothing is divided by a small number at any angle. At half a
+    turn q and −q have w = 0 alike, and rounding decides between them. Rational where the half angle's cosine is.
+    """
+    squares = np.array(
+        [
+            [1 + R[0, 0] + R[1, 1] + R[2, 2], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
+            [R[2, 1] - R[1, 2], 1 + R[0, 0] - R[1, 1] - R[2, 2], R[1, 0] + R[0, 1], R[0, 2] + R[2, 0]],
+            [R[0, 2] - R[2, 0], R[1, 0] + R[0, 1], 1 + R[1, 1] - R[2, 2] - R[0, 0], R[2, 1] + R[1, 2]],
+            [R[1, 0] - R[0, 1], R[0, 2] + R[2, 0], R[2, 1] + R[1, 2], 1 + R[2, 2] - R[0, 0] - R[1, 1]],
+        ],
+        dtype=object,
+    )
+    row, largest = squares[0], squares[0, 0]
+    for k in (1, 2, 3):
+        longer = scalars.less(largest, squares[k, k])
+        row = vector(*[scalars.select(longer, a, b) for a, b in zip(squares[k], row, strict=True)])
+        largest = scalars.select(longer, squares[k, k], largest)
+    # the sign is chosen in the divisor, 2 |qₖ|, so that w ≥ 0
+    root = scalars.sqrt(largest) * 2
+    return np.asarray(row / scalars.select(scalars.less(row[0], 0), -root, root))
+
+
 def quaternion_product(a: Array, b: Array) -> Array:
     """a ⊗ b, scalar part first."""
     aw, ax, ay, az = a

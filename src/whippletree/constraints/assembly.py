@@ -2,8 +2,9 @@
 
 Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for
 stays where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as
-in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Numbers
-only.
+in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Where it stalls
+at a saddle of |g|² (frames that must coincide and are half a turn apart: every way round is as long) it goes on along the
+direction in which |g|² bends down most. Numbers only.
 """
 
 from __future__ import annotations
@@ -17,11 +18,22 @@ from whippletree.constraints.rows import Prepared, Rows
 from whippletree.errors import AssemblyError, ShapeError
 from whippletree.messages import coordinates
 from whippletree.model import Array, Model
+from whippletree.scalars import Dual, duals, slopes
 from whippletree.tree.mechanism import Mechanism
 
 ITERATIONS = 100
 TOLERANCE = 1e-11
 """Largest residual of a row that counts as closed, m or rad."""
+
+
+SADDLES = 4
+"""How many saddles of |g|² are left one after the other: as many closures may be half a turn off at once."""
+
+FLAT = 1e-8
+"""Share of the largest curvature of |g|² up to which a negative one is rounding."""
+
+BENDS = 100
+"""Velocities up to which the curvature of |g|² is formed, at the price of one derivative of the Jacobian each."""
 
 
 def attainable(model: Model) -> float:
@@ -51,6 +63,13 @@ class Closure:
     def jacobian(self, q: Array) -> Array:
         """∂g/∂q in the tangent space, (p, nv)."""
         return self._rows(q).jacobian().astype(float)
+
+    def jacobian_rate(self, q: Array, d: Array) -> Array:
+        """The rate (p, nv) at which the Jacobian changes while q moves along d (nv,)."""
+        m, at = self.mechanism, q.astype(object)
+        state = duals(at, m.manifold().rate(at, d.astype(object)))
+        rows = Rows(m, self.demands, m.still(state), state, None, Dual(self.t, 0))
+        return slopes(rows.jacobian()).astype(float)
 
     def moved(self, q: Array, d: Array) -> Array:
         """q ⊕ d."""
@@ -107,14 +126,16 @@ def close_loops(
 ) -> Array:
     """Coordinates that close every loop near a guess; see :func:`whippletree.constraints.closing.assemble`.
 
-    A guess from which Newton's method stalls (a singular configuration, a loop that is far open, frames that must
-    coincide and are half a turn apart) is moved a little, at most ``attempts`` times, by fixed pseudo-random amounts up
-    to ``spread``.
+    A guess from which Newton's method stalls is left where |g|² bends down, if it does, and else (a singular
+    configuration, a loop that is far open) moved a little, at most ``attempts`` times, by fixed pseudo-random amounts
+    up to ``spread``.
     """
     model = closure.mechanism.tree.model
     q, held = _with_held(model, np.array(guess, dtype=float), hold)
     q = closure.normalised(coordinates("assemble", "guess", q, model))
     best, g = closure.solve(q, held, tolerance)
+    if attempts and tolerance < _largest(g) < np.inf:
+        best, g = _leave_saddles(closure, best, g, held, tolerance, spread)
     random = np.random.default_rng(0)
     for attempt in range(attempts):
         if _largest(g) <= tolerance:
@@ -128,6 +149,47 @@ def close_loops(
     _require_numbers(closure, best)
     gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
     raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
+
+
+def _leave_saddles(
+    closure: Closure, q: Array, g: Array, held: Array, tolerance: float, spread: float
+) -> tuple[Array, Array]:
+    """The coordinates reached, and their residual, after going on from saddles of |g|² at q; q where there is none.
+
+    A direction of negative curvature keeps everything else where it is: a body turns about one axis, and does not
+    slide along it.
+    """
+    for _ in range(SADDLES):
+        d = np.zeros(len(held))
+        d[~held] = spread * _steepest_bend(closure, q, g, ~held)
+        if not np.any(d) or _largest(g) <= tolerance:
+            break
+        trials = [closure.solve(closure.moved(q, way), held, tolerance) for way in (d, -d)]
+        found, after = min(trials, key=lambda trial: _size(trial[1]))
+        if not _size(after) < _size(g):
+            break
+        q, g = found, after
+    return q, g
+
+
+def _steepest_bend(closure: Closure, q: Array, g: Array, free: Array) -> Array:
+    """The unit direction in which ½ |g|² bends down most, among the free velocities; zeros where it nowhere does, or
+    where there are more than ``BENDS`` of them."""
+    count = int(np.sum(free))
+    if not 0 < count <= BENDS:
+        return np.zeros(count)
+    A = closure.jacobian(q)[:, free]
+    moves = np.eye(len(free))[free]
+    curvature = A.T @ A + np.stack([closure.jacobian_rate(q, d)[:, free].T @ g for d in moves], axis=1)
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    if not values[0] < -FLAT * np.abs(values).max():
+        return np.zeros(count)
+    return np.asarray(vectors[:, 0])
+
+
+def _size(g: Array) -> float:
+    """The length of a residual; infinite if an entry is not a number."""
+    return float(np.linalg.norm(g)) if np.all(np.isfinite(g)) else np.inf
 
 
 def _require_numbers(closure: Closure, q: Array) -> None:

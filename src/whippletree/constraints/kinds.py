@@ -8,8 +8,8 @@ residuals that a user writes.
 
 Frames: ``on`` names two frames (or bodies, or the world), in this order. Rows are expressed in the axes of the first,
 so a constraint on ("world", "foot") has rows in world axes. Residuals are in metres where they are lengths and in
-radians, to first order, where they are rotations: 2 tan(θ/2) times the axis, which vanishes for the identity only (the
-sine would also vanish after half a turn) and is rational.
+radians, to first order, where they are rotations: 2 sin(θ/2) times the axis. It vanishes for the identity only (the
+sine would also vanish after half a turn), and is longest at half a turn, where its direction jumps.
 
     kind                 rows  parameters                    the second frame, against the first
     point                3                                   its origin stays at the first origin
@@ -53,10 +53,14 @@ from whippletree.constraints.written import called
 from whippletree.errors import ModelError
 from whippletree.joints import plane_directions
 from whippletree.model import Constraint
-from whippletree.spatial import Array, Pose, cross, vector
+from whippletree.spatial import Array, Pose, cross, rotation_quaternion, vector
 
 X, Y, Z = (vector(1, 0, 0), vector(0, 1, 0), vector(0, 0, 1))
 _METRE, _RAD, _USER = ("m",), ("rad",), ("user's",)
+
+OPPOSITE = 100
+"""Two axes are opposite where their angle φ > π/2 has sin² φ < 2⁻¹⁰⁰: what is left of sin φ there is rounding of unit
+vectors, and its direction says nothing."""
 
 
 def relative(poses: Sequence[Pose]) -> Pose:
@@ -65,16 +69,33 @@ def relative(poses: Sequence[Pose]) -> Pose:
 
 
 def turn(R: Array) -> Array:
-    """2 tan(θ/2) times the axis: zero for the identity only, slope one there."""
-    scale = scalars.quotient(2, 1 + R[0, 0] + R[1, 1] + R[2, 2])
-    return vector(*[scale * x for x in (R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])])
+    """2 sin(θ/2) times the axis (3,): zero for the identity only, slope one there, of length 2 at half a turn.
+
+    No continuous residual of three rows vanishes at the identity alone. The direction of this one jumps at half a turn,
+    from the axis to its opposite; there the residual is longest and its rows say nothing of a turn about that axis.
+    """
+    return np.asarray(2 * rotation_quaternion(R)[1:])
 
 
 def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
-    """2 tan(φ/2) towards two directions normal to the axis: zero where ``along`` is the axis, not where it is
-    opposite."""
-    scale = scalars.quotient(2, 1 + axis @ along)
-    return [scale * (d @ along) for d in directions]
+    """2 sin(φ/2) towards two directions normal to the axis, φ the angle between the unit vectors ``along`` and
+    ``axis``: zero where they agree only, slope one there, of length 2 where they are opposite.
+
+    With the components s (2,) of ``along`` across the axis, |s| = sin φ, and c = cos φ along it:
+
+        s √(2 / (1 + c)) = s √(2 (1 − c)) / |s|
+
+    Each form is used where it does not divide by zero: in front of the plane normal to the axis, and behind it. Every
+    direction leads away from the opposite of the axis, so within ``OPPOSITE`` of it the first is taken.
+    """
+    c, s = axis @ along, vector(*[d @ along for d in directions])
+    square = s @ s
+    behind = scalars.less(c, 0)
+    lost = scalars.less(square * 2**OPPOSITE, scalars.select(behind, 1, 0))
+    towards = [scalars.select(lost, instead, x) for instead, x in zip((1, 0), s, strict=True)]
+    divisor = scalars.select(lost, 1, scalars.select(behind, square, 1 + c))
+    scale = scalars.sqrt(scalars.select(behind, 2 * (1 - c), 2) / divisor)
+    return [scale * x for x in towards]
 
 
 def point(c: Constraint) -> Demands:
