@@ -20,8 +20,8 @@ import numpy as np
 
 from whippletree import kkt, linalg, long_dynamics
 from whippletree.constraints.branches import branch_rows, require_rest
+from whippletree.constraints.exploration import LONG
 from whippletree.constraints.rows import Rows
-from whippletree.constraints.structure import LONG
 from whippletree.constraints.system import ConstraintSet, constraint_set
 from whippletree.long_rows import LongRows, fits, is_swept, sighted
 from whippletree.long_systems import recursive

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.constrained import DEPENDENT, MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.exploration import LONG
 from whippletree.constraints.motions import Motion, lightest, sparsest
-from whippletree.constraints.structure import LONG
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia

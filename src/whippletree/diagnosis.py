@@ -11,8 +11,9 @@ import numpy as np
 from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweeps, default_route
 from whippletree.constraint_words import JOINT_DATA
 from whippletree.constraints.assembly import TOLERANCE, Closure
+from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
-from whippletree.constraints.structure import FAINT, generic_configurations, independent_rows, row_sines
+from whippletree.constraints.structure import FAINT, independent_rows, row_sines
 from whippletree.constraints.system import ConstraintSet, constraint_set
 from whippletree.errors import AssemblyError
 from whippletree.messages import coordinates

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.constraints.exploration import LONG
 from whippletree.constraints.rows import (
     FrameRows,
     JointRows,
@@ -21,7 +22,6 @@ from whippletree.constraints.rows import (
     joint_acceleration,
     joint_coefficients,
 )
-from whippletree.constraints.structure import LONG
 from whippletree.constraints.system import ConstraintSet, constraint_set
 from whippletree.model import Model
 from whippletree.spatial import Array, Pose, zeros

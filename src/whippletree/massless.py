@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.motions import Motion, echelon
 from whippletree.constraints.relaxation import Support, directions
-from whippletree.constraints.structure import generic_configurations
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Array, Constraint, Joint, Model, require_model

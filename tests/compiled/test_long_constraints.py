@@ -11,7 +11,7 @@ from whippletree import constrained
 from whippletree.catalogue import find
 from whippletree.compiler.loops import loop_program, work_size
 from whippletree.compiler.program import every_block
-from whippletree.constraints.structure import LONG
+from whippletree.constraints.exploration import LONG
 from whippletree.expression.passes import finish
 from whippletree.expression.traced import Trace
 from whippletree.long_rows import is_swept

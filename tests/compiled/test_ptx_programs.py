@@ -9,7 +9,7 @@ import whippletree as wt
 from emulated_cuda import install, on_device
 from whippletree.compiler.ptx import how_to_start
 from whippletree.compiler.rollout import METHODS
-from whippletree.constraints.structure import LONG
+from whippletree.constraints.exploration import LONG
 from whippletree.model import Constraint
 
 

@@ -2,9 +2,9 @@
 
 Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for
 stays where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as
-in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Where it stalls
-at a saddle of |g|² (frames that must coincide and are half a turn apart: every way round is as long) it goes on along the
-direction in which |g|² bends down most. Numbers only.
+in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Where it
+stalls at a saddle of |g|² (frames that must coincide and are half a turn apart: both ways round are equally long) it
+goes on along the direction in which |g|² bends down most. Numbers only.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Closure:
         self.units = [unit for c in self.demands for unit in c.demand.units]
         self._last: tuple[bytes, Rows] | None = None
         """The rows at the last coordinates: a step asks for the Jacobian where the residual was taken."""
+        self._slope: tuple[bytes, Array] | None = None
+        """The last Jacobian: steps that are refused start again from the same coordinates."""
 
     def residual(self, q: Array) -> Array:
         """g (p,)."""
@@ -62,7 +64,9 @@ class Closure:
 
     def jacobian(self, q: Array) -> Array:
         """∂g/∂q in the tangent space, (p, nv)."""
-        return self._rows(q).jacobian().astype(float)
+        if self._slope is None or self._slope[0] != q.tobytes():
+            self._slope = q.tobytes(), self._rows(q).jacobian().astype(float)
+        return self._slope[1]
 
     def jacobian_rate(self, q: Array, d: Array) -> Array:
         """The rate (p, nv) at which the Jacobian changes while q moves along d (nv,)."""

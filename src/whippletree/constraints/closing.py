@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.assembly import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
 from whippletree.constraints.rows import prepare
-from whippletree.constraints.structure import STRUCTURE_TOLERANCE
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import AssemblyError, NameLookupError
 from whippletree.messages import coordinates

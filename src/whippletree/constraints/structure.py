@@ -2,10 +2,11 @@
 
 A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
 by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations near the model's
-start, by a rank-revealing factorisation; they are named, and left out of every later factorisation. Nothing is
-regularised. Rows that depend on others at single configurations only (dead points) are another matter: the pivots of a
-factorisation tell. A mechanism may also have branches with other redundant rows than that of its start:
-``wt.diagnose(model, q)`` tells where q is on such a one.
+start (:mod:`whippletree.constraints.exploration`), by a rank-revealing factorisation; they are named, and left out of
+every later factorisation. Nothing is regularised. Rows that depend on others at single configurations only (dead
+points) are another matter: the pivots of a factorisation tell. Where several branches meet at the start, a row is
+redundant if it is so on all that were found. A mechanism may also have branches elsewhere, with other redundant rows
+than those of its start: ``wt.diagnose(model, q)`` tells where q is on such a one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.constraints.assembly import Closure, attainable, close_loops
-from whippletree.errors import AssemblyError
+from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore
 from whippletree.model import Array
 from whippletree.sweeps import Field
 from whippletree.tree import inertia
@@ -27,20 +27,8 @@ from whippletree.tree.skeleton import skeleton
 if TYPE_CHECKING:
     from whippletree.constraints.system import ConstraintSet
 
-STRUCTURE_TOLERANCE = 1e-7
-"""Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
-
 FAINT = 1e-4
 """Sine below which an independent row is reported as all but redundant."""
-
-SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
-"""How far generic configurations are from the model's start, rad or m, largest first; three that close are used."""
-
-RETURNED = 1e-3
-"""Share of its way from the start that is left to a configuration which closing its loops has brought back."""
-
-SPREAD_OVER = 12
-"""Joints up to which each moves by the whole spread."""
 
 LIGHT = 1e-5
 """How much smaller than that of A Aᵀ the least eigenvalue of A M⁻¹ Aᵀ must be, both at unit diagonal, to say that some
@@ -49,9 +37,6 @@ same digits.)"""
 
 MASSLESS = 1e-9
 """The same for M itself: below, some motion of the tree has no inertia."""
-
-LONG = 200
-"""Velocities beyond which no matrix of their number squared is formed."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,9 @@ class Structure:
     """Rows that are all but redundant, with the sine of their angle to the rows before them. They are honoured, at the
     price of digits; in data that was rounded they are often meant to be redundant."""
     mobility: int
-    """Degrees of freedom with every constraint on."""
+    """Degrees of freedom with every constraint on; the fewest where branches with different ones meet at the start."""
+    branches: tuple[int, ...]
+    """Degrees of freedom of the branches that meet at the start, in rising order, each number once."""
     configuration: Array
     """A generic assembled configuration (nq,): where what is called typical was evaluated."""
     squares: tuple[float, ...]
@@ -79,46 +66,10 @@ class Structure:
     """Whether nothing can move although the rows let something move to first order: a straight rod of two parts."""
 
 
-def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]:
-    """Assembled configurations near the model's start that have nothing special about them.
-
-    Raises:
-        AssemblyError: if the loops cannot close near the start.
-    """
-    return _explored(system, count)[0]
-
-
-def _explored(system: ConstraintSet, count: int) -> tuple[list[Array], bool]:
-    """The same, and whether all ways along the rows lead back to the start."""
-    model = system.model
-    closure = Closure(Mechanism(skeleton(model)), system.demands)
-    tolerance = attainable(model)
-    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, tolerance)
-    A = closure.jacobian(start)
-    random = np.random.default_rng(1)
-    found: list[Array] = []
-    returned = []
-    for spread in SPREADS:
-        if len(found) == count:
-            break
-        # along the constraints, and less per joint where many joints add up
-        d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
-        if A.size:
-            d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
-        moved = closure.moved(start, d)
-        try:
-            found.append(close_loops(closure, moved, {}, tolerance, attempts=0))
-        except AssemblyError:
-            continue
-        way, left = (float(np.linalg.norm(q - start)) for q in (moved, found[-1]))
-        returned.append(way > STRUCTURE_TOLERANCE and left < RETURNED * way)
-    return found or [start], bool(returned) and all(returned)
-
-
 def find_structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
     fields, matrices = [], []
-    configurations, stuck = _explored(system, 1 if system.model.nv > LONG else 3)
+    configurations, branching, stuck = explore(system, 1 if system.model.nv > LONG else 3)
     for q in configurations:
         state = q.astype(object)
         fields.append(m.still(state))
@@ -126,12 +77,15 @@ def find_structure(system: ConstraintSet) -> Structure:
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
-    # the richest configuration decides: a dependency that is missing at one generic configuration is not structural
-    richest = max(range(len(matrices)), key=lambda k: len(independent_rows(matrices[k], always + switched)))
+    # the richest configuration decides: a dependency that is missing at one generic configuration is not structural,
+    # nor is one that is missing on one of several branches
+    ranks = [len(independent_rows(A, always + switched)) for A in matrices]
+    richest = int(np.argmax(ranks))
     best = matrices[richest]
     sines = row_sines(best, always)
     firm = list(sines)
-    redundant = [i for i in always if i not in firm]
+    needed = {i for A in matrices for i in row_sines(A, always)} if branching else set(firm)
+    redundant = [i for i in always if i not in needed]
     redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
     together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
     kept = [i for i in range(len(system.row_names)) if i not in redundant]
@@ -146,6 +100,7 @@ def find_structure(system: ConstraintSet) -> Structure:
         conditional=tuple(conditional),
         faint=faint,
         mobility=mobility,
+        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if branching else (mobility,),
         configuration=configurations[richest],
         squares=tuple(squares),
         light=light,

@@ -19,7 +19,6 @@ from whippletree.constraints.structure import (
     Structure,
     find_structure,
     free_velocities,
-    generic_configurations,
     independent_rows,
 )
 from whippletree.linalg import sparse_order
@@ -118,7 +117,7 @@ class ConstraintSet:
     def free(self) -> tuple[int, ...]:
         """Velocities that can be chosen freely, ``mobility`` of them: minimal coordinates."""
         m = Mechanism(skeleton(self.model))
-        state = generic_configurations(self, 1)[0].astype(object)
+        state = self.structure.configuration.astype(object)
         A = self.matrix(m, m.still(state), state)
         rigid = [i for i in self.structure.independent if not self.compliance[i]]
         return tuple(free_velocities(A[independent_rows(A, rigid)], self.model.nv))

@@ -1,0 +1,307 @@
+"""Assembled configurations near a model's start that have nothing special about them: where its structure is learnt.
+
+From a regular start they are found by small random displacements along the rows, after which the loops are closed
+again. At a **singular** start (all rods of a parallelogram in line) the rows allow more than the mechanism does to
+first order, and a displacement that only they allow leads back to the start, or nowhere. There the directions of true
+motions are found first. With the velocity v = N c along the rows, A N = 0, and a combination y of rows that has become
+empty, yᵀ A = 0, a motion that stays on the constraints needs, at second order,
+
+    cᵀ H c = 0,   H = Nᵀ (yᵀ ∂A/∂q) N        for every such y
+
+(the acceleration drops out, since yᵀ A = 0). These quadratic equations may have several solutions, one for each branch
+of motion that meets there: they are solved from several starts, each solution is followed for a finite way, and where
+it ends the mechanism must still be able to move. If no solution leads away, the mechanism is stuck. Branches that part
+at third order only are not told apart. Numbers only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from whippletree.constraints.assembly import Closure, attainable, close_loops
+from whippletree.errors import AssemblyError
+from whippletree.model import Array
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+if TYPE_CHECKING:
+    from whippletree.constraints.system import ConstraintSet
+
+STRUCTURE_TOLERANCE = 1e-7
+"""Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""
+
+SPREADS = (0.4, 0.3, 0.2, 0.1, 0.03)
+"""How far generic configurations are from the model's start, rad or m, largest first; three that close are used."""
+
+RETURNED = 1e-3
+"""Share of its way from the start that is left to a configuration which closing its loops has brought back."""
+
+FOLLOWED = 0.15
+"""Share of its way from a singular start by which closing the loops may correct a displacement along a branch: the
+correction is of second order in the way."""
+
+SPREAD_OVER = 12
+"""Joints up to which each moves by the whole spread."""
+
+PROBES = 24
+"""Random starts from which the equations of the branches at a singular start are solved."""
+
+FEW_PROBES = 4
+"""The same at special configurations of a branch, where any way on will do."""
+
+NEARLY = 1e-4
+"""Singular value of rows of unit length, relative to the largest, up to which a configuration is taken for a singular
+one: where rows are dependent, closing loops within 1e-11 finds coordinates within the root of that."""
+
+NUDGE = 1e-5
+"""A displacement, rad or m, whose size is above ``STRUCTURE_TOLERANCE`` and whose square is below it."""
+
+ROUNDS = 120
+"""Steps for each: a branch that is a double solution gains one binary digit a step."""
+
+MET = 1e-10
+"""Size of cᵀ H c, relative to H, up to which a direction c of unit length meets the equations."""
+
+OF_ONE_RANK = 4
+"""How many solutions at which equally many of the equations are independent are followed."""
+
+NEIGHBOURS, ASIDE = 6, 0.3
+"""How many neighbours of a solution of unit length are looked at, and how far aside, to leave crossings of branches."""
+
+CROSSING = 1e-3
+"""Singular value of the equations' derivative, relative to H, up to which they count as dependent."""
+
+ALIKE = 1e-4
+"""Sine of the angle between two directions up to which they are one."""
+
+LONG = 200
+"""Velocities beyond which no matrix of their number squared is formed."""
+
+
+class Explored(NamedTuple):
+    """Configurations that a mechanism reaches from its start."""
+
+    configurations: list[Array]
+    """Generic assembled configurations (nq,); the start alone if nothing leads away."""
+    branching: bool
+    """Whether the start is singular, and the configurations lie on branches that meet there."""
+    stuck: bool
+    """Whether the rows let something move to first order, and nothing moves."""
+
+
+def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]:
+    """Assembled configurations near the model's start that have nothing special about them.
+
+    Raises:
+        AssemblyError: if the loops cannot close near the start.
+    """
+    return explore(system, count).configurations
+
+
+def explore(system: ConstraintSet, count: int) -> Explored:
+    """Generic configurations near the model's start, ``count`` of them, or more where several branches meet.
+
+    Raises:
+        AssemblyError: if the loops cannot close near the start.
+    """
+    model = system.model
+    closure = Closure(Mechanism(skeleton(model)), system.demands)
+    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
+    samples = _samples(closure, start, count)
+    away = [sample.q for sample in samples if not sample.returned]
+    if model.nv > LONG or _is_regular(closure, start):
+        found = away or [sample.q for sample in samples] or [start]
+        return Explored(found, branching=False, stuck=bool(samples) and not away)
+    # what a motion reaches from the start must itself be able to move: other closures of the loops may not
+    reached = _branches(closure, start) or [q for q in away if _freedoms(closure, q)]
+    if reached:
+        return Explored(reached, branching=True, stuck=False)
+    return Explored([_nudged(closure, start)], branching=False, stuck=bool(samples))
+
+
+def _is_regular(closure: Closure, q: Array) -> bool:
+    """Whether the rows allow, to second order, all that they allow to first: what a random velocity shows."""
+    rows = _decomposed(closure.jacobian(q), STRUCTURE_TOLERANCE)
+    if not (rows.Y.size and rows.N.size):
+        return True
+    rate = rows.scale[:, None] * closure.jacobian_rate(q, _random(rows.N))
+    return bool(np.abs(rows.Y.T @ rate @ rows.N).max() <= STRUCTURE_TOLERANCE * np.abs(rate).max())
+
+
+class _Sample(NamedTuple):
+    """An assembled configuration, and whether closing the loops brought it back to where it was displaced from."""
+
+    q: Array
+    returned: bool
+
+
+def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
+    """Up to ``count`` assembled configurations after random displacements along the rows at ``start``."""
+    model = closure.mechanism.tree.model
+    A = closure.jacobian(start)
+    random = np.random.default_rng(1)
+    found: list[_Sample] = []
+    for spread in SPREADS:
+        if len(found) == count:
+            break
+        # along the constraints, and less per joint where many joints add up
+        d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
+        if A.size:
+            d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
+        moved = closure.moved(start, d)
+        q = _closed(closure, moved)
+        if q is not None:
+            way, left = (float(np.linalg.norm(x - start)) for x in (moved, q))
+            found.append(_Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way))
+    return found
+
+
+def _closed(closure: Closure, q: Array) -> Array | None:
+    """The configuration with its loops closed, without a second attempt."""
+    try:
+        return close_loops(closure, q, {}, attainable(closure.mechanism.tree.model), attempts=0)
+    except AssemblyError:
+        return None
+
+
+def _branches(closure: Closure, start: Array) -> list[Array]:
+    """A generic configuration on every branch of motion that was found to leave the singular ``start``.
+
+    Where the rows allow more than the mechanism does at every configuration that was reached (a part of it is stuck),
+    they are displaced a little, so that the rows break at second order and show at first order which of them hold that
+    part.
+    """
+    reached = [q for d in _tangents(closure, start, PROBES) if (q := _followed(closure, start, d)) is not None]
+    reached = [q for q in reached if _freedoms(closure, q)]
+    generic = [at for q in reached if (at := _generic(closure, q)) is not None]
+    return generic or [_nudged(closure, q) for q in reached]
+
+
+def _generic(closure: Closure, q: Array) -> Array | None:
+    """A configuration of the branch that q is on, away from special ones where other branches cross it, if there is
+    one."""
+    freedoms = _freedoms(closure, q)
+    further = _followed(closure, q, _random_tangent(closure, q))
+    if further is not None and _freedoms(closure, further) == freedoms:
+        return q
+    ways = [further, *[_followed(closure, q, d) for d in _tangents(closure, q, FEW_PROBES)]]
+    counts = {_freedoms(closure, at): at for at in ways if at is not None}
+    fewest = min(counts, default=0)
+    # fewer at every level, so that this ends
+    return _generic(closure, counts[fewest]) if 0 < fewest < freedoms else None
+
+
+def _nudged(closure: Closure, q: Array) -> Array:
+    """The configuration after a displacement by ``NUDGE`` along its rows; its loops are not closed."""
+    return closure.moved(q, NUDGE * _random_tangent(closure, q))
+
+
+def _random_tangent(closure: Closure, q: Array) -> Array:
+    """A random direction (nv,) that the rows allow at q, its largest entry ±1."""
+    return _random(_decomposed(closure.jacobian(q), NEARLY).N)
+
+
+def _random(N: Array) -> Array:
+    """A random combination of the columns of N, its largest entry ±1."""
+    d = N @ np.random.default_rng(3).normal(size=N.shape[1])
+    return np.asarray(d / np.abs(d).max())
+
+
+def _followed(closure: Closure, q: Array, d: Array) -> Array | None:
+    """Where the mechanism is after a finite way along the direction d (nv,) from q; None if it does not go there."""
+    for spread in SPREADS[::2]:
+        moved = closure.moved(q, spread / np.abs(d).max() * d)
+        found = _closed(closure, moved)
+        if found is not None and np.linalg.norm(found - moved) <= FOLLOWED * np.linalg.norm(moved - q):
+            # to the last digit: near a singular configuration an open loop of 1e-11 looks like an independent row
+            return closure.solve(found, np.zeros(len(d), dtype=bool), 0.0)[0]
+    return None
+
+
+def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
+    """Directions (nv,) of unit length along which the rows at q hold to second order, each found once."""
+    rows = _decomposed(closure.jacobian(q), NEARLY)
+    # rates[p, i, :]: how row p changes along the allowed velocity i
+    rates = np.stack([rows.scale[:, None] * closure.jacobian_rate(q, d) for d in rows.N.T], axis=1)
+    H = np.einsum("pl,pij,jk->lik", rows.Y, rates, rows.N) / (float(np.abs(rates).max(initial=0.0)) or 1.0)
+    H = (H + H.transpose(0, 2, 1)) / 2
+    random = np.random.default_rng(2)
+    found: dict[int, list[Array]] = {}
+    for _ in range(probes):
+        c = _on_cone(H, random.normal(size=rows.N.shape[1]))
+        if c is None:
+            continue
+        c = _between_crossings(H, c, random)
+        alike = found.setdefault(_rank(2 * H @ c), [])
+        if len(alike) < OF_ONE_RANK and all(1 - (c @ other) ** 2 > ALIKE**2 for other in alike):
+            alike.append(c)
+    return [rows.N @ c for alike in found.values() for c in alike]
+
+
+def _between_crossings(H: Array, c: Array, random: np.random.Generator) -> Array:
+    """A solution of cᵀ H c = 0 near c at which the equations are as independent as they can be.
+
+    Where branches cross, the equations depend on each other: a solution at which one of two parallelograms does not
+    move belongs to every branch of that one.
+    """
+    for _ in range(NEIGHBOURS):
+        J = 2 * H @ c
+        rank = _rank(J)
+        d = random.normal(size=len(c) - rank) @ np.linalg.svd(J)[2][rank:]
+        near = _on_cone(H, c + ASIDE * d / np.linalg.norm(d))
+        if near is not None and _rank(2 * H @ near) > rank:
+            c = near
+    return c
+
+
+def _rank(J: Array) -> int:
+    """How many of the equations of the branches are independent, by their derivative J."""
+    return int(np.sum(np.linalg.svd(J, compute_uv=False) > CROSSING))
+
+
+def _on_cone(H: Array, c: Array) -> Array | None:
+    """A solution of cᵀ H c = 0, |c| = 1 near a guess, by Levenberg and Marquardt's method on the sphere."""
+    c = c / np.linalg.norm(c)
+    f, damping = c @ H @ c, 10.0
+    for _ in range(ROUNDS):
+        if np.linalg.norm(f) <= MET:
+            return np.asarray(c)
+        # steps along c only change its length
+        J = 2 * (H @ c) @ (np.eye(len(c)) - np.outer(c, c))
+        damped = np.vstack([J, np.sqrt(damping * np.linalg.norm(f)) * np.eye(len(c))])
+        d = -np.linalg.lstsq(damped, np.concatenate([f, np.zeros(len(c))]), rcond=None)[0]
+        trial = (c + d) / np.linalg.norm(c + d)
+        after = trial @ H @ trial
+        if np.linalg.norm(after) < np.linalg.norm(f):
+            c, f, damping = trial, after, damping / 3
+        else:
+            damping = damping * 10
+    return None
+
+
+def _freedoms(closure: Closure, q: Array) -> int:
+    """How many velocities the position rows allow at q, or all but allow."""
+    return _decomposed(closure.jacobian(q), NEARLY).N.shape[1]
+
+
+class _Decomposed(NamedTuple):
+    """The rows of A (p, nv) at unit length, and what they leave."""
+
+    N: Array
+    """An orthonormal basis (nv, k) of the velocities that they allow."""
+    Y: Array
+    """An orthonormal basis (p, l) of their combinations that vanish."""
+    scale: Array
+    """What each row was multiplied by (p,); 1 for empty ones."""
+
+
+def _decomposed(A: Array, tolerance: float) -> _Decomposed:
+    """The null spaces of A on both sides, by singular values relative to the largest."""
+    norms = np.linalg.norm(A, axis=1)
+    empty = norms <= tolerance * norms.max(initial=0.0)
+    scale = np.where(empty, 1.0, 1 / np.where(empty, 1.0, norms))
+    U, s, Vt = np.linalg.svd(np.where(empty[:, None], 0.0, scale[:, None] * A), full_matrices=True)
+    rank = int(np.sum(s > tolerance * s.max(initial=0.0)))
+    return _Decomposed(Vt[rank:].T, U[:, rank:], scale)
