@@ -11,6 +11,7 @@ import numpy as np
 from whippletree.constrained import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweeps, default_route
 from whippletree.constraint_words import JOINT_DATA
 from whippletree.constraints.assembly import TOLERANCE, Closure
+from whippletree.constraints.branches import IMMOBILE
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.structure import FAINT, independent_rows, row_sines
@@ -40,6 +41,8 @@ class Diagnosis:
     """Degrees of freedom at almost every configuration."""
     mobility: int
     """Velocities that the rows leave free at this configuration: more than ``freedoms`` at a singular one."""
+    branches: tuple[int, ...]
+    """Degrees of freedom of the branches that meet at the model's start, each number once; one number elsewhere."""
     stuck: bool
     """Whether nothing can move, though the rows let something move to first order."""
     redundant: tuple[str, ...]
@@ -59,8 +62,8 @@ class Diagnosis:
     massless: tuple[Motion, ...]
     """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
     margin: float
-    """Inertia of the lightest allowed motion relative to the heaviest: how close (32) is to failing. NaN, as is
-    ``condition``, for more than 1000 velocities."""
+    """Inertia of the lightest allowed motion relative to the heaviest, or to the tree's mean inertia (the trace of M by
+    nv) where that is larger: how close (32) is to failing. NaN, as is ``condition``, for more than 1000 velocities."""
     lightest: Motion | None
     condition: float
     """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
@@ -71,6 +74,11 @@ class Diagnosis:
     def fine(self) -> bool:
         """Whether accelerations are determined and every row is met."""
         return not self.massless and not self.open and not self.astray and self.mobility == self.freedoms
+
+    @property
+    def _immobile(self) -> bool:
+        """Whether constraints that do not move themselves hold every joint."""
+        return self.freedoms == 0 and self.model.nv > 0 and not constraint_set(self.model).timed
 
     def __str__(self) -> str:
         return "\n".join([*self._counts(), *self._rows(), *self._inertia(), *self._cures()])
@@ -84,8 +92,13 @@ class Diagnosis:
             f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, "
             f"{len(system.row_names)} constraint rows ({len(system.velocity_rows)} at velocity level), "
             f"route {self.route}",
-            f"  degrees of freedom: {self.freedoms}",
+            f"  degrees of freedom: {self.freedoms}" + (": nothing can move" if self._immobile else ""),
         ]
+        if len(self.branches) > 1:
+            lines.append(
+                f"  branches with {', '.join(map(str, self.branches[:-1]))} and {self.branches[-1]} degrees of freedom "
+                f"meet at the model's start; rows that any of them needs are kept"
+            )
         if self.mobility > self.freedoms:
             consequence = (
                 "nothing can move, but no finite force withstands a load along what the first-order rows allow"
@@ -139,16 +152,23 @@ class Diagnosis:
                 f"(forward_dynamics_with_diagonal compares the inertias of joints for any number)"
             )
         if self.lightest is not None:
-            near = " (nearly massless)" if self.margin < NEAR else ""
             lines.append(
-                f"  accelerations are determined (condition (32) holds); the lightest allowed motion has "
-                f"{self.margin:.3g} of the heaviest's inertia{near}: {self.lightest.words(self.model)}"
+                f"  accelerations are determined (condition (32) holds); {self._lightest_share()}: "
+                f"{self.lightest.words(self.model)}"
             )
             digits = max(0.0, 15.95 - np.log10(self.condition)) if np.isfinite(self.condition) else 0.0
             lines.append(
                 f"  reduced mass matrix: condition number {self.condition:.3g}, about {digits:.0f} digits are kept"
             )
         return lines
+
+    def _lightest_share(self) -> str:
+        """How much inertia the lightest allowed motion has, in words; one alone has no heaviest to compare with."""
+        near = " (nearly massless)" if self.margin < NEAR else ""
+        if self.mobility > 1:
+            return f"the lightest allowed motion has {self.margin:.3g} of the heaviest's inertia{near}"
+        share = f" has {self.margin:.3g} of the tree's mean inertia{near}" if near else ""
+        return f"the only allowed motion{share}"
 
     def _cures(self) -> list[str]:
         cures = []
@@ -168,8 +188,13 @@ class Diagnosis:
                 "if rounded data made rows all but redundant, leave them out: wt.without_rows(model, "
                 "*wt.diagnose(model).faint)"
             )
-        if self.stuck:
-            cures.append("take a constraint away, change a length, or weld the joints that cannot move")
+        if self._immobile and not self.conflict:
+            cures.append(f"if it should move: {IMMOBILE}")
+        elif len(self.branches) > 1 and self.mobility in self.branches and not self.open:
+            cures.append(
+                "choose the branch that is meant: make one of its configurations the start, "
+                "dataclasses.replace(model, start=whippletree.model.State(q, v))"
+            )
         elif self.mobility > self.freedoms and not self.open:
             cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
         if self.astray:
@@ -211,15 +236,16 @@ def _diagnosis(
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     here = independent_rows(A, rigid, RANK_TOLERANCE)
     redundant, conditional, faint, freedoms = [i for i in rigid if i not in here], [], {}, system.model.nv - len(here)
-    stuck, astray, route = False, [], "none"
+    stuck, astray, route, branches = False, [], "none", (freedoms,)
     if not conflict:  # else nothing is assembled to learn the structure from: this configuration has to do
         found = system.structure
         redundant, conditional, faint = list(found.redundant), list(found.conditional), found.faint
-        stuck, freedoms = found.stuck, 0 if found.stuck else found.mobility
+        stuck, freedoms, branches = found.stuck, 0 if found.stuck else found.mobility, found.branches
         # against all rows that are kept, faint ones too: their share may be what explains a redundant row
         sines = row_sines(A, [*(i for i in rigid if i not in redundant), *redundant])
         astray = [] if gaps else [i for i in redundant if sines.get(i, 0.0) > FAINT]
         route = "recursion" if by_sweeps(m) else default_route(m, system)
+        here = independent_rows(A, [*(i for i in rigid if i not in redundant), *redundant], RANK_TOLERANCE)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
     motions: list[Motion] = []
     condition = np.nan
@@ -232,6 +258,7 @@ def _diagnosis(
         q=q,
         freedoms=freedoms,
         mobility=system.model.nv - len(here),
+        branches=branches,
         stuck=stuck,
         redundant=system.named(redundant),
         faint={system.row_names[i]: sine for i, sine in faint.items()},

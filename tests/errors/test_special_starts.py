@@ -77,7 +77,7 @@ def test_frames_that_must_coincide_and_are_half_a_turn_apart(kind):
     builder = wt.Builder("flipped").body("b", 1.0, inertia=(1, 1, 1)).joint("j", "free", "world", "b")
     builder.frame("f", "world", rotation=np.diag([1, -1, -1]))
     model = builder.constraint("c", kind, "f", "b").build()
-    assert np.isnan(wt.reference(model).constraint_residual(model.neutral.q)).any()
+    np.testing.assert_allclose(np.linalg.norm(wt.reference(model).constraint_residual(model.neutral.q)), 2)
     np.testing.assert_allclose(wt.reference(model).constraint_residual(model.home.q), 0, atol=1e-11)
     assert wt.diagnose(model).fine
 

@@ -29,6 +29,9 @@ TOLERANCE = 1e-11
 SADDLES = 4
 """How many saddles of |g|² are left one after the other: as many closures may be half a turn off at once."""
 
+HALF_TURN = 1e-3
+"""How much shorter than 2 the residual 2 sin(θ/2) of a rotation may be to speak of half a turn: θ within 4 degrees."""
+
 FLAT = 1e-8
 """Share of the largest curvature of |g|² up to which a negative one is rounding."""
 
@@ -231,10 +234,21 @@ def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any
                 f"{row} = {value:.6g} {unit}"
                 for row, value, unit in zip(c.demand.rows, part, c.demand.units, strict=True)
             )
-            lines.append(f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}")
+            lines.append(
+                f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}"
+                f"{_half_a_turn(c, part)}"
+            )
     kept = f" with {', '.join(f'{n} = {v}' for n, v in hold.items())} held" if hold else ""
     return (
         f"model {model.name!r}: no configuration near the guess{kept} meets these constraints within {tolerance:g}:\n"
         + "\n".join(lines)
         + "\nMove the guess, hold fewer joints, or check the lengths."
     )
+
+
+def _half_a_turn(c: Prepared, g: Array) -> str:
+    """The reason in words where frames, or axes, that must agree are opposite: their residual has its full length 2."""
+    turns = np.array([x for x, unit in zip(g, c.demand.units, strict=True) if unit == "rad"])
+    if c.demand.on != "frames" or len(turns) < 2 or not np.linalg.norm(turns) > 2 - HALF_TURN:
+        return ""
+    return ". They are half a turn apart and nothing can turn them: turn one of the two frames, or free a joint"

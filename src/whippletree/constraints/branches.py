@@ -30,6 +30,12 @@ AT_REST = 1e-9
 """Speed, rad/s or m/s, up to which a velocity is none; and share of a load, or of the moment of all weights, up to
 which a force along a motion does not push that way."""
 
+IMMOBILE = (
+    "take a constraint away, change a length, weld the joints that cannot move, or start from another assembled "
+    "configuration (wt.assemble from another guess) if only this one is held"
+)
+"""What to do where nothing can move."""
+
 
 def require_rest(system: ConstraintSet, v: Array, b: Array, basis: Array) -> None:
     """Refuse to move a mechanism that can move to first order only, along ``basis`` (nv, k), under b = τ − c (nv,).
@@ -42,8 +48,7 @@ def require_rest(system: ConstraintSet, v: Array, b: Array, basis: Array) -> Non
         raise SingularSystemError(
             f"model {system.model.name!r}: its constraints let nothing move, though their first-order rows do (two "
             f"rods in one line between two pins). No finite force withstands this load, so there is no acceleration. "
-            f"Take a constraint away, change a length, or weld the joints that cannot move; wt.diagnose(model) names "
-            f"the rows."
+            f"Cure: {IMMOBILE}. wt.diagnose(model) names the rows."
         )
 
 

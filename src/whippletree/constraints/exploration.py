@@ -83,6 +83,8 @@ LONG = 200
 class Explored(NamedTuple):
     """Configurations that a mechanism reaches from its start."""
 
+    start: Array
+    """The model's own start with its loops closed (nq,)."""
     configurations: list[Array]
     """Generic assembled configurations (nq,); the start alone if nothing leads away."""
     branching: bool
@@ -113,12 +115,12 @@ def explore(system: ConstraintSet, count: int) -> Explored:
     away = [sample.q for sample in samples if not sample.returned]
     if model.nv > LONG or _is_regular(closure, start):
         found = away or [sample.q for sample in samples] or [start]
-        return Explored(found, branching=False, stuck=bool(samples) and not away)
+        return Explored(start, found, branching=False, stuck=bool(samples) and not away)
     # what a motion reaches from the start must itself be able to move: other closures of the loops may not
     reached = _branches(closure, start) or [q for q in away if _freedoms(closure, q)]
     if reached:
-        return Explored(reached, branching=True, stuck=False)
-    return Explored([_nudged(closure, start)], branching=False, stuck=bool(samples))
+        return Explored(start, reached, branching=True, stuck=False)
+    return Explored(start, [_nudged(closure, start)], branching=False, stuck=bool(samples))
 
 
 def _is_regular(closure: Closure, q: Array) -> bool:

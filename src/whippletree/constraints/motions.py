@@ -33,7 +33,8 @@ class Motion(NamedTuple):
         """For example: 'fore' about joint 'elbow' (direction elbow +1)."""
         every = self.joints(model)
         names = every[:MENTIONED]
-        more = f" and {len(every) - len(names)} joints more" if len(every) > len(names) else ""
+        others = len(every) - len(names)
+        more = f" and {others} joint{'s' if others > 1 else ''} more" if others else ""
         bodies = [model.joints[model.joint_index(name)].child for name in names]
         parts = []
         for name in names:

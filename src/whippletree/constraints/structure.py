@@ -69,14 +69,19 @@ class Structure:
 def find_structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
     fields, matrices = [], []
-    configurations, branching, stuck = explore(system, 1 if system.model.nv > LONG else 3)
-    for q in configurations:
+    explored = explore(system, 1 if system.model.nv > LONG else 3)
+    for q in explored.configurations:
         state = q.astype(object)
         fields.append(m.still(state))
         matrices.append(system.matrix(m, fields[-1], state))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
+    if explored.branching:
+        # of rows that explain each other on the branches, those are kept that do not vanish where the branches meet
+        state = explored.start.astype(object)
+        firmest = independent_rows(system.matrix(m, m.still(state), state), always)
+        always = [*firmest, *[i for i in always if i not in firmest]]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural,
     # nor is one that is missing on one of several branches
     ranks = [len(independent_rows(A, always + switched)) for A in matrices]
@@ -84,8 +89,8 @@ def find_structure(system: ConstraintSet) -> Structure:
     best = matrices[richest]
     sines = row_sines(best, always)
     firm = list(sines)
-    needed = {i for A in matrices for i in row_sines(A, always)} if branching else set(firm)
-    redundant = [i for i in always if i not in needed]
+    needed = {i for A in matrices for i in row_sines(A, always)} if explored.branching else set(firm)
+    redundant = sorted(i for i in always if i not in needed)
     redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
     together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
     kept = [i for i in range(len(system.row_names)) if i not in redundant]
@@ -100,11 +105,11 @@ def find_structure(system: ConstraintSet) -> Structure:
         conditional=tuple(conditional),
         faint=faint,
         mobility=mobility,
-        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if branching else (mobility,),
-        configuration=configurations[richest],
+        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if explored.branching else (mobility,),
+        configuration=explored.configurations[richest],
         squares=tuple(squares),
         light=light,
-        stuck=stuck,
+        stuck=explored.stuck,
     )
 
 

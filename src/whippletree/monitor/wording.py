@@ -47,7 +47,7 @@ def _mass(found: Conditioning) -> list[str]:
     ]
     if found.scale is not None:
         lines.insert(1, f"  scaled diagonal ratio δ_s: {_shown(found.scaled_diagonal_ratio())}")
-    if found.heaviest is not None and found.lightest is not None:
+    if found.heaviest is not None and found.lightest is not None and model.nv > 1:
         lines.append(f"  largest inertia at {found.heaviest}; smallest at {found.lightest}")
     lines += [f"  massless motion, κ is infinite: {motion.words(model)}" for motion in found.massless]
     return lines
