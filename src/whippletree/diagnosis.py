@@ -236,7 +236,8 @@ def _diagnosis(
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     here = independent_rows(A, rigid, RANK_TOLERANCE)
     redundant, conditional, faint, freedoms = [i for i in rigid if i not in here], [], {}, system.model.nv - len(here)
-    stuck, astray, route, branches = False, [], "none", (freedoms,)
+    stuck, astray, route = False, [], "none"
+    branches: tuple[int, ...] = (freedoms,)
     if not conflict:  # else nothing is assembled to learn the structure from: this configuration has to do
         found = system.structure
         redundant, conditional, faint = list(found.redundant), list(found.conditional), found.faint

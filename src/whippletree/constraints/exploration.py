@@ -55,7 +55,7 @@ NEARLY = 1e-4
 """Singular value of rows of unit length, relative to the largest, up to which a configuration is taken for a singular
 one: where rows are dependent, closing loops within 1e-11 finds coordinates within the root of that."""
 
-NUDGE = 1e-5
+NUDGE = 3e-5
 """A displacement, rad or m, whose size is above ``STRUCTURE_TOLERANCE`` and whose square is below it."""
 
 ROUNDS = 120
@@ -86,9 +86,12 @@ class Explored(NamedTuple):
     start: Array
     """The model's own start with its loops closed (nq,)."""
     configurations: list[Array]
-    """Generic assembled configurations (nq,); the start alone if nothing leads away."""
+    """Generic assembled configurations (nq,); one beside the start, a little open, where the mechanism is stuck."""
     branching: bool
     """Whether the start is singular, and the configurations lie on branches that meet there."""
+    partly_stuck: bool
+    """Whether on each of these branches the rows still allow more than the mechanism does: the configurations are a
+    little open, to tell the rows that hold it."""
     stuck: bool
     """Whether the rows let something move to first order, and nothing moves."""
 
@@ -115,12 +118,15 @@ def explore(system: ConstraintSet, count: int) -> Explored:
     away = [sample.q for sample in samples if not sample.returned]
     if model.nv > LONG or _is_regular(closure, start):
         found = away or [sample.q for sample in samples] or [start]
-        return Explored(start, found, branching=False, stuck=bool(samples) and not away)
+        return Explored(start, found, branching=False, partly_stuck=False, stuck=bool(samples) and not away)
     # what a motion reaches from the start must itself be able to move: other closures of the loops may not
-    reached = _branches(closure, start) or [q for q in away if _freedoms(closure, q)]
-    if reached:
-        return Explored(start, reached, branching=True, stuck=False)
-    return Explored(start, [_nudged(closure, start)], branching=False, stuck=bool(samples))
+    reached = [q for q in _branches(closure, start) if _freedoms(closure, q)]
+    others = [q for q in away if _freedoms(closure, q)]
+    if not reached and not others:
+        return Explored(start, [_nudged(closure, start)], branching=False, partly_stuck=False, stuck=bool(samples))
+    generic = _generics(closure, reached) or _generics(closure, others)
+    found = generic or [_nudged(closure, q) for q in reached or others]
+    return Explored(start, found, branching=True, partly_stuck=not generic, stuck=False)
 
 
 def _is_regular(closure: Closure, q: Array) -> bool:
@@ -169,16 +175,14 @@ def _closed(closure: Closure, q: Array) -> Array | None:
 
 
 def _branches(closure: Closure, start: Array) -> list[Array]:
-    """A generic configuration on every branch of motion that was found to leave the singular ``start``.
+    """A configuration on every branch of motion that was found to leave the singular ``start``."""
+    ends = [_followed(closure, start, d) for d in _tangents(closure, start, PROBES)]
+    return [q for q in ends if q is not None]
 
-    Where the rows allow more than the mechanism does at every configuration that was reached (a part of it is stuck),
-    they are displaced a little, so that the rows break at second order and show at first order which of them hold that
-    part.
-    """
-    reached = [q for d in _tangents(closure, start, PROBES) if (q := _followed(closure, start, d)) is not None]
-    reached = [q for q in reached if _freedoms(closure, q)]
-    generic = [at for q in reached if (at := _generic(closure, q)) is not None]
-    return generic or [_nudged(closure, q) for q in reached]
+
+def _generics(closure: Closure, configurations: list[Array]) -> list[Array]:
+    """For each configuration, a generic one of the branch that it is on; none where there is none."""
+    return [at for q in configurations if (at := _generic(closure, q)) is not None]
 
 
 def _generic(closure: Closure, q: Array) -> Array | None:
@@ -196,7 +200,11 @@ def _generic(closure: Closure, q: Array) -> Array | None:
 
 
 def _nudged(closure: Closure, q: Array) -> Array:
-    """The configuration after a displacement by ``NUDGE`` along its rows; its loops are not closed."""
+    """The configuration after a displacement by ``NUDGE`` along its rows; its loops are not closed.
+
+    Where the rows allow more than the mechanism does, this breaks them at second order, and shows at first order which
+    of them hold it.
+    """
     return closure.moved(q, NUDGE * _random_tangent(closure, q))
 
 
@@ -285,7 +293,7 @@ def _on_cone(H: Array, c: Array) -> Array | None:
 
 def _freedoms(closure: Closure, q: Array) -> int:
     """How many velocities the position rows allow at q, or all but allow."""
-    return _decomposed(closure.jacobian(q), NEARLY).N.shape[1]
+    return int(_decomposed(closure.jacobian(q), NEARLY).N.shape[1])
 
 
 class _Decomposed(NamedTuple):

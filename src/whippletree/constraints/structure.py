@@ -99,13 +99,14 @@ def find_structure(system: ConstraintSet) -> Structure:
     light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
     mobility = system.model.nv - len(together)
     faint = {i: sine for i, sine in sines.items() if sine < FAINT}
+    several = explored.branching and not explored.partly_stuck
     return Structure(
         independent=tuple(kept),
         redundant=tuple(redundant),
         conditional=tuple(conditional),
         faint=faint,
         mobility=mobility,
-        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if explored.branching else (mobility,),
+        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if several else (mobility,),
         configuration=explored.configurations[richest],
         squares=tuple(squares),
         light=light,
