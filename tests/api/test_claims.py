@@ -431,6 +431,210 @@ def figures_and_replays():
     assert re.findall(r"`(\w+)`", listed) == ["overview", *PLOTS]
 
 
+@claim(
+    "docs/performance.md", "Counted operations of forward dynamics: UR5 656", "Panda 1248", "Kinova 1293", "solo12 2373"
+)
+@claim(
+    "docs/performance.md", "G1 7086", "Talos 6750", "Derivatives of the G1's forward dynamics are 47 300 operations."
+)
+@claim(
+    "docs/constraints.md",
+    "platform on massless legs takes 8.4 k operations",
+    "(G1 with two 6-D contacts 11.5 k instead",
+)
+@claim("docs/conditioning.md", "Operations are exact, times those of a shared machine")
+def operations_are_counted():
+    from benchmarks.contacts import standing
+    from benchmarks.robots import ROBOTS, model_of
+
+    from whippletree.catalogue import find
+    from whippletree.compiler.tracing import unrolled_program
+
+    def operations(model, name="forward_dynamics"):
+        return unrolled_program(model, find(name, model)).body[0].code.operations
+
+    robots = {robot.name: robot for robot in ROBOTS}
+    models = {name: model_of(robot) for name, robot in robots.items()}
+    counted = {name: operations(model) for name, model in models.items()}
+    assert counted == {"UR5": 656, "Panda": 1248, "Kinova": 1293, "solo12": 2373, "G1": 7086, "Talos": 6750}
+    assert round(operations(models["G1"], "forward_dynamics_derivatives"), -2) == 47_300
+    assert round(operations(wt.mechanisms.stewart_platform(leg_mass=0.0)), -2) == 8400
+    assert round(operations(standing(robots["G1"])), -2) == 11_500
+    for name, more, _ in rows_of("docs/conditioning.md", "model | operations |"):
+        model = models.get(name) or wt.mechanisms.chain(20)
+        share = operations(model, "forward_dynamics_with_diagonal_ratio") / operations(model) - 1
+        assert f"{share:+.0%}".replace("%", " %") == more, name
+
+
+@claim(
+    "docs/compiler.md",
+    "complex and exact numbers are an error that points to `wt.reference`",
+    "A NaN *input* is no failure",
+)
+@claim(
+    "docs/compiler.md",
+    "`bodies.NAME.mass`, `.center` (3), `.inertia` (6);",
+    "`.pitch`, `.position` (3); `gravity` (3).",
+)
+def inputs_of_compiled_functions():
+    model = wt.mechanisms.double_pendulum()
+    dyn = wt.compile(model)
+    for odd in (np.array([1j, 0]), np.array([Fraction(1, 2), Fraction(0)])):
+        with pytest.raises((wt.ScalarError, TypeError), match=r"wt\.reference"):
+            dyn.mass_matrix(odd)
+    assert np.isnan(dyn.forward_dynamics([np.nan, 0], [0, 0], [0, 0])).all()
+    assert not np.any(dyn.forward_dynamics.status)
+    body, joint = model.bodies[0].name, model.joints[0].name
+    sizes = {f"bodies.{body}.mass": (), f"bodies.{body}.center": (3,), f"bodies.{body}.inertia": (6,), "gravity": (3,)}
+    sizes |= {f"joints.{joint}.{word}": () for word in ("stiffness", "damping", "rest", "rotor_inertia", "gear_ratio")}
+    sizes |= {f"joints.{joint}.position": (3,)}
+    assert wt.reference(model, parameters=list(sizes)).parameters == sizes
+    screw = (
+        wt.Builder("screw").body("nut", 1.0, inertia=(1, 1, 1)).joint("thread", "helical", "world", "nut", pitch=0.1)
+    )
+    assert wt.reference(screw.build(), parameters=["joints.thread.pitch"]).parameters == {"joints.thread.pitch": ()}
+
+
+@claim(
+    "docs/models.md",
+    "| `universal` | 2 angles (rad) |",
+    "| `planar` | x, y, angle (m, m, rad) |",
+    "| `spherical` | quaternion (4) |",
+)
+@claim(
+    "docs/models.md",
+    "| `free` | position (3, m), quaternion (4) |",
+    "A joint that stores a quaternion has no spring, and is refused one.",
+)
+def joints_have_the_sizes_of_the_table():
+    def alone(kind, **options):
+        one = wt.Builder("one").body("b", 1.0, inertia=(1, 1, 1)).joint("j", kind, "world", "b", **options)
+        return one.build()
+
+    sizes = {"revolute": (1, 1), "prismatic": (1, 1), "helical": (1, 1), "cylindrical": (2, 2), "universal": (2, 2)}
+    sizes |= {"planar": (3, 3), "spherical": (4, 3), "free": (7, 6), "weld": (0, 0)}
+    assert [row[0].strip("`") for row in rows_of("docs/models.md", "kind | q | v |")] == list(sizes)
+    extras = {"helical": {"pitch": 0.1}}
+    found = {kind: alone(kind, **extras.get(kind, {})) for kind in sizes}
+    assert {kind: (model.nq, model.nv) for kind, model in found.items()} == sizes
+    for kind in ("spherical", "free"):
+        with pytest.raises(
+            wt.ModelError, match=rf"joint 'j': stiffness 1.0 on a {kind} joint, which stores a quaternion"
+        ):
+            alone(kind, stiffness=1.0)
+
+
+@claim("docs/simulation.md", "NumPy's `sin`, `cos`, `tan`, `sqrt`, `abs`, `arctan`, `arctan2` and `@` on its arguments")
+@claim(
+    "docs/simulation.md", "Code that branches on values (`if`, `np.clip`, `np.where`), converts to float (`math.sin`)"
+)
+def what_can_be_traced():
+    import math
+
+    model = wt.mechanisms.pendulum()
+
+    def path(force):
+        options = {"duration": 0.002, "output_dt": 0.002, "method": "rk4"}
+        return wt.simulate(model, controller=lambda t, q, v: [force(t, q, v)], **options).attrs["path"]
+
+    for name in ("sin", "cos", "tan", "abs", "arctan"):
+        assert path(lambda t, q, v, name=name: getattr(np, name)(q[0])) == "compiled", name
+    assert (
+        path(lambda t, q, v: np.sqrt(2 + q[0] * q[0]) + np.arctan2(v[0], 3 + q[0]) + np.array([2.0]) @ q) == "compiled"
+    )
+    assert path(lambda t, q, v: 1.0 if q[0] > 0 else -1.0).startswith("python: ")
+    assert path(lambda t, q, v: np.clip(q[0], -1, 1)).startswith("python: ")
+    assert path(lambda t, q, v: np.where(q[0] > 0, 1.0, 2.0)).startswith("python: ")
+    assert path(lambda t, q, v: math.sin(q[0])).startswith("python: ")
+
+
+SOLIDS = {
+    "sphere": {"radius": 0.1}, "point": {}, "capsule": {"radius": 0.1, "length": 0.3}, "box": {"size": (0.2, 0.3, 0.4)},
+    "cylinder": {"radius": 0.1, "length": 0.3}, "ellipsoid": {"radii": (0.1, 0.2, 0.3)},
+    "mesh": {"vertices": ((0, 0, 0), (0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))},
+    "half_space": {}, "terrain": {"height": lambda x, y: x * y / 10}, "cavity": {"radius": 2.0},
+}  # fmt: skip
+
+
+def touching(first, second):
+    """A free body of the first shape over a second one of the world."""
+    builder = (
+        wt.Builder("pair")
+        .body("b", 1.0, inertia=(1, 1, 1))
+        .joint("free", "free", "world", "b", start=(0, 0, 1, 1, 0, 0, 0))
+    )
+    builder.geometry("upper", "b", first, **SOLIDS[first]).geometry("lower", "world", second, **SOLIDS[second])
+    return builder.contact("touch", "upper", "lower").build()
+
+
+@claim("docs/contact.md", "| point, sphere, ellipsoid on half-space | 1 |", "| capsule on half-space | 2, its ends |")
+@claim("docs/contact.md", "| cylinder on half-space | 8: the lowest point of each rim", "| capsule with capsule | 1 |")
+@claim("docs/contact.md", "| sphere or point with sphere, capsule, box, cylinder | 1 |")
+def candidates_are_as_many_as_the_table_says():
+    counts = {("point", "half_space"): 1, ("sphere", "half_space"): 1, ("ellipsoid", "half_space"): 1}
+    counts |= {("capsule", "half_space"): 2, ("box", "half_space"): 8, ("mesh", "half_space"): 4}
+    counts |= {
+        ("cylinder", "half_space"): 8,
+        ("capsule", "capsule"): 1,
+        ("capsule", "terrain"): 3,
+        ("box", "cavity"): 8,
+    }
+    counts |= {(one, two): 1 for one in ("sphere", "point") for two in ("sphere", "capsule", "box", "cylinder")}
+    for pair, count in counts.items():
+        assert len(wt.contact_set(touching(*pair)).candidates) == count, pair
+
+
+@claim(
+    "docs/contact.md",
+    "| | half-space | terrain, height field | sphere, point | capsule | box | cylinder | ellipsoid | mesh |",
+)
+def closed_forms_are_those_of_the_table():
+    rows = rows_of("docs/contact.md", "| half-space | terrain, height field |")
+    columns = ("half_space", "terrain", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh")
+    for first, *cells in rows:
+        for second, cell in zip(columns, cells, strict=True):
+            (pair,) = wt.contact_set(touching(first.split(",")[0], second)).pairs
+            assert ("coal" if pair.touching is None else "closed") == cell, (first, second)
+
+
+@claim("docs/contact.md", "a point that passes a ball's centre at the distance ρ with the speed u has a bias of u²/ρ")
+def curvature_is_in_the_bias():
+    model = touching("point", "sphere")
+    q, v = np.array([0, 0, 0.7, 1, 0, 0, 0]), np.array([0, 0, 0, 0.3, 0.4, 0])
+    assert np.isclose(wt.compile(model).contact_bias(q, v)[0], 0.5**2 / 0.7)
+
+
+@claim("docs/viewing.md", "it has a few hundred kilobytes")
+def replays_are_small():
+    import tempfile
+
+    model = wt.mechanisms.crank_slider()
+    run = wt.simulate(model, duration=2.0, output_dt=0.01)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        wt.export_html(model, run, path)
+        text = path.read_text(encoding="utf-8")
+    assert 50_000 < len(text) < 1_000_000
+    assert not re.search(r"(src|href)=[\"']https?:", text)
+
+
+@claim("docs/conditioning.md", "A state with NaN gives NaN. A model without freedoms, or with one, has κ = 1.")
+def special_cases_of_conditioning():
+    assert wt.conditioning(wt.mechanisms.pendulum(), [0.3]).kappa == 1
+    assert np.isnan(wt.conditioning(wt.mechanisms.chain(2), [np.nan, np.nan]).kappa)
+
+
+@claim("docs/notation.md", "(0, 0, −9.81) m/s² for robots from files, (0, −9.81, 0) for the ready-made planar")
+def gravity_of_models():
+    assert list(wt.Builder("empty").body("b", 1.0).joint("j", "prismatic", "world", "b").build().gravity) == [
+        0,
+        0,
+        -9.81,
+    ]
+    for name in ("pendulum", "double_pendulum", "four_bar", "crank_slider", "cart_pole"):
+        assert list(getattr(wt.mechanisms, name)().gravity) == [0, -9.81, 0], name
+
+
 # --- measured: the command that measures, and one figure on every page ------------------------------------------------
 
 MEASURED = [
