@@ -107,8 +107,8 @@ FAULTS = [
     (
         link(kind="spherical", stiffness=2.0),
         [
-            "joint 'j': stiffness 2.0 on a spherical joint, which stores a quaternion and has no spring here: use three "
-            "revolute joints, or apply its moment by a controller"
+            "joint 'j': stiffness 2.0 on a spherical joint, which stores a quaternion and has no spring here: use "
+            "three revolute joints, or apply its moment by a controller"
         ],
     ),
     (
