@@ -37,11 +37,11 @@ def quadruped(axes):
     axes.set_title("four feet that land")
 
 
-def pendulums(axes, size=360, step=0.02, steps=600):
-    """When an arm of each of 130 000 double pendulums turns over."""
+def pendulums(axes, columns=400, rows=300, step=0.02, steps=600):
+    """When an arm of each of 120 000 double pendulums turns over."""
     model = wt.mechanisms.double_pendulum()
-    angle = np.linspace(-np.pi, np.pi, size)
-    upper, lower = (x.reshape(-1) for x in np.meshgrid(angle, angle))
+    angles = np.meshgrid(*(np.linspace(-np.pi, np.pi, count) for count in (columns, rows)))
+    upper, lower = (x.reshape(-1) for x in angles)
     q = np.stack([upper - np.pi / 2, lower - upper], axis=-1)  # from hanging down, then relative
     v, over = np.zeros_like(q), np.full(len(q), np.nan)
     rollout, stride = wt.compile(model).rollout, 10
@@ -51,8 +51,9 @@ def pendulums(axes, size=360, step=0.02, steps=600):
         beyond = np.abs(np.cumsum(q_path, axis=-1) + np.pi / 2) > np.pi
         turned = beyond.any(axis=(1, 2)) & np.isnan(over)
         over[turned] = (k + beyond.any(axis=2).argmax(axis=1)[turned]) * step
-    axes.imshow(over.reshape(size, size), origin="lower", cmap="magma_r", interpolation="nearest")
-    axes.set_title("130 000 at a time")
+    square = (-1, 1, -1, 1)
+    axes.imshow(over.reshape(rows, columns), origin="lower", cmap="magma_r", interpolation="nearest", extent=square)
+    axes.set_title("120 000 at a time")
 
 
 def main():

@@ -284,6 +284,20 @@ def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
     return kkt.dagger(at.factor, m.tree.model.nv, len(at.kept))
 
 
+def orthonormal_motions(m: Mechanism, q: Array, t: Any) -> Array:
+    """Q₂ (nv − k, nv): orthonormal rows that span the motions which all k independent rows allow."""
+    system = constraint_set(m.tree.model)
+    kept = list(system.structure.independent)
+    A = system.rows(m, m.still(q), q, None, t).jacobian()[kept]
+    found = linalg.orthonormal_complement(A)
+    squares = [row @ row for row in A]
+    number = len(m.tree.nodes) + DEPENDENT
+    pairs = zip(found.remainders, squares, strict=True)
+    m.doubts += [(number, left - PIVOT_TOLERANCE * square) for left, square in pairs]
+    _doubt_sizes(m, system, kept, squares, _usual(system, kept))
+    return found.Q2
+
+
 def corrected_velocity(
     m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
 ) -> tuple[Array, Array]:

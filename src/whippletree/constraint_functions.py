@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import constrained, constrained_derivatives, linalg, scalars, spectrum
+from whippletree import constrained, constrained_derivatives, kkt, linalg, scalars, spectrum
 from whippletree.constraints.rows import Rows
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import UnsupportedError
@@ -98,6 +98,60 @@ def dagger(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> tuple[Arra
     """
     blocks = constrained.dagger(m, q, t, active)
     return blocks.M, blocks.A, blocks.Lambda
+
+
+@function(pseudo_inverse=("nv", "rows"), constraints="needs", may_fail=True)
+def weighted_pseudo_inverse(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """A# = A†ᵀ (nv, rows): A# w is the velocity of least kinetic energy at which the rows move with w (001 eq. 13).
+
+    A A# A = A. Columns of redundant rows, and of those that are switched off, are zero.
+    """
+    _refuse_compliance(m, "weighted_pseudo_inverse")
+    at = constrained.closed(m, m.still(q), q, None, t, active)
+    return at.all_rows(kkt.dagger(at.factor, m.tree.model.nv, len(at.kept)).A).T
+
+
+@function(projector=("nv", "nv"), constraints="needs", may_fail=True)
+def null_projector(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """1 − A# A = M† M (nv, nv): the part of a velocity that the constraints allow (001 eq. 14)."""
+    M, inverse = _mass_and_dagger(m, "null_projector", q, t, active)
+    return np.asarray(inverse @ M)
+
+
+@function(projector=("nv", "nv"), constraints="needs", may_fail=True)
+def schur_projector(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """P_S = M M† = 1 − Aᵀ A† (nv, nv): P_S (M a + c − τ) = 0 holds without constraint forces (001 eq. 10)."""
+    M, inverse = _mass_and_dagger(m, "schur_projector", q, t, active)
+    return np.asarray(M @ inverse)
+
+
+@function(projector=("freedoms", "nv"), constraints="needs", may_fail=True)
+def qr_projector(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
+    """P_QR (d, nv), orthonormal rows with P_QR Aᵀ = 0: the balance of forces in as many equations as there are
+    freedoms (001 eq. 19). It does not depend on the masses; a basis is not unique, and this one may jump in sign.
+    """
+    _refuse_switches(m, "qr_projector")
+    _refuse_compliance(m, "qr_projector")
+    return constrained.orthonormal_motions(m, q, t)
+
+
+def _mass_and_dagger(m: Mechanism, name: str, q: Array, t: Any, active: Any) -> tuple[Array, Array]:
+    """M and M†, (nv, nv) each."""
+    _refuse_compliance(m, name)
+    links = m.still(q)
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    at = constrained.closed(m, links, q, None, t, active, M=M)
+    return M, kkt.dagger(at.factor, m.tree.model.nv, len(at.kept)).M
+
+
+def _refuse_compliance(m: Mechanism, name: str) -> None:
+    system = constraint_set(m.tree.model)
+    soft = dict.fromkeys(c.constraint.name for c in system.demands if c.constraint.parameters.get("compliance", 0))
+    if soft:
+        raise UnsupportedError(
+            f"{name}: {', '.join(map(repr, soft))} of model {m.tree.model.name!r} yield (compliance=), so no motion is "
+            f"forbidden to be projected away: use dagger, which feels them"
+        )
 
 
 @function(v=("nv",), loops=True, constraints="needs", may_fail=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree import scalars
-from whippletree.errors import SingularSystemError
+from whippletree.errors import ScalarError, SingularSystemError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -193,6 +193,152 @@ def pivoted_qr(A: Array) -> PivotedQR:
         R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
         Q[:, k:] = Q[:, k:] - np.multiply.outer(Q[:, k:] @ u, u * scale)
     return PivotedQR(Q, R, tuple(order))
+
+
+class OrthogonalRows(NamedTuple):
+    """A[kept] = diag(scales) L U of an independent set of rows: L unit lower triangular (r, r), U (r, n) with
+    orthogonal rows. Without square roots, so it is exact on Fractions; for numbers, not for traces."""
+
+    kept: tuple[int, ...]
+    """The first rows of A that no earlier ones explain."""
+    scales: Array
+    """Largest entry of each kept row, (r,)."""
+    L: Array
+    U: Array
+    squares: Array
+    """uᵢ · uᵢ, (r,)."""
+
+    def right_inverse(self) -> Array:
+        """Uᵀ (U Uᵀ)⁻¹ L⁻¹ diag(scales)⁻¹ (n, r): of all right inverses of the kept rows, the smallest."""
+        found = self.U.T / self.squares
+        for j in reversed(range(len(self.kept))):
+            found[:, j] = found[:, j] - found[:, j + 1 :] @ self.L[j + 1 :, j]
+        return np.asarray(found / self.scales)
+
+    def complement(self) -> Array:
+        """Z (n − r, n), rows orthogonal to each other and to U: a basis of what every row allows, near the axes."""
+        basis, squares = list(self.U), list(self.squares)
+        n = self.U.shape[1]
+        axes = np.eye(n, dtype=int).astype(self.U.dtype)
+        rest = np.array([_remainder(axis, basis, squares)[0] for axis in axes], dtype=self.U.dtype).reshape(n, n)
+        for _ in range(n - len(self.kept)):
+            # the axis of which most is left: the basis stays well conditioned, and near single velocities
+            sizes = [squared_size(row) for row in rest]
+            best = max(range(n), key=lambda i: sizes[i])
+            row = _remainder(rest[best], basis, squares)[0]
+            basis.append(row)
+            squares.append(_own_square(row))
+            rest = rest - np.multiply.outer((rest @ row) / squares[-1], row)
+        return np.array(basis[len(self.kept) :], dtype=self.U.dtype).reshape(-1, n)
+
+
+def orthogonal_rows(A: Array, tolerance: Any) -> OrthogonalRows:
+    """Factor an independent set of the rows of A (m, n): the first ones, in order.
+
+    A row depends on those before it where the sine of its angle to them is at most ``tolerance``, and is what rounding
+    left of zero where it is shorter than ``tolerance``² times the longest. A tolerance of 0 suits exact numbers.
+    Complex numbers are analytic continuations, as a complex step needs them: products are not conjugated.
+
+    Raises:
+        ScalarError: if a complex row is orthogonal to itself.
+        SingularSystemError: if a row depends on others by its real part and leaves them by its imaginary one.
+    """
+    m, n = A.shape
+    largest = [max((abs(x) for x in row), default=0) for row in A]
+    longest = max(largest, default=0)
+    floor = tolerance * tolerance * longest
+    rows = [row / (size if size > floor else longest or 1) for row, size in zip(A, largest, strict=True)]
+    step = max((abs(x.imag) for row in rows for x in row), default=0)
+    kept: list[int] = []
+    U: list[Array] = []
+    squares: list[Any] = []
+    shares: list[list[Any]] = []
+    for i in range(m):
+        rest, share = _remainder(rows[i], U, squares)
+        apart = squared_size(rest) > tolerance * tolerance * squared_size(rows[i])
+        if apart and largest[i] > floor and len(kept) < n:
+            kept.append(i)
+            shares.append([*share, 1])
+            U.append(rest)
+            squares.append(_own_square(rest))
+        else:
+            _require_same_rank(rest, tolerance * step)
+    L = np.zeros((len(kept), len(kept)), dtype=int).astype(A.dtype)
+    for i, share in enumerate(shares):
+        L[i, : i + 1] = share
+    scales = np.array([largest[i] for i in kept], dtype=A.dtype)
+    return OrthogonalRows(
+        tuple(kept), scales, L, np.array(U, dtype=A.dtype).reshape(-1, n), np.array(squares, dtype=A.dtype)
+    )
+
+
+def squared_size(row: Array) -> Any:
+    """Σ |xᵢ|², real also for complex numbers."""
+    return sum((abs(x) * abs(x) for x in row), start=0)
+
+
+ISOTROPIC = 2.0**-40
+"""Share of its size (about 1e-12) that the square of a complex row must have for the row to be divided by it."""
+
+
+def _own_square(row: Array) -> Any:
+    """u · u, which may vanish for complex rows, and then nothing can be made orthogonal to them."""
+    square = row @ row
+    if not abs(square) > ISOTROPIC * squared_size(row):
+        raise ScalarError("a complex row is orthogonal to itself (u · u = 0): there is no projection along it")
+    return square
+
+
+def _require_same_rank(rest: Array, least: Any) -> None:
+    """Refuse a complex step along which a dependent row becomes independent: nothing is differentiable there."""
+    if any(abs(x.imag) > least for x in rest):
+        raise SingularSystemError(
+            "the rank of the rows changes along the imaginary direction of a complex step: a projector has no "
+            "derivative there"
+        )
+
+
+def _remainder(row: Array, basis: Sequence[Array], squares: Sequence[Any]) -> tuple[Array, list[Any]]:
+    """What orthogonal rows leave of a row, and the share of each in it. Done twice: once leaves rounding behind."""
+    shares: list[Any] = [0] * len(basis)
+    for _ in range(2):
+        for k, (u, square) in enumerate(zip(basis, squares, strict=True)):
+            share = (row @ u) / square
+            row = row - share * u
+            shares[k] = shares[k] + share
+    return row, shares
+
+
+class Complement(NamedTuple):
+    """What orthogonal reflections make of independent rows A (r, n)."""
+
+    Q2: Array
+    """(n − r, n): orthonormal rows with Q₂ Aᵀ = 0."""
+    remainders: Array
+    """Of each row, the square of what the rows before it leave, (r,): zero where rows depend on each other."""
+
+
+def orthonormal_complement(A: Array) -> Complement:
+    """An orthonormal basis of what independent rows A (r, n) allow, by Householder reflections without pivoting.
+
+    Nothing branches on a value, so it compiles; entries are NaN where rows depend on each other.
+    """
+    r, n = A.shape
+    R = np.array(A.T, dtype=object)
+    remainders = np.zeros(r, dtype=object)
+    reflections = []
+    for k in range(r):
+        u = R[k:, k].copy()
+        remainders[k] = u @ u
+        norm = scalars.sqrt(remainders[k])
+        u[0] = u[0] + scalars.select(scalars.less(u[0], 0), -norm, norm)
+        scale = 2 * _reciprocal(u @ u, lenient=True)
+        R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
+        reflections.append((u, scale))
+    Q2 = np.eye(n, dtype=int).astype(object)[:, r:]
+    for k, (u, scale) in reversed(list(enumerate(reflections))):
+        Q2[k:] = Q2[k:] - np.multiply.outer(u * scale, u @ Q2[k:])
+    return Complement(Q2.T, remainders)
 
 
 def solve_upper(U: Array, b: Array) -> Array:

@@ -163,6 +163,11 @@ def joint_faults(joint: Joint) -> list[str]:
     for word in ("rotor_inertia", "damping", "friction"):
         if getattr(joint, word) < 0:
             faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
+    if joint.kind in ("spherical", "free") and joint.stiffness != 0:
+        faults.append(
+            f"{where}: stiffness {joint.stiffness} on a {joint.kind} joint, which stores a quaternion and has no "
+            f"spring here: use three revolute joints, or apply its moment by a controller"
+        )
     if not joint.lower <= joint.upper:
         faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:

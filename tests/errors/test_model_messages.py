@@ -105,6 +105,13 @@ FAULTS = [
     (link(dampng=1), [f"joint 'j': there is no 'dampng'; known: {DATA}. Did you mean 'damping'?"]),
     (link(stiffness=np.inf), ["joint 'j': stiffness holds inf: every number must be finite"]),
     (
+        link(kind="spherical", stiffness=2.0),
+        [
+            "joint 'j': stiffness 2.0 on a spherical joint, which stores a quaternion and has no spring here: use "
+            "three revolute joints, or apply its moment by a controller"
+        ],
+    ),
+    (
         link(rotor_inertia=-3, damping=-1, friction=-2),
         [
             "joint 'j': rotor_inertia -3 is negative",

@@ -110,6 +110,13 @@ def test_same_mechanics_as_mujoco(tmp_path: Path, case: str) -> None:
     assert_same_mechanics(load_text(tmp_path, text), mujoco.MjModel.from_xml_string(text))
 
 
+def test_a_spring_of_a_ball_joint_is_not_dropped_in_silence(tmp_path: Path) -> None:
+    body = '<body name="a"><joint name="j" type="ball" stiffness="4" damping="3"/><geom size=".1"/></body>'
+    model = load_text(tmp_path, f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    assert (model.joints[0].stiffness, model.joints[0].damping) == (0, 3)
+    assert "springs of ball and free joints" in model.source
+
+
 def test_joint_data(tmp_path: Path) -> None:
     model = load_text(
         tmp_path,

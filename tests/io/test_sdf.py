@@ -146,6 +146,8 @@ def test_joint_types_and_data(tmp_path: Path) -> None:
     j = found["j0"]
     assert (j.damping, j.friction, j.stiffness, j.rest) == (1, 2, 3, 4)
     assert (j.lower, j.upper, j.effort_limit, j.velocity_limit) == (-np.inf, 1, np.inf, 3)
+    assert found["j2"].stiffness == 0
+    assert "<axis/dynamics/spring_stiffness> of ball joints" in model.source
 
 
 def test_a_link_without_inertia_weighs_a_kilogram(tmp_path: Path) -> None:

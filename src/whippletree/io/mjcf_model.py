@@ -56,6 +56,8 @@ def convert(draft: Draft, parts: Parts, base: str) -> None:
     ):
         if np.any(getattr(compiled, curved, 0)):  # MuJoCo 4 has these
             draft.unused[f"{word} of joints"] += 1
+    if np.any(compiled.jnt_stiffness[compiled.jnt_type <= _BALL]):
+        draft.unused["springs of ball and free joints"] += 1
     draft.notes.append("MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used")
 
 
@@ -167,11 +169,11 @@ def _joint_data(compiled: Any, joint: int) -> dict[str, Any]:
         "rotor_inertia": float(compiled.dof_armature[first]),
         "damping": float(compiled.dof_damping[first]),
         "friction": float(compiled.dof_frictionloss[first]),
-        "stiffness": float(compiled.jnt_stiffness[joint]),
     }
     if kind in (_HINGE, _SLIDE):
         data["axis"] = np.array(compiled.jnt_axis[joint])
-    if kind in (_HINGE, _SLIDE) and data["stiffness"]:
+        data["stiffness"] = float(compiled.jnt_stiffness[joint])
+    if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint]:
         lower, upper = map(float, compiled.jnt_range[joint])

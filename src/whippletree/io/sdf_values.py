@@ -135,6 +135,8 @@ class Values(Reader):
                 data[word] = (
                     math.inf if unlimited else math.copysign(math.inf, value) if abs(value) >= ENDLESS else value
                 )
+        if joint.get("type") == "ball" and data.pop("stiffness", 0):  # it has no axis that a spring could turn about
+            self.draft.unused["<axis/dynamics/spring_stiffness> of ball joints"] += 1
         if joint.get("type") == "screw":
             data["pitch"] = self.number_in(joint, "screw_thread_pitch", 0.0) / (2 * math.pi)
             if joint.find("thread_pitch") is not None:
