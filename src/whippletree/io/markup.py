@@ -10,15 +10,21 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from whippletree.errors import FileError
+from whippletree.bounded_files import limit_text, limits
+from whippletree.errors import FileError, quoted
 from whippletree.io.draft import Draft
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# no two parts of these patterns can match the same letters: the time grows with the length, not with its square
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _XACRO = re.compile(r"\$[({]")
+_VALUE = re.compile(rb"""=\s*["']""")
+_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
+_PLAIN_ENCODINGS = re.compile(r"utf-?8|utf-?16([lb]e)?|us-ascii|ascii|iso-8859-\d+|latin-?1|windows-125\d", re.IGNORECASE)
+"""Encodings in which the signs of XML are those of ASCII, perhaps with zero bytes between them."""
 
 
 def parse(path: Path, data: bytes) -> Element:
@@ -28,10 +34,11 @@ def parse(path: Path, data: bytes) -> Element:
     limits on depth (256) and on expansion hold.
 
     Raises:
-        FileError: not well-formed, hostile, or a xacro file that was not expanded.
+        FileError: not well-formed, hostile, too large, or a xacro file that was not expanded.
     """
     from lxml import etree
 
+    check_size(path, data)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -56,6 +63,32 @@ def parse(path: Path, data: bytes) -> Element:
     return root
 
 
+def check_size(path: Path, data: bytes) -> None:
+    """Refuse a file with too many elements, or too many attributes on one, before a parser sees it.
+
+    A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most.
+
+    Raises:
+        FileError: beyond ``limits.elements`` or ``limits.attributes``, or in an encoding whose signs cannot be counted.
+    """
+    signs = data.replace(b"\0", b"")  # of UTF-16, the bytes that say nothing
+    declared = _ENCODING.match(signs[:1000].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n"))
+    if declared and not _PLAIN_ENCODINGS.fullmatch(encoding := declared[1].decode("latin-1")):
+        raise FileError(str(path), [f"line 1: the encoding {encoding!r} is not read: save the file as UTF-8"])
+    elements = signs.count(b"<")
+    if elements > limits.elements:
+        raise FileError(str(path), [limit_text("elements", f"the file has up to {elements:,} XML elements")])
+    if len(_VALUE.findall(signs)) <= limits.attributes:
+        return
+    line = 1
+    for part in signs.split(b"<"):
+        count = 0 if part.startswith((b"!", b"?", b"/")) else len(_VALUE.findall(part))
+        if count > limits.attributes:
+            found = limit_text("attributes", f"line {line}: an XML element has {count:,} attributes")
+            raise FileError(str(path), [found])
+        line += part.count(b"\n")
+
+
 def line_of(element: Element) -> int | None:
     """The line of the file where an element begins."""
     return cast("int | None", element.sourceline)  # the stubs of lxml do not know its type
@@ -77,7 +110,7 @@ def _refuse_xacro(path: Path, root: Element) -> None:
         found = f"<xacro:{tag_of(element)}>" if element.prefix == "xacro" else ""
         for key, value in element.attrib.items():
             if not found and root.tag == "robot" and _XACRO.search(str(value)):
-                found = f"{key!s}={str(value)!r}"
+                found = f"{key!s}={quoted(str(value))}"
         if found:
             fault = f"line {line_of(element)}: {found} is xacro, a macro language on top of URDF: "
             raise FileError(str(path), [fault + "expand it first (xacro FILE > robot.urdf) and load the result"])
@@ -151,7 +184,7 @@ class Reader:
         try:
             return parse_number(value, infinite=infinite)
         except ValueError as reason:
-            self.fault(element, f"{key}={str(value)!r} {reason}")
+            self.fault(element, f"{key}={quoted(str(value))} {reason}")
             return default or 0.0
 
     def numbers(self, element: Element, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
@@ -161,10 +194,10 @@ class Reader:
             return default
         words = value.split()
         if len(words) != len(default):
-            self.fault(element, f"{key}={str(value)!r} has {len(words)} numbers, expected {len(default)}")
+            self.fault(element, f"{key}={quoted(str(value))} has {len(words)} numbers, expected {len(default)}")
             return default
         try:
             return tuple(parse_number(word) for word in words)
         except ValueError:
-            self.fault(element, f"{key}={str(value)!r} holds something that is not a finite number")
+            self.fault(element, f"{key}={quoted(str(value))} holds something that is not a finite number")
             return default

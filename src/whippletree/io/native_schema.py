@@ -33,6 +33,8 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from whippletree.errors import quoted
+
 VERSION = 1
 
 Number: TypeAlias = int | float | str
@@ -158,7 +160,8 @@ TABLES: dict[str, type[Struct]] = {
     "contacts": Contact,
 }
 
-_FRACTION = re.compile(r"[+-]?\d+/\d*[1-9]\d*")
+# zeros of the denominator first: no two parts of the pattern can match the same digit
+_FRACTION = re.compile(r"[+-]?\d+/0*[1-9]\d*")
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
@@ -176,7 +179,7 @@ def exact(value: Any) -> Any:
         return Fraction(value)
     if value in _NOT_FINITE:
         return float(value)
-    raise ValueError(f"{value!r} is not a number (a text may be a fraction such as '1/3', or 'inf')")
+    raise ValueError(f"{quoted(value)} is not a number (a text may be a fraction such as '1/3', or 'inf')")
 
 
 def free(value: Any) -> Any:
