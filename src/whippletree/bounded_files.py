@@ -8,12 +8,20 @@ reader of models and meshes opens files here (:func:`read_bounded`), follows nam
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from whippletree.errors import FileError
+
+_VALUE = re.compile(rb"""=\s*["']""")
+_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
+_PLAIN_ENCODINGS = re.compile(
+    r"utf-?8|utf-?16([lb]e)?|us-ascii|ascii|iso-8859-\d+|latin-?1|windows-125\d", re.IGNORECASE
+)
+"""Encodings in which the signs of XML are those of ASCII, perhaps with zero bytes between them."""
 
 
 @dataclass
@@ -99,6 +107,32 @@ def read_bounded(path: Path, what: str = "model file") -> bytes:
         size = f"the file is larger than {limits.file_bytes / 2**20:g} MiB"
         raise FileError(str(path), [limit_text("file_bytes", size)])
     return data
+
+
+def check_xml(path: Path, data: bytes) -> None:
+    """Refuse a file with too many elements, or too many attributes on one, before a parser sees it.
+
+    A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most.
+
+    Raises:
+        FileError: beyond ``limits.elements`` or ``limits.attributes``, or in an encoding whose signs cannot be counted.
+    """
+    signs = data.replace(b"\0", b"")  # of UTF-16, the bytes that say nothing
+    declared = _ENCODING.match(signs[:1000].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n"))
+    if declared and not _PLAIN_ENCODINGS.fullmatch(encoding := declared[1].decode("latin-1")):
+        raise FileError(str(path), [f"line 1: the encoding {encoding!r} is not read: save the file as UTF-8"])
+    elements = signs.count(b"<")
+    if elements > limits.elements:
+        raise FileError(str(path), [limit_text("elements", f"the file has up to {elements:,} XML elements")])
+    if len(_VALUE.findall(signs)) <= limits.attributes:
+        return
+    line = 1
+    for part in signs.split(b"<"):
+        count = 0 if part.startswith((b"!", b"?", b"/")) else len(_VALUE.findall(part))
+        if count > limits.attributes:
+            found = limit_text("attributes", f"line {line}: an XML element has {count:,} attributes")
+            raise FileError(str(path), [found])
+        line += part.count(b"\n")
 
 
 def resolve_inside(root: Path, path: Path) -> Path | None:

@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-
 SHOWN_FAULTS = 200
 """Faults in the text of one error. A file with more has one fault many times, and the text would fill the screen."""
 
@@ -143,6 +142,12 @@ def listed(items: Iterable[str]) -> str:
     texts = list(items)
     more = [f"… ({len(texts)} in all)"] if len(texts) > SHOWN_NAMES else []
     return ", ".join([*texts[:SHOWN_NAMES], *more])
+
+
+def route(names: Sequence[str], arrow: str) -> str:
+    """Names in quotes with an arrow between them; of a long way the beginning and the end."""
+    texts = [repr(name) for name in names]
+    return f" {arrow} ".join(texts if len(texts) <= SHOWN_NAMES else [*texts[:3], "…", *texts[-3:]])
 
 
 def quoted(value: object) -> str:

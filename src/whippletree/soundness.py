@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree import joints as joint_types
-from whippletree.errors import SHOWN_NAMES, Hints, did_you_mean, listed
+from whippletree.errors import Hints, did_you_mean, listed, route
 from whippletree.model import WORLD, Array, Body, Frame, Geometry, Joint
 
 INERTIA_TOLERANCE = 1e-9
@@ -68,7 +68,9 @@ def _unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[s
         if name in path:
             way = list(path)
             circle = [*way[way.index(name) :], name]
-            shown = [repr(each) for each in (circle if len(circle) <= SHOWN_NAMES else [*circle[:3], "…", *circle[-3:]])]
+            shown = [
+                repr(each) for each in (circle if len(circle) <= SHOWN_NAMES else [*circle[:3], "…", *circle[-3:]])
+            ]
             faults.append(f"bodies carry each other in a circle: {' <- '.join(shown)}; hang one from the world")
         elif body.name not in settled and body.name not in carrier:
             faults.append(

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from whippletree.bounded_files import limit_text, limits
+from whippletree.bounded_files import check_xml
 from whippletree.errors import FileError, quoted
 from whippletree.io.draft import Draft
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _XACRO = re.compile(r"\$[({]")
-_VALUE = re.compile(rb"""=\s*["']""")
-_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
-_PLAIN_ENCODINGS = re.compile(r"utf-?8|utf-?16([lb]e)?|us-ascii|ascii|iso-8859-\d+|latin-?1|windows-125\d", re.IGNORECASE)
-"""Encodings in which the signs of XML are those of ASCII, perhaps with zero bytes between them."""
 
 
 def parse(path: Path, data: bytes) -> Element:
@@ -38,7 +34,7 @@ def parse(path: Path, data: bytes) -> Element:
     """
     from lxml import etree
 
-    check_size(path, data)
+    check_xml(path, data)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -61,32 +57,6 @@ def parse(path: Path, data: bytes) -> Element:
             element.tag = tag_of(element)
     _refuse_xacro(path, root)
     return root
-
-
-def check_size(path: Path, data: bytes) -> None:
-    """Refuse a file with too many elements, or too many attributes on one, before a parser sees it.
-
-    A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most.
-
-    Raises:
-        FileError: beyond ``limits.elements`` or ``limits.attributes``, or in an encoding whose signs cannot be counted.
-    """
-    signs = data.replace(b"\0", b"")  # of UTF-16, the bytes that say nothing
-    declared = _ENCODING.match(signs[:1000].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n"))
-    if declared and not _PLAIN_ENCODINGS.fullmatch(encoding := declared[1].decode("latin-1")):
-        raise FileError(str(path), [f"line 1: the encoding {encoding!r} is not read: save the file as UTF-8"])
-    elements = signs.count(b"<")
-    if elements > limits.elements:
-        raise FileError(str(path), [limit_text("elements", f"the file has up to {elements:,} XML elements")])
-    if len(_VALUE.findall(signs)) <= limits.attributes:
-        return
-    line = 1
-    for part in signs.split(b"<"):
-        count = 0 if part.startswith((b"!", b"?", b"/")) else len(_VALUE.findall(part))
-        if count > limits.attributes:
-            found = limit_text("attributes", f"line {line}: an XML element has {count:,} attributes")
-            raise FileError(str(path), [found])
-        line += part.count(b"\n")
 
 
 def line_of(element: Element) -> int | None:

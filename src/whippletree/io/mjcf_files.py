@@ -1,8 +1,8 @@
 """What an MJCF model asks MuJoCo's parser to do, worked out before that parser sees it.
 
-MuJoCo follows ``<model file=…>`` for as long as files name files, copies for as long as ``replicate`` and ``attach`` ask
-for it, and cannot be interrupted. So all files of a model are collected here, circles among them are refused, and the
-number of elements after copying is counted.
+MuJoCo follows ``<model file=…>`` for as long as files name files, copies for as long as ``replicate`` and ``attach``
+ask for it, and cannot be interrupted. So all files of a model are collected here, circles among them are refused, and
+the number of elements after copying is counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from whippletree.bounded_files import is_inside, limit_text, limits, resolve_inside
-from whippletree.errors import SHOWN_NAMES, quoted
+from whippletree.errors import quoted, route
 from whippletree.io import markup
 from whippletree.io.draft import Draft
 from whippletree.io.files import read_bytes
@@ -190,10 +190,9 @@ class _Expansion:
         place = self._place(chain[-2][1])
         line = markup.line_of(part)
         if chain[-1] in chain[:-1]:
-            circle = [repr(path.name) for _, path in chain[chain.index(chain[-1]) :]]
-            shown = " → ".join(circle if len(circle) <= SHOWN_NAMES else [*circle[:3], "…", *circle[-3:]])
+            circle = route([path.name for _, path in chain[chain.index(chain[-1]) :]], "→")
             text = "leads back to a file that is already included"
-            self._draft.fault(f"<{part.tag}>{place} {text}: {shown}. Remove one of these", line)
+            self._draft.fault(f"<{part.tag}>{place} {text}: {circle}. Remove one of these", line)
         else:
             self._draft.fault(limit_text("depth", f"<{part.tag}>{place}: {len(chain)} files name each other"), line)
 

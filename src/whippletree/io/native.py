@@ -236,7 +236,9 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
     where, parameters = f"geometry {table['name']!r}", dict(table.get("parameters", {}))
     own = [word for word in parameters if word in (*schema.fields(schema.Geometry), "self")]
     if own:
-        draft.fault(f"{where}: parameters: {own[0]!r} is not a number of a shape: write it beside parameters", table["line"])
+        draft.fault(
+            f"{where}: parameters: {own[0]!r} is not a number of a shape: write it beside parameters", table["line"]
+        )
         return
     named = str(parameters.get("path", parameters.get("file", "")))
     if table["kind"] == "mesh" and named:
@@ -247,7 +249,9 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
             parameters["path"] = str(found)
         elif "path" in table["parameters"]:
             parameters.setdefault("file", named)
-            draft.notes.append(f"{where}: the mesh {named!r} does not exist in the folder of this file: it is not opened")
+            draft.notes.append(
+                f"{where}: the mesh {named!r} does not exist in the folder of this file: it is not opened"
+            )
     fields = {key: value for key, value in table.items() if key not in ("line", "parameters")}
     draft.builder.geometry(**fields, **parameters)
 

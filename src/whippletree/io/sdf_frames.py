@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.errors import SHOWN_NAMES
+from whippletree.errors import route
 from whippletree.io.sdf_values import Values
 from whippletree.model import WORLD, Array
 
@@ -59,9 +59,8 @@ class Frames:
         """Note that a chain of frames leads to nothing, or back into itself; the pose to go on with."""
         element = self._elements[chain[-1]]
         if base in chain:
-            circle = [repr(each) for each in [*chain[chain.index(base) :], base]]
-            shown = circle if len(circle) <= SHOWN_NAMES else [*circle[:3], "…", *circle[-3:]]
-            self._values.fault(element, f"is placed in a circle: {' relative to '.join(shown)}")
+            circle = route([*chain[chain.index(base) :], base], "relative to")
+            self._values.fault(element, f"is placed in a circle: {circle}")
         else:
             known = self._values.draft.hint(base, self._elements)
             self._values.fault(element, f"is placed relative to {base!r}, which the model does not have{known}")

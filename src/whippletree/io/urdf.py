@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.errors import SHOWN_NAMES, listed
+from whippletree.errors import listed, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.markup import Reader, line_of, tag_of
@@ -174,11 +174,9 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
             cycle = path[closing:][::-1]
             first = min(range(len(cycle)), key=lambda k: order[cycle[k].name])
             cycle = cycle[first:] + cycle[:first]
-            shown = cycle if len(cycle) <= SHOWN_NAMES else cycle[:SHOWN_NAMES]
-            route = " → ".join(repr(name) for name in [cycle[0].parent, *(joint.child for joint in shown)])
-            route += "" if shown is cycle else " → …"
+            way = route([cycle[0].parent, *(joint.child for joint in cycle)], "→")
             named = listed(repr(joint.name) for joint in cycle)
-            draft.fault(f"a cycle of joints {named} ({route}): none of these links hangs from the root", cycle[0].line)
+            draft.fault(f"a cycle of joints {named} ({way}): none of these links hangs from the root", cycle[0].line)
             cut.add(id(path[closing]))
     return [replace(joint, parent=WORLD) if id(joint) in cut else joint for joint in joints]
 
@@ -220,7 +218,9 @@ def _joint(reader: Reader, element: Element) -> _Joint:
         data=_dynamics(reader, element),
     )
     if joint.type and joint.type not in KINDS:
-        reader.fault(element, f"has type {joint.type!r}; known: {', '.join(KINDS)}{reader.draft.hint(joint.type, KINDS)}")
+        reader.fault(
+            element, f"has type {joint.type!r}; known: {', '.join(KINDS)}{reader.draft.hint(joint.type, KINDS)}"
+        )
     _limits(reader, element, joint)
     mimic = reader.child(element, "mimic")
     if mimic is not None:
