@@ -68,10 +68,7 @@ def _unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[s
         if name in path:
             way = list(path)
             circle = [*way[way.index(name) :], name]
-            shown = [
-                repr(each) for each in (circle if len(circle) <= SHOWN_NAMES else [*circle[:3], "…", *circle[-3:]])
-            ]
-            faults.append(f"bodies carry each other in a circle: {' <- '.join(shown)}; hang one from the world")
+            faults.append(f"bodies carry each other in a circle: {route(circle, '<-')}; hang one from the world")
         elif body.name not in settled and body.name not in carrier:
             faults.append(
                 f"body {body.name!r} is not connected to the world: add a joint that carries it "
@@ -193,7 +190,9 @@ def pose_faults(where: str, pose: Array) -> list[str]:
     if faults:
         return faults
     rotation = pose[:3, :3].astype(float)
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
+    # entries beyond 2 are those of no rotation, and their squares may overflow
+    proper = np.abs(rotation).max() <= 2 and np.abs(rotation @ rotation.T - np.eye(3)).max() <= INERTIA_TOLERANCE
+    if not proper or np.linalg.det(rotation) < 0:
         return [f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)"]
     return []
 

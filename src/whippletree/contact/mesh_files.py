@@ -18,9 +18,7 @@ def file_vertices(geometry: Geometry) -> Array:
     where, file = f"geometry {geometry.name!r}", geometry.file
     if file is None:
         named = geometry.parameters.get("file")
-        outside = (
-            f"{str(named)!r} does not lie in the folder of its model and is not opened; if you trust it, give path="
-        )
+        outside = f"there is no file {str(named)!r} in the folder of its model; elsewhere path= must name it"
         found = "it names no file" if named is None else outside
         raise ModelError(where, [f"a mesh needs vertices (n, 3) or a mesh file: {found}"])
     try:

@@ -177,7 +177,9 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale}
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
-    if len(mesh.uservert):
+    if len(mesh.uservert) % 3:
+        draft.fault(f"mesh {mesh.name!r}: vertex has {len(mesh.uservert)} numbers, expected three for each", line_of(mesh))
+    elif len(mesh.uservert):
         shape["vertices"] = tuple(map(tuple, (np.reshape(mesh.uservert, (-1, 3)) * mesh.scale).tolist()))
     elif mesh.file and _plainly_placed(mesh):
         found = resolve_inside(*_located(draft, spec, mesh))

@@ -22,6 +22,7 @@ from whippletree.io import native_schema as schema
 from whippletree.io.draft import Draft
 from whippletree.io.files import find_mesh
 from whippletree.model import EARTH_GRAVITY, Joint, Model, State
+from whippletree.soundness import number_faults
 
 _WORDS = {
     "bodies": "body",
@@ -241,7 +242,7 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
         )
         return
     named = str(parameters.get("path", parameters.get("file", "")))
-    if table["kind"] == "mesh" and named:
+    if named and (table["kind"] == "mesh" or "path" in parameters):
         # only what lies in the folder of this file is opened, whatever the file says
         parameters.pop("path", None)
         found = find_mesh(named, draft.path)
@@ -271,7 +272,7 @@ def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines)
         line = lines.find("start", 0, key)
         if len(start[key]) != size:
             draft.fault(f"start: {key} has {len(start[key])} numbers, expected {size}", line)
-        elif not all(np.isfinite(float(x)) for x in start[key]):
-            draft.fault(f"start: {key} holds a number that is not finite", line)
+        for fault in number_faults(f"start: {key}", start[key]):
+            draft.fault(fault, line)
     draft.stop_if_faulty()
     return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))

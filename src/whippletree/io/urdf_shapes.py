@@ -26,7 +26,7 @@ def origin(reader: Reader, element: Element) -> tuple[tuple[float, ...], Array]:
         return position, reader.draft.rotation(rotations.from_rpy(*reader.numbers(found, "rpy", (0.0, 0.0, 0.0))))
     if found.get("rpy") is not None:
         reader.fault(found, "has both rpy and quat_xyzw: give one of them")
-    if not w * w + x * x + y * y + z * z > 0:
+    if not any((w, x, y, z)):
         reader.fault(found, "quat_xyzw is zero, which is no rotation")
         return position, np.eye(3)
     return position, reader.draft.rotation(rotations.from_quaternion((w, x, y, z)))

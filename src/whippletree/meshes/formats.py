@@ -32,10 +32,7 @@ def read_surfaces(path: Path) -> tuple[Surface, ...]:
     readers = {".stl": _read_stl, ".obj": _read_obj, ".dae": read_collada}
     suffix = path.suffix.lower()
     if suffix not in readers:
-        hint = did_you_mean(suffix, readers)
-        raise FileError(
-            str(path), [f"meshes are read from {', '.join(readers)}: convert this {suffix or 'file'}{hint}"]
-        )
+        raise FileError(str(path), [f"meshes are read from {', '.join(readers)}: convert this {suffix or 'file'}"])
     with np.errstate(all="ignore"):  # what overflows is refused below
         surfaces = [found for found in readers[suffix](path, read_bounded(path, "mesh file")) if len(found.faces)]
     if not surfaces:
@@ -102,7 +99,7 @@ def _corner(path: Path, line: int, word: str, count: int) -> int:
     except ValueError:
         number = 0
     index = number - 1 if number > 0 else count + number
-    if number == 0 or index < 0:
+    if number == 0 or not 0 <= index < limits.file_bytes:  # each corner takes more than a byte
         raise FileError(str(path), [f"line {line}: a face names a corner that is not there"])
     return index
 
