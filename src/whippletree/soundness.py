@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree import joints as joint_types
-from whippletree.errors import Hints, did_you_mean, listed, route
+from whippletree.errors import Hints, did_you_mean, listed, quoted, route
 from whippletree.model import WORLD, Array, Body, Frame, Geometry, Joint
 
 INERTIA_TOLERANCE = 1e-9
@@ -205,7 +205,7 @@ def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[st
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or (infinite and math.isnan(number)):
-            return [f"{where} holds {x!r}, which is not a number"]
+            return [f"{where} holds {quoted(x)}, which is not a number"]
         if not infinite and not math.isfinite(number):
             return [f"{where} holds {number}: every number must be finite"]
     return []

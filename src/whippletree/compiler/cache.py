@@ -222,11 +222,12 @@ def _read(folder: _Folder, name: str, limit: int) -> bytes | None:
         descriptor = os.open(folder.at(name), flags, dir_fd=folder.descriptor)
     except OSError:
         return None
+    status = os.fstat(descriptor)
+    foreign = folder.descriptor is not None and _why_foreign(status)[0]
+    if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        os.close(descriptor)
+        return None
     with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        foreign = folder.descriptor is not None and _why_foreign(status)[0]
-        if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
         data = file.read()
         with contextlib.suppress(OSError):
             os.utime(descriptor if os.utime in os.supports_fd else folder.at(name))  # recently used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whippletree.errors import FileError, ModelError
+from whippletree.errors import FileError, ModelError, quoted
 from whippletree.meshes.formats import read_surfaces
 from whippletree.model import Array, Geometry
 
@@ -28,5 +28,9 @@ def file_vertices(geometry: Geometry) -> Array:
     except OSError as error:
         found = f"there is no file {str(file)!r}" if isinstance(error, FileNotFoundError) else str(error)
         raise ModelError(where, [f"a mesh needs vertices (n, 3) or a mesh file: {found}"]) from None
-    scale = np.array(geometry.parameters.get("scale", (1, 1, 1)), dtype=float)
+    try:
+        scale = np.array(geometry.parameters.get("scale", (1, 1, 1)), dtype=float).reshape(3)
+    except (TypeError, ValueError, OverflowError):
+        given = quoted(geometry.parameters["scale"])
+        raise ModelError(where, [f"the scale of a mesh must be three numbers, got {given}"]) from None
     return np.asarray(np.concatenate([surface.vertices for surface in surfaces]) * scale)

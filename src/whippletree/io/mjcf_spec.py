@@ -110,6 +110,8 @@ def _check_references(draft: Draft, spec: Any) -> None:
             word = "tendons"
         else:
             continue
+        if not part.name1:
+            draft.fault(f"equality {part.name!r} names none of the {word}", line_of(part))
         for name in (part.name1, part.name2):
             if name and name not in names[word]:
                 hint = draft.hint(name, names[word])
@@ -178,7 +180,9 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
     if len(mesh.uservert) % 3:
-        draft.fault(f"mesh {mesh.name!r}: vertex has {len(mesh.uservert)} numbers, expected three for each", line_of(mesh))
+        draft.fault(
+            f"mesh {mesh.name!r}: vertex has {len(mesh.uservert)} numbers, expected three for each", line_of(mesh)
+        )
     elif len(mesh.uservert):
         shape["vertices"] = tuple(map(tuple, (np.reshape(mesh.uservert, (-1, 3)) * mesh.scale).tolist()))
     elif mesh.file and _plainly_placed(mesh):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from whippletree.bounded_files import limit_text, limits
@@ -104,12 +103,13 @@ def parse(path: Path, text: str) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
+    if path.suffix.lower() == ".toml":
+        # tomllib takes time with the square of the words in a dotted key
+        dots = max((words.group().count(".") for words in _DOTTED.finditer(text)), default=0)
+        if dots > limits.depth:
+            raise FileError(str(path), [limit_text("depth", f"a key names {dots:,} tables inside each other")])
     try:
         if path.suffix.lower() == ".toml":
-            # tomllib takes time with the square of the words in a dotted key
-            dots = max((words.group().count(".") for words in _DOTTED.finditer(text)), default=0)
-            if dots > limits.depth:
-                raise FileError(str(path), [limit_text("depth", f"a key names {dots:,} tables inside each other")])
             return tomllib.loads(text)
         document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except tomllib.TOMLDecodeError as error:
@@ -217,8 +217,11 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.builder.body(table["name"], *numbers)
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
-            limits = {key: float(table[key]) for key in _LIMITS if key in table}
-            draft.builder.joint(**_without_line(table | limits))
+            found = {key: table[key] for key in _LIMITS if key in table}
+            if faults := [f for key, x in found.items() for f in number_faults(key, [x], infinite=True)]:
+                draft.fault(f"joint {table['name']!r}: {faults[0]}", table["line"])
+                continue
+            draft.builder.joint(**_without_line(table | {key: float(x) for key, x in found.items()}))
     for table in tables["frames"]:
         if "body" in table:
             draft.builder.frame(**_without_line(table))

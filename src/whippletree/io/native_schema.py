@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -193,6 +194,7 @@ def free(value: Any) -> Any:
     return value
 
 
+@cache
 def fields(table: type[Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     """The fields of a table by name."""
     return {info.name: info for info in msgspec.structs.fields(table)}

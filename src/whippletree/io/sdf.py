@@ -117,12 +117,19 @@ def _count_unused(draft: Draft, model: Element) -> None:
 def _add_frames(draft: Draft, frames: Frames, model: Element, places: dict[str, Array]) -> None:
     """``<frame>``s as frames of the links that they are fixed to."""
     for element in model.findall("frame"):
-        name = str(element.get("name"))
+        name = str(element.get("name") or "")
         link = frames.link_of(name)
         if link in places:
             pose = _relative(places[link], frames.pose(name))
             draft.declare("frame", name, line_of(element))
             draft.builder.frame(name, link, position=pose[:3, 3], rotation=draft.rotation(pose[:3, :3]))
+        elif element.get("attached_to") == WORLD:
+            draft.unused["<frame> of the world"] += 1
+        elif not name:
+            draft.fault("a frame has no name", line_of(element))
+        else:
+            frames.pose(name)  # says so if it is a circle
+            draft.fault(f"frame {name!r} is not attached to a link of the model", line_of(element))
 
 
 def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _Joint:

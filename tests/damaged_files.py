@@ -13,8 +13,8 @@ URDF = b"""<robot name="arm"><material name="red"><color rgba="1 0 0 1"/></mater
 <link name="rod"><inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2.5" ixy="0" ixz="0.1" iyz="0"/></inertial>
 <collision><geometry><cylinder radius="0.1" length="1"/></geometry></collision></link><link name="tip"/>
 <joint name="hinge" type="revolute"><parent link="base"/><child link="rod"/><origin xyz="1 0 0" rpy="0 1.57 0"/>
-<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="10" velocity="2"/><dynamics damping="0.1" friction="0.2"/></joint>
-<joint name="slide" type="prismatic"><parent link="rod"/><child link="tip"/><limit lower="0" upper="1"/>
+<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="10" velocity="2"/><dynamics damping="0.1" friction="0.2"/>
+</joint><joint name="slide" type="prismatic"><parent link="rod"/><child link="tip"/><limit lower="0" upper="1"/>
 <mimic joint="hinge" multiplier="2" offset="0.1"/></joint></robot>"""
 
 SDF = b"""<sdf version="1.7"><model name="arm"><link name="base"><inertial><mass>2</mass>
@@ -85,7 +85,9 @@ q = [0.5]
 v = [0.0]
 """
 
-STL = b"solid t\n" + b"facet\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1e0 0\nendloop\nendfacet\n" * 2 + b"endsolid"
+_FACES = ("000 100 010", "000 100 001", "000 010 001")
+_LOOPS = ["".join(f"vertex {' '.join(corner)}\n" for corner in face.split()) for face in _FACES]
+STL = ("solid t\n" + "".join(f"facet\nouter loop\n{each}endloop\nendfacet\n" for each in _LOOPS) + "endsolid").encode()
 OBJ = b"# t\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1/1/1 2//2 3\nf 1 2 3 4\nf -1 -2 -3\n"
 BINARY = b"x" * 80 + (2).to_bytes(4, "little") + bytes(range(100))
 COLLADA = b"""<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
@@ -110,12 +112,14 @@ _VALUES = [
     *(b'"x"', b"''", b"true", b"[1, [2, [3]]]", b"{ kind = 1, name = 2 }", "\N{DOUBLE-STRUCK CAPITAL R}".encode()),
 ]
 _TOKENS = re.compile(rb"[\w.#/+-]+")
+_ENTRIES = re.compile(rb"""(?<==")[^"]*|(?<=>)[^<>]+(?=</)|(?<== )[^\n]+""")
+"""Values of attributes, texts of elements, and what stands behind an equals sign in TOML."""
 
 
 def damage(data: bytes, dice: random.Random) -> bytes:
     """The data with one to four changes: words replaced, exchanged or doubled, pieces cut, repeated or moved."""
     for _ in range(dice.choice((1, 1, 1, 1, 2, 4))):
-        tokens = list(_TOKENS.finditer(data))
+        tokens = list((_TOKENS if dice.random() < 0.3 else _ENTRIES).finditer(data)) or list(_TOKENS.finditer(data))
         if not tokens:
             break
         one, other = (dice.choice(tokens).span() for _ in range(2))
