@@ -29,8 +29,8 @@ def test_an_inertia_whose_sums_overflow(inertia):
     with pytest.raises(wt.ModelError) as raised:
         rod(inertia=inertia).build()
     assert raised.value.faults == (
-        f"body 'b': inertia holds {np.asarray(inertia, dtype=float).max():g}: sums of such numbers are beyond the largest "
-        f"float (1.8e308). Use other units, or weld the body",
+        f"body 'b': inertia holds {np.asarray(inertia, dtype=float).max():g}: sums of such numbers are beyond the "
+        f"largest float (1.8e308). Use other units, or weld the body",
     )
 
 

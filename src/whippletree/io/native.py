@@ -275,7 +275,7 @@ def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines)
         line = lines.find("start", 0, key)
         if len(start[key]) != size:
             draft.fault(f"start: {key} has {len(start[key])} numbers, expected {size}", line)
-        for fault in number_faults(f"start: {key}", start[key]):
-            draft.fault(fault, line)
+        elif number_faults(key, start[key]):
+            draft.fault(f"start: {key} holds a number that is not finite", line)
     draft.stop_if_faulty()
     return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))
