@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from whippletree.errors import FileError, ModelError, quoted
-from whippletree.meshes.formats import read_surfaces
 from whippletree.model import Array, Geometry
 
 
@@ -15,6 +14,8 @@ def file_vertices(geometry: Geometry) -> Array:
     Raises:
         ModelError: the file is not there, may not be opened or cannot be read.
     """
+    from whippletree.meshes.formats import read_surfaces  # only models with mesh files pay for this import
+
     where, file = f"geometry {geometry.name!r}", geometry.file
     if file is None:
         named = geometry.parameters.get("file")
