@@ -42,6 +42,9 @@ JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damp
 UNIT_ROUNDING = 1e-15
 """How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
 
+SMALLEST_SQUARED, LARGEST_SQUARED = 1e-140, 1e140
+"""Between these the squares of floats, and sums of three of them, keep all their digits."""
+
 
 class Builder:
     """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
@@ -115,7 +118,7 @@ class Builder:
         self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
         return self
 
-    def constraint(self, name: str, kind: str, *on: str, **parameters: Any) -> Builder:
+    def constraint(self, name: str, kind: str, /, *on: str, **parameters: Any) -> Builder:
         """Add a constraint of a kind, on bodies, frames or joints, with the numbers of its kind (docs/constraints.md).
 
         ``.constraint("pin", "pin", "rod end", "rocker end")`` closes a loop at two frames.
@@ -248,9 +251,10 @@ class Builder:
         if found and "finite" not in found[0]:
             self._faults += found
             return frozen_array([0, 0, 1], (3,))
+        array = _within_squares(array)
         square = array.astype(object) @ array.astype(object)
         if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
-            shown = ", ".join(map(str, array.tolist()))
+            shown = ", ".join(map(str, np.asarray(axis).tolist()))
             self._faults.append(f"{where} ({shown}) has no direction: give a finite vector that is not zero")
             return frozen_array([0, 0, 1], (3,))
         if square == 1 or (isinstance(square, float) and abs(square - 1) <= UNIT_ROUNDING):
@@ -260,3 +264,13 @@ class Builder:
         except ScalarError as error:
             self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
             return frozen_array([0, 0, 1], (3,))
+
+
+def _within_squares(axis: Array) -> Array:
+    """An axis of floats whose squares do not overflow or vanish: divided by its largest entry where they would."""
+    if axis.dtype != float:
+        return axis
+    largest = float(np.abs(axis).max())
+    if not np.isfinite(largest) or largest == 0 or SMALLEST_SQUARED < largest < LARGEST_SQUARED:
+        return axis
+    return frozen_array(axis / largest, (3,))

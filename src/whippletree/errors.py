@@ -24,6 +24,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+SHOWN_FAULTS = 200
+"""Faults in the text of one error. A file with more has one fault many times, and the text would fill the screen."""
+
+SHOWN_NAMES = 20
+"""Names in one list of a message."""
+
+SHOWN_LETTERS = 80
+"""Letters of a value in a message."""
+
+HINTS = 20
+"""Suggestions in one error. Each compares a name with all that are known; more than this nobody reads."""
+
+COMPARED = 64
+"""Names that are compared letter by letter for a suggestion: the nearest by their pairs of letters."""
+
+LONGEST_NAME = 200
+"""Letters of a name that suggestions are sought for."""
+
 
 class WhippletreeError(Exception):
     """Base of every error raised on purpose by this library."""
@@ -51,9 +69,12 @@ class ModelError(WhippletreeError, ValueError):
     def __init__(self, subject: str, faults: Sequence[str]) -> None:
         self.subject = subject
         self.faults = tuple(faults)
-        listed = "\n".join(f"  - {fault}" for fault in self.faults)
-        one = len(self.faults) == 1
-        super().__init__(f"{subject}: {self.faults[0]}" if one else f"{subject}: {len(self.faults)} faults\n{listed}")
+        count = len(self.faults)
+        shown = [f"  - {fault}" for fault in self.faults[:SHOWN_FAULTS]]
+        if count > SHOWN_FAULTS:
+            shown.append(f"  - … ({count} in all; the attribute faults has them)")
+        listed = "\n".join(shown)
+        super().__init__(f"{subject}: {self.faults[0]}" if count == 1 else f"{subject}: {count} faults\n{listed}")
 
 
 class FileError(ModelError):
@@ -68,9 +89,7 @@ class NameLookupError(WhippletreeError, LookupError, AttributeError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
         self.kind, self.name, self.known = kind, str(name), tuple(known)
-        shown = ", ".join(repr(k) for k in self.known[:20]) or "none"
-        if len(self.known) > 20:
-            shown += f", … ({len(self.known)} in all)"
+        shown = listed(map(repr, self.known)) or "none"
         place = f"{where}: " if where else ""
         super().__init__(f"{place}there is no {kind} {name!r}; known: {shown}{did_you_mean(str(name), self.known)}")
 
@@ -118,9 +137,52 @@ class MissingExtraError(WhippletreeError, ImportError):
         super().__init__(f"{feature} needs the package {package!r}: pip install 'whippletree[{extra}]'")
 
 
+def listed(items: Iterable[str]) -> str:
+    """Items with commas between them, the first ones only where there are many."""
+    texts = list(items)
+    more = [f"… ({len(texts)} in all)"] if len(texts) > SHOWN_NAMES else []
+    return ", ".join([*texts[:SHOWN_NAMES], *more])
+
+
+def route(names: Sequence[str], arrow: str) -> str:
+    """Names in quotes with an arrow between them; of a long way the beginning and the end."""
+    texts = [repr(name) for name in names]
+    return f" {arrow} ".join(texts if len(texts) <= SHOWN_NAMES else [*texts[:3], "…", *texts[-3:]])
+
+
+def quoted(value: object) -> str:
+    """A value as Python writes it, its middle left out where it is long."""
+    text = repr(value)
+    half = SHOWN_LETTERS // 2
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:half]}…{text[-half:]} ({len(text)} letters)"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A short suggestion to append to a message, or nothing when no known name is close."""
     from difflib import get_close_matches  # only errors pay for this import
 
-    close = get_close_matches(name, list(known), n=1)
+    if len(name) > LONGEST_NAME:
+        return ""
+    # names of very different length cannot be close
+    near = [k for k in known if len(k) <= 3 * len(name) + 1 and len(name) <= 3 * len(k) + 1]
+    if len(near) > COMPARED:
+        pairs = _letter_pairs(name)
+        near = sorted(near, key=lambda k: len(pairs ^ _letter_pairs(k)))[:COMPARED]
+    close = get_close_matches(name, near, n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _letter_pairs(name: str) -> set[str]:
+    return {*map("".join, zip(f" {name}", f"{name} ", strict=True))}
+
+
+class Hints:
+    """Suggestions for the names of one description: the first few, since each one takes time."""
+
+    def __init__(self) -> None:
+        self._left = HINTS
+
+    def __call__(self, name: str, known: Iterable[str]) -> str:
+        """A suggestion as :func:`did_you_mean` gives it, or nothing once there were enough."""
+        self._left -= 1
+        return did_you_mean(name, known) if self._left >= 0 else ""

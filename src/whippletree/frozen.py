@@ -12,16 +12,27 @@ import numpy as np
 Array: TypeAlias = np.ndarray[Any, Any]
 Vector: TypeAlias = Sequence[Any] | Array
 
+LARGEST_INTEGER = 2**63 - 1
+"""Of an array of 64-bit integers."""
+
 
 def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
     """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64
     where they are plain numbers; object where any entry is something else.
+
+    Integers beyond 64 bits become floats.
+
+    Raises:
+        ValueError: an integer too large for a float.
     """
     array = np.array(values, dtype=object).reshape(shape)
-    if all(isinstance(x, (int, np.integer)) for x in array.flat):
+    if all(isinstance(x, (int, np.integer)) and -LARGEST_INTEGER <= x <= LARGEST_INTEGER for x in array.flat):
         array = array.astype(np.int64)
     elif all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
-        array = array.astype(np.float64)
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise ValueError("holds an integer that is too large for a float (1.8e308)") from None
     array.setflags(write=False)
     return array
 

@@ -144,9 +144,13 @@ class Geometry(PartWithParameters):
 
     @property
     def file(self) -> Path | None:
-        """The mesh file that the shape names: where it was found, or else as it was written; None if it names none."""
-        named = self.parameters.get("path", self.parameters.get("file"))
-        return None if named is None else Path(str(named))
+        """Where the shape's mesh file lies (``path``); None if it has none that may be opened.
+
+        A name that only stands in a model file (``file``) is not opened: :func:`whippletree.load` gives a shape its
+        ``path`` where the file lies inside the folder of its model, and whoever builds a model in Python gives it.
+        """
+        path = self.parameters.get("path")
+        return None if path is None else Path(str(path))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from whippletree import joints as joint_types
-from whippletree.errors import did_you_mean
+from whippletree.errors import Hints, did_you_mean, listed, quoted, route
 from whippletree.model import WORLD, Array, Body, Frame, Geometry, Joint
 
 INERTIA_TOLERANCE = 1e-9
 """How far, relative to its trace, an inertia may violate the triangle inequality before it is refused."""
+
+LARGEST_INERTIA = 1e300
+"""kg m². The trace of an inertia, and its product with the square of a length of 1 km, must not overflow."""
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 """Numbers of a joint that may be infinite."""
@@ -30,10 +33,11 @@ def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     """Unknown bodies, bodies with several joints or none, and cycles."""
     faults = []
     known = {WORLD, *(b.name for b in bodies)}
+    hint = Hints()
     for joint in joints:
         for role, name in (("parent", joint.parent), ("child", joint.child)):
             if name not in known:
-                faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{did_you_mean(str(name), known)}")
+                faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{hint(str(name), known)}")
         if joint.child == WORLD:
             faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
     carriers: dict[str, list[str]] = {body.name: [] for body in bodies}
@@ -42,7 +46,7 @@ def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     for name, found in carriers.items():
         if len(found) > 1:
             faults.append(
-                f"body {name!r} is carried by {len(found)} joints ({', '.join(map(repr, found))}): a tree has one "
+                f"body {name!r} is carried by {len(found)} joints ({listed(map(repr, found))}): a tree has one "
                 f"joint per body; close the loop with a constraint instead"
             )
     if not faults:
@@ -52,27 +56,25 @@ def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
 
 def _unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     """Bodies that do not hang from the world: they carry each other in a circle, or nothing carries them."""
-    reached = set(depth_first(joints))
+    settled = set(depth_first(joints))
     carrier = {joint.child: joint.parent for joint in joints}
     faults: list[str] = []
-    told: set[str] = set()
     for body in bodies:
-        path: list[str] = []
+        path: dict[str, None] = {}  # in order, and quick to look into
         name = body.name
-        while name not in reached and name not in path and name in carrier:
-            path.append(name)
+        while name in carrier and name not in settled and name not in path:
+            path[name] = None
             name = carrier[name]
-        if name in path and name not in told:
-            circle = [*path[path.index(name) :], name]
-            told |= set(circle)
-            faults.append(
-                f"bodies carry each other in a circle: {' <- '.join(map(repr, circle))}; hang one from the world"
-            )
-        elif body.name not in reached and name not in path and body.name not in carrier:
+        if name in path:
+            way = list(path)
+            circle = [*way[way.index(name) :], name]
+            faults.append(f"bodies carry each other in a circle: {route(circle, '<-')}; hang one from the world")
+        elif body.name not in settled and body.name not in carrier:
             faults.append(
                 f"body {body.name!r} is not connected to the world: add a joint that carries it "
                 f"(kind 'free' lets it float)"
             )
+        settled.update(path)
     return faults
 
 
@@ -94,10 +96,11 @@ def place_faults(kind: str, parts: Iterable[Frame | Geometry], bodies: Sequence[
     """What is wrong with where frames or geometries are: an unknown body, a pose that is none."""
     known = {WORLD, *(body.name for body in bodies)}
     faults = []
+    hint = Hints()
     for part in parts:
         where = f"{kind} {part.name!r}"
         if part.body not in known:
-            faults.append(f"{where}: unknown body {part.body!r}{did_you_mean(str(part.body), known)}")
+            faults.append(f"{where}: unknown body {part.body!r}{hint(str(part.body), known)}")
         faults += pose_faults(where, part.pose)
     return faults
 
@@ -123,20 +126,31 @@ def inertia_faults(bodies: Sequence[Body]) -> list[str]:
 
 def _unphysical(bodies: Sequence[Body]) -> list[str]:
     """Inertias that are not symmetric or violate the triangle inequality, all bodies at once."""
+    bodies = [body for body in bodies if body.inertia.any()]
     if not bodies:
         return []
     matrices = np.array([body.inertia.astype(float) for body in bodies])
+    # scaled to entries of at most 1: a trace of numbers near 1e308 would overflow
+    largest = np.abs(matrices).max(axis=(1, 2))
+    matrices /= largest[:, None, None]
     traces = np.trace(matrices, axis1=1, axis2=2)
     allowed = INERTIA_TOLERANCE * np.abs(traces)
     skewed = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2)) > allowed
     # the second moments of mass ½ tr(I) 1 − I must not be negative: the triangle inequality along every axis at once
     moments = np.linalg.eigvalsh(traces[:, None, None] / 2 * np.eye(3) - matrices)[:, 0]
     faults = []
-    for body, matrix, crooked, low, limit in zip(bodies, matrices, skewed, moments, allowed, strict=True):
-        if crooked:
+    for body, matrix, scale, crooked, low, limit in zip(
+        bodies, matrices, largest, skewed, moments, allowed, strict=True
+    ):
+        if scale > LARGEST_INERTIA:
+            faults.append(
+                f"body {body.name!r}: inertia holds {scale:g}: sums of such numbers are beyond the largest float "
+                f"(1.8e308). Use other units, or weld the body"
+            )
+        elif crooked:
             faults.append(f"body {body.name!r}: inertia is not symmetric")
         elif low < -limit:
-            principal = ", ".join(f"{x:.6g}" for x in np.linalg.eigvalsh(matrix))
+            principal = ", ".join(f"{x:.6g}" for x in scale * np.linalg.eigvalsh(matrix))
             faults.append(
                 f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be "
                 f"at most the sum of the other two): no distribution of mass has them. A body that turns about one "
@@ -181,7 +195,9 @@ def pose_faults(where: str, pose: Array) -> list[str]:
     if faults:
         return faults
     rotation = pose[:3, :3].astype(float)
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > INERTIA_TOLERANCE or np.linalg.det(rotation) < 0:
+    # entries beyond 2 are those of no rotation, and their squares may overflow
+    proper = np.abs(rotation).max() <= 2 and np.abs(rotation @ rotation.T - np.eye(3)).max() <= INERTIA_TOLERANCE
+    if not proper or np.linalg.det(rotation) < 0:
         return [f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)"]
     return []
 
@@ -194,7 +210,7 @@ def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[st
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or (infinite and math.isnan(number)):
-            return [f"{where} holds {x!r}, which is not a number"]
+            return [f"{where} holds {quoted(x)}, which is not a number"]
         if not infinite and not math.isfinite(number):
             return [f"{where} holds {number}: every number must be finite"]
     return []

@@ -15,6 +15,7 @@ from whippletree.compiler.cache import Cache, default_cache
 from whippletree.compiler.functions import compile_function
 from whippletree.compiler.kernel import Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
+from whippletree.errors import UnsupportedError
 from whippletree.expression import Straight, Trace, finish
 
 
@@ -228,7 +229,7 @@ def test_where_it_is(tmp_path, monkeypatch):
     assert default_cache().folder == tmp_path / "here"
     monkeypatch.setenv("WHIPPLETREE_CACHE_LIMIT", "2")
     assert default_cache().limit == 2 << 20
-    monkeypatch.setenv("WHIPPLETREE_CACHE_LIMIT", "much")
+    monkeypatch.delenv("WHIPPLETREE_CACHE_LIMIT")
     assert default_cache().limit == 512 << 20
     for word in ("off", "", "none"):
         monkeypatch.setenv("WHIPPLETREE_CACHE", word)
@@ -243,6 +244,108 @@ def test_where_it_is(tmp_path, monkeypatch):
 def test_nobody_else_can_write_to_it(cache):
     cache.store("a" * 40, b"content")
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "0", "nan", "inf", "1e400"])
+def test_a_bad_limit_is_an_error(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("WHIPPLETREE_CACHE", str(tmp_path))
+    monkeypatch.setenv("WHIPPLETREE_CACHE_LIMIT", text)
+    with pytest.raises(UnsupportedError) as raised:
+        default_cache()
+    assert str(raised.value) == (
+        f"WHIPPLETREE_CACHE_LIMIT is {text!r}, expected a number of megabytes above 0, such as 512. To keep nothing, "
+        f"set WHIPPLETREE_CACHE to 'off'"
+    )
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX owners, modes and pipes")
+
+
+def refusal(cache):
+    """What is said of a folder in which code lies that must not run."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert cache.load("a" * 40) is None
+        cache.store("b" * 40, b"content")
+        assert cache.load("b" * 40) is None
+    assert [warning.category for warning in caught] == [RuntimeWarning]
+    return str(caught[0].message)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o707])
+def test_a_folder_that_others_can_write_is_not_trusted(cache, mode, compiled):
+    cache.store("a" * 40, b"forged")
+    cache.folder.chmod(mode)
+    assert refusal(cache) == (
+        f"compiled code in {cache.folder} is not used: it can be written by others (mode {mode:o}), and whoever can "
+        f"write there can have any code run as you. Make it yours alone (chmod go-w {cache.folder}), or set "
+        f"WHIPPLETREE_CACHE to a folder of your own, or to 'off'. Until then every process compiles anew."
+    )
+    use(program(), cache)  # no second warning, and an answer all the same
+    assert len(compiled) == 2
+    cache.folder.chmod(0o755)
+    assert cache.load("a" * 40) == b"forged"  # the cure that the message names
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_root_does_not_trust_a_folder_of_somebody_else(cache):
+    cache.store("a" * 40, b"forged")
+    os.chown(cache.folder, 12345, -1)
+    text = refusal(cache)
+    assert "it belongs to user 12345, and this process runs as user 0" in text
+    assert f"(chown 0 {cache.folder})" in text
+
+
+@posix
+def test_an_owner_is_compared_with_the_user(cache, monkeypatch):
+    cache.store("a" * 40, b"content")
+    owner = os.geteuid()
+    monkeypatch.setattr("whippletree.compiler.cache.os.geteuid", lambda: owner + 1)
+    if owner != 0:
+        assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in refusal(cache)
+    else:
+        assert cache.load("a" * 40) == b"content"  # root can write everywhere anyway
+
+
+@posix
+def test_a_file_that_others_can_write_is_written_anew(cache):
+    cache.store("a" * 40, b"forged")
+    path = cache.folder / f"{'a' * 40}.wto"
+    path.chmod(0o666)
+    assert cache.load("a" * 40) is None
+    cache.store("a" * 40, b"content")
+    assert cache.load("a" * 40) == b"content"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@posix
+def test_links_pipes_devices_and_folders_are_no_entries(cache, tmp_path):
+    cache.store("a" * 40, b"content")
+    real = cache.folder / f"{'a' * 40}.wto"
+    real.rename(tmp_path / "elsewhere")
+    real.symlink_to(tmp_path / "elsewhere")
+    assert cache.load("a" * 40) is None
+    os.mkfifo(cache.folder / f"{'b' * 40}.wto")
+    (cache.folder / f"{'c' * 40}.wto").symlink_to("/dev/zero")
+    (cache.folder / f"{'d' * 40}.wto").mkdir()
+    assert [cache.load(letter * 40) for letter in "bcd"] == [None, None, None]
+    for letter in "abc":
+        cache.store(letter * 40, b"content")
+        assert cache.load(letter * 40) == b"content"
+    assert (tmp_path / "elsewhere").read_bytes().endswith(b"content")
+    assert cache.clear() == 3
+
+
+def test_on_windows_only_the_users_profile_is_trusted(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    monkeypatch.setattr("whippletree.compiler.cache.Path.home", lambda: home)
+    monkeypatch.setattr("whippletree.compiler.cache.sys.platform", "win32")
+    inside, outside = Cache(home / "AppData" / "cache"), Cache(tmp_path / "shared")
+    inside.store("a" * 40, b"content")
+    assert inside.load("a" * 40) == b"content"
+    assert f"it is outside your profile {home}, where others may write" in refusal(outside)
 
 
 WORKER = """

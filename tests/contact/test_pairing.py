@@ -86,7 +86,13 @@ def test_all_faults_at_once():
         ("capsule", {"radius": 1, "length": math.nan}, "a capsule needs length: a number above 0 in m, got nan"),
         ("terrain", {"height": 3}, "a terrain needs height, a plain NumPy function of x and y, got 3"),
         ("mesh", {}, "a mesh needs vertices (n, 3) or a mesh file: it names no file"),
-        ("mesh", {"file": "no.stl"}, "a mesh needs vertices (n, 3) or a mesh file: there is no file 'no.stl'"),
+        ("mesh", {"path": "no.stl"}, "a mesh needs vertices (n, 3) or a mesh file: there is no file 'no.stl'"),
+        (
+            "mesh",
+            {"file": "no.stl"},
+            "a mesh needs vertices (n, 3) or a mesh file: there is no file 'no.stl' in the folder of its model; "
+            "elsewhere path= must name it",
+        ),
         ("mesh", {"vertices": np.zeros((5, 3))}, "the vertices lie in one plane: a convex mesh needs a volume"),
         ("mesh", {"vertices": [(0, 0, 1)]}, "vertices have shape (1, 3), expected (n, 3) finite numbers, n at least 4"),
         (

@@ -139,7 +139,10 @@ def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
     with path.open("wb") as stream:
         stream.truncate(65 * 2**20)
-    assert fault_of(path) == "the file is larger than 64 MiB, the most that is read"
+    assert fault_of(path) == (
+        "the file is larger than 64 MiB, the most that is read is 67,108,864. "
+        "If this is meant, raise whippletree.bounded_files.limits.file_bytes"
+    )
 
 
 def test_an_unknown_suffix(tmp_path: Path) -> None:

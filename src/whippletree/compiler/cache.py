@@ -5,6 +5,12 @@ truncated, damaged or belongs to another key is treated as missing, never execut
 renaming a finished temporary file, so processes that run at once cannot see half an entry. When the folder outgrows
 its limit, the entries that were not read for longest are removed. A folder that cannot be written costs one warning.
 
+The hash guards against damage, not against people: who can write an entry can have his code run by whoever loads it. So
+entries are used only from a folder that belongs to the user (or to root) and that nobody else can write to, and the
+same holds for each file in it. Any other folder costs one warning, and functions are compiled without a cache. A
+process of root does not trust a folder of somebody else: that user could have root run his code. Windows has no such
+modes; there only folders inside the user's profile are used, which nobody else can write to unless he was let in.
+
     WHIPPLETREE_CACHE         the folder; an empty value or "off" switches the cache off
     WHIPPLETREE_CACHE_LIMIT   its size limit in megabytes (default 512)
 """
@@ -13,16 +19,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
+import stat
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from whippletree.bounded_files import is_inside
+from whippletree.errors import UnsupportedError
 
 _MAGIC = b"whippletree object code 1\n"
 _SUFFIX = ".wto"
 _MEGABYTE = 1 << 20
+_USUAL_LIMIT = 512
+"""Megabytes."""
+_ROOT = 0
+"""The user who can write everywhere anyway."""
 
 UNSEEN_SHARE = 1 / 64
 """Share of the limit that one process may store before it looks again whether the limit is kept."""
@@ -44,25 +60,24 @@ class CacheInfo:
 class Cache:
     """A folder of entries; ``folder=None`` is a cache that remembers nothing."""
 
-    def __init__(self, folder: Path | str | None, limit: int = 512 * _MEGABYTE) -> None:
+    def __init__(self, folder: Path | str | None, limit: int = _USUAL_LIMIT * _MEGABYTE) -> None:
         self.folder = Path(folder) if folder is not None else None
         self.limit = limit
         self._warned = False
 
     def load(self, key: str) -> bytes | None:
-        """The content stored under a key, or nothing if there is none or it is not sound."""
+        """The content stored under a key, or nothing if there is none, it is not sound, or somebody else wrote it."""
         if self.folder is None:
             return None
-        path = self._path(key)
         try:
-            data = path.read_bytes()
-        except OSError:
+            with self._opened() as folder:
+                data = _read(folder, _name(key), self.limit)
+        except FileNotFoundError:
             return None
-        content = _unseal(key, data)
-        if content is not None:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # recently used
-        return content
+        except OSError as error:
+            self._warn(error)
+            return None
+        return None if data is None else _unseal(key, data)
 
     def store(self, key: str, content: bytes) -> None:
         """Keep content under a key; failing to do so is a warning, once."""
@@ -70,22 +85,34 @@ class Cache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._write(self._path(key), _seal(key, content))
+            with self._opened() as folder:
+                _write(folder, _name(key), _seal(key, content))
             if self._is_time_to_look(len(content)):
                 self._evict()
         except OSError as error:
             self._warn(error)
 
-    def _write(self, path: Path, data: bytes) -> None:
-        """Write a file that appears whole or not at all."""
-        temporary = path.with_name(f"{os.urandom(8).hex()}.tmp")
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[_Folder]:
+        """The folder, if nobody else can write to it; what was looked at is what is used, whatever is renamed since.
+
+        Raises:
+            OSError: it is not there, no folder, or not the user's own.
+        """
+        assert self.folder is not None
+        if sys.platform == "win32":
+            if not is_inside(Path.home(), self.folder):
+                raise _ForeignFolderError(f"it is outside your profile {Path.home()}, where others may write", "")
+            yield _Folder(self.folder, None)
+            return
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+            reason, cure = _why_foreign(os.fstat(descriptor))
+            if reason:
+                raise _ForeignFolderError(f"it {reason}", f"{cure} {self.folder}")
+            yield _Folder(self.folder, descriptor)
+        finally:
+            os.close(descriptor)
 
     def info(self) -> CacheInfo:
         """Number and size of the entries."""
@@ -100,10 +127,6 @@ class Cache:
                 os.unlink(path)
         return len(files)
 
-    def _path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / f"{key}{_SUFFIX}"
-
     def _files(self) -> list[tuple[float, int, str]]:
         """(time of last use, size, path) of every entry, and of temporary files that nobody finished."""
         found: list[tuple[float, int, str]] = []
@@ -112,7 +135,9 @@ class Cache:
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
-                    status = entry.stat()
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        continue
                     abandoned = entry.name.endswith(".tmp") and status.st_mtime < time.time() - 3600
                     if entry.name.endswith(_SUFFIX) or abandoned:
                         found.append((status.st_mtime, status.st_size, entry.path))
@@ -138,14 +163,92 @@ class Cache:
             total -= size
 
     def _warn(self, error: OSError) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"compiled code cannot be kept in {self.folder} ({error.strerror or error}): it will be compiled again "
-                f"in the next process. Set WHIPPLETREE_CACHE to a folder that can be written, or to 'off'.",
-                RuntimeWarning,
-                stacklevel=3,
+        if self._warned:
+            return
+        self._warned = True
+        if isinstance(error, _ForeignFolderError):
+            cure = f"Make it yours alone ({error.cure}), or set" if error.cure else "Set"
+            text = (
+                f"compiled code in {self.folder} is not used: {error}, and whoever can write there can have any code "
+                f"run as you. {cure} WHIPPLETREE_CACHE to a folder of your own, or to 'off'. Until then every process "
+                f"compiles anew."
             )
+        else:
+            text = (
+                f"compiled code cannot be kept in {self.folder} ({error.strerror or error}): it will be compiled again "
+                f"in the next process. Set WHIPPLETREE_CACHE to a folder that can be written, or to 'off'."
+            )
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+# --- what may be trusted ---
+
+
+class _ForeignFolderError(OSError):
+    """A folder in which somebody else may have written."""
+
+    def __init__(self, reason: str, cure: str) -> None:
+        super().__init__(reason)
+        self.cure = cure
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """An open folder; names are looked up in it and not along its path, except on Windows."""
+
+    path: Path
+    descriptor: int | None
+
+    def at(self, name: str) -> str:
+        """What to give to a function of ``os`` together with ``dir_fd=descriptor``."""
+        return str(self.path / name) if self.descriptor is None else name
+
+
+def _why_foreign(status: os.stat_result) -> tuple[str, str]:
+    """Why a file or folder may not be the user's own work, and the command that makes it so; empty if it is."""
+    user = os.geteuid()
+    if status.st_uid not in (user, _ROOT):
+        return f"belongs to user {status.st_uid}, and this process runs as user {user}", f"chown {user}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})", "chmod go-w"
+    return "", ""
+
+
+def _read(folder: _Folder, name: str, limit: int) -> bytes | None:
+    """The content of a file that is the user's own; None for one of somebody else, a link, a pipe or a device."""
+    # a link is not followed, and a pipe is not waited for
+    flags = os.O_RDONLY | sum(getattr(os, word, 0) for word in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+    try:
+        descriptor = os.open(folder.at(name), flags, dir_fd=folder.descriptor)
+    except OSError:
+        return None
+    status = os.fstat(descriptor)
+    foreign = folder.descriptor is not None and _why_foreign(status)[0]
+    if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        os.close(descriptor)
+        return None
+    with open(descriptor, "rb") as file:
+        data = file.read()
+        with contextlib.suppress(OSError):
+            os.utime(descriptor if os.utime in os.supports_fd else folder.at(name))  # recently used
+    return data
+
+
+def _write(folder: _Folder, name: str, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    draft = folder.at(f"{os.urandom(8).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(draft, flags, 0o600, dir_fd=folder.descriptor), "wb") as file:
+            file.write(data)
+        os.replace(draft, folder.at(name), src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=folder.descriptor)
+        raise
+
+
+# --- what the environment asks for ---
 
 
 def default_cache() -> Cache:
@@ -158,11 +261,17 @@ def default_cache() -> Cache:
 
 
 def _limit_from_environment() -> int:
-    text = os.environ.get("WHIPPLETREE_CACHE_LIMIT", "")
+    text = os.environ.get("WHIPPLETREE_CACHE_LIMIT", "").strip()
     try:
-        return int(float(text) * _MEGABYTE)
+        megabytes = float(text) if text else _USUAL_LIMIT
     except ValueError:
-        return 512 * _MEGABYTE
+        megabytes = math.nan
+    if not 0 < megabytes < math.inf:
+        raise UnsupportedError(
+            f"WHIPPLETREE_CACHE_LIMIT is {text!r}, expected a number of megabytes above 0, such as {_USUAL_LIMIT}. To "
+            f"keep nothing, set WHIPPLETREE_CACHE to 'off'"
+        )
+    return int(megabytes * _MEGABYTE)
 
 
 _caches: dict[tuple[str | None, int], Cache] = {}
@@ -179,6 +288,10 @@ def _user_folder() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "whippletree"
+
+
+def _name(key: str) -> str:
+    return f"{key}{_SUFFIX}"
 
 
 def _seal(key: str, content: bytes) -> bytes:

@@ -58,6 +58,8 @@ def _number_fault(word: str, value: Any) -> str:
         return f"{word} {value!r} must be numbers"
     if word in VECTORS and len(numbers) != 3:
         return f"{word} {value!r} must have three numbers"
+    if word in LISTS and np.ndim(np.asarray(value, dtype=object)) > 1:
+        return f"{word} {value!r} must be a list of numbers, without lists inside"
     if word in SCALARS and np.ndim(value) != 0:
         return f"{word} {value!r} must be one number"
     if not numbers:

@@ -33,12 +33,13 @@ def coupling(c: Constraint) -> Demands:
 
 def gear(c: Constraint) -> Demands:
     """A weighted sum of joint coordinates is fixed, as by gears or a differential: 1 row, Σ ratioₖ qₖ − offset."""
-    ratios = tuple(c.parameters.get("ratios", ()))
+    given = c.parameters.get("ratios")
+    ratios = () if given is None else tuple(np.atleast_1d(np.asarray(given, dtype=object)))
     offset = c.parameters.get("offset", 0)
     if len(ratios) != len(c.on) or not any(r != 0 for r in ratios):
         raise ModelError(
             f"constraint {c.name!r}",
-            [f"a gear needs one ratio per joint, not all zero: got ratios {ratios} for joints {c.on}"],
+            [f"a gear needs one ratio per joint, not all zero: got ratios {given} for joints {c.on}"],
         )
 
     def residual(coordinates: Sequence[Any], t: Any) -> Array:

@@ -1,12 +1,10 @@
-"""Corners of mesh files, read by the collision library ``coal`` (extra ``contact``): STL, OBJ, COLLADA and others."""
+"""Corners of the mesh files that shapes name."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from whippletree.errors import MissingExtraError, ModelError
+from whippletree.errors import FileError, ModelError, quoted
 from whippletree.model import Array, Geometry
 
 
@@ -14,20 +12,26 @@ def file_vertices(geometry: Geometry) -> Array:
     """All vertices (n, 3) of the file that a mesh names, in the geometry's frame, m.
 
     Raises:
-        ModelError: the file is not there or cannot be read.
-        MissingExtraError: if coal is not installed.
+        ModelError: the file is not there, may not be opened or cannot be read.
     """
-    file = geometry.file
-    if file is None or not file.is_file():
-        found = "it names no file" if file is None else f"there is no file {str(file)!r}"
-        raise ModelError(f"geometry {geometry.name!r}", [f"a mesh needs vertices (n, 3) or a mesh file: {found}"])
+    from whippletree.meshes.formats import read_surfaces  # only models with mesh files pay for this import
+
+    where, file = f"geometry {geometry.name!r}", geometry.file
+    if file is None:
+        named = geometry.parameters.get("file")
+        outside = f"there is no file {str(named)!r} in the folder of its model; elsewhere path= must name it"
+        found = "it names no file" if named is None else outside
+        raise ModelError(where, [f"a mesh needs vertices (n, 3) or a mesh file: {found}"])
     try:
-        import coal
-    except ImportError:
-        raise MissingExtraError("contact of mesh files", "coal", "contact") from None
-    scale = np.array(geometry.parameters.get("scale", (1, 1, 1)), dtype=float)
+        surfaces = read_surfaces(file)
+    except FileError as error:
+        raise ModelError(where, [f"the mesh file {str(file)!r} cannot be read: {error.faults[0]}"]) from None
+    except OSError as error:
+        found = f"there is no file {str(file)!r}" if isinstance(error, FileNotFoundError) else str(error)
+        raise ModelError(where, [f"a mesh needs vertices (n, 3) or a mesh file: {found}"]) from None
     try:
-        loaded: Any = coal.MeshLoader().load(str(file), scale)
-    except ValueError:
-        raise ModelError(f"geometry {geometry.name!r}", [f"the mesh file {str(file)!r} cannot be read"]) from None
-    return np.array(loaded.vertices(), dtype=float)
+        scale = np.array(geometry.parameters.get("scale", (1, 1, 1)), dtype=float).reshape(3)
+    except (TypeError, ValueError, OverflowError):
+        given = quoted(geometry.parameters["scale"])
+        raise ModelError(where, [f"the scale of a mesh must be three numbers, got {given}"]) from None
+    return np.asarray(np.concatenate([surface.vertices for surface in surfaces]) * scale)

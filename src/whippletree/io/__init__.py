@@ -106,7 +106,8 @@ def _load_xml(path: Path, data: bytes, base: str) -> Model:
 def save(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model to a native file (``.toml`` or ``.json``) that :func:`load` reads back exactly.
 
-    The file is replaced as a whole or not at all.
+    Mesh files stay where they are, and ``load`` opens only those in the folder of the file that names them: write the
+    model there to keep its meshes. The file is replaced as a whole or not at all.
 
     Raises:
         UnsupportedError: the suffix is another one, or the model holds numbers that a file cannot keep exactly.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whippletree.builder import Builder
-from whippletree.errors import FileError, ModelError
+from whippletree.errors import FileError, Hints, ModelError, listed
 from whippletree.frozen import frozen_array, inertia_matrix
 from whippletree.io import rotations
 from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector
@@ -33,6 +33,8 @@ class Draft:
         """For people: what was assumed, cleaned or not used. Ends up in ``model.source``."""
         self.unused: Counter[str] = Counter()
         """Parts of the file that say nothing to this library, by name."""
+        self.hint = Hints()
+        """Suggests a known name for one that is misspelt; not for thousands of them."""
         self._faults: list[tuple[int, str]] = []
         self._lines: dict[tuple[str, str], list[int]] = {}
         self._unphysical: dict[str, Body] = {}
@@ -102,7 +104,7 @@ class Draft:
             kind = "body" if match[1] == "body or frame" else match[1]
             lines = self._lines.get((kind, ast.literal_eval(match[2])), [])
         if len(lines) > 1:
-            self._faults.append((lines[0], f"lines {', '.join(map(str, lines))}: {text}"))
+            self._faults.append((lines[0], f"lines {listed(map(str, lines))}: {text}"))
         else:
             self.fault(text, lines[0] if lines else None)
 
@@ -113,7 +115,7 @@ class Draft:
     def _report(self, kind: str) -> str:
         notes = list(self.notes)
         if self._unphysical:
-            names = ", ".join(f"{name!r}" + self._place("body", name) for name in self._unphysical)
+            names = listed(f"{name!r}" + self._place("body", name) for name in self._unphysical)
             notes.append(f"kept, though no distribution of mass has such inertias (triangle inequality): {names}")
         if self._cleaned:
             notes.append(
@@ -132,7 +134,7 @@ def counted(names: Counter[str]) -> Iterable[str]:
 
 def fresh(name: str, taken: Iterable[str]) -> str:
     """The name itself, or with the smallest number that makes it different from those taken."""
-    taken = set(taken)
+    taken = taken if isinstance(taken, (set, frozenset, dict)) else set(taken)
     if name not in taken:
         return name
     return next(candidate for k in range(2, len(taken) + 3) if (candidate := f"{name}_{k}") not in taken)

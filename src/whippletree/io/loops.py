@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from whippletree import constraint_words
-from whippletree.errors import FileError, did_you_mean
+from whippletree.errors import FileError, listed
 from whippletree.frozen import frozen_array, pose_matrix
 from whippletree.io import native
 from whippletree.io import native_schema as schema
@@ -84,7 +84,7 @@ def _frame(draft: Draft, model: Model, table: dict[str, Any]) -> Frame:
     bodies = [WORLD, *(body.name for body in model.bodies)]
     where = f"frame {table['name']!r}"
     if table["body"] not in bodies:
-        draft.fault(_unknown(where, "body", table["body"], bodies), table["line"])
+        draft.fault(_unknown(draft, where, "body", table["body"], bodies), table["line"])
     pose = pose_matrix(table.get("position", (0, 0, 0)), table.get("rotation"))
     for fault in pose_faults(where, pose):
         draft.fault(fault, table["line"])
@@ -96,20 +96,20 @@ def _constraint(draft: Draft, model: Model, table: dict[str, Any]) -> Constraint
     parameters = table.get("parameters", {})
     known = constraint_words.KINDS
     if kind not in known:
-        draft.fault(_unknown(where, "kind", kind, known), line)
+        draft.fault(_unknown(draft, where, "kind", kind, known), line)
         return Constraint(table["name"], kind, tuple(table["on"]))
     if known[kind].function:
         draft.fault(f"{where}: kind {kind!r} needs a Python function, which a file cannot hold", line)
     for word in parameters:
         if word not in constraint_words.parameters_of(kind):
-            draft.fault(_unknown(where, "parameter", word, constraint_words.parameters_of(kind)), line)
+            draft.fault(_unknown(draft, where, "parameter", word, constraint_words.parameters_of(kind)), line)
     if known[kind].on == "joints":
         word, names = "joint", [joint.name for joint in model.joints]
     else:
         word, names = "frame or body", [WORLD, *(b.name for b in model.bodies), *(f.name for f in model.frames)]
     for name in table["on"]:
         if name not in names:
-            draft.fault(_unknown(where, word, name, names), line)
+            draft.fault(_unknown(draft, where, word, name, names), line)
     return Constraint(table["name"], kind, tuple(table["on"]), parameters)
 
 
@@ -123,7 +123,7 @@ def _start(draft: Draft, model: Model, given: dict[str, Any], lines: native.Line
     for name, value in given.items():
         line = lines.find("start", 0, name)
         if name not in names:
-            draft.fault(_unknown("start", "joint", name, names), line)
+            draft.fault(_unknown(draft, "start", "joint", name, names), line)
             continue
         part = q[model.q_slice(name)]
         numbers = np.atleast_1d(np.asarray(value, dtype=object))
@@ -143,7 +143,6 @@ def _require_new(draft: Draft, word: str, parts: list[Any], taken: list[str]) ->
         seen.add(part.name)
 
 
-def _unknown(where: str, word: str, name: str, known: Any) -> str:
-    names = list(known)
-    shown = ", ".join(repr(k) for k in names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
-    return f"{where}: there is no {word} {name!r}; known: {shown}{did_you_mean(name, names)}"
+def _unknown(draft: Draft, where: str, word: str, name: str, known: Any) -> str:
+    shown = listed(map(repr, known))
+    return f"{where}: there is no {word} {name!r}; known: {shown}{draft.hint(name, known)}"

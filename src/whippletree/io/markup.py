@@ -10,13 +10,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from whippletree.errors import FileError
+from whippletree.bounded_files import check_xml
+from whippletree.errors import FileError, quoted
 from whippletree.io.draft import Draft
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# no two parts of these patterns can match the same letters: the time grows with the length, not with its square
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _XACRO = re.compile(r"\$[({]")
 
@@ -28,10 +30,11 @@ def parse(path: Path, data: bytes) -> Element:
     limits on depth (256) and on expansion hold.
 
     Raises:
-        FileError: not well-formed, hostile, or a xacro file that was not expanded.
+        FileError: not well-formed, hostile, too large, or a xacro file that was not expanded.
     """
     from lxml import etree
 
+    check_xml(path, data)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -77,7 +80,7 @@ def _refuse_xacro(path: Path, root: Element) -> None:
         found = f"<xacro:{tag_of(element)}>" if element.prefix == "xacro" else ""
         for key, value in element.attrib.items():
             if not found and root.tag == "robot" and _XACRO.search(str(value)):
-                found = f"{key!s}={str(value)!r}"
+                found = f"{key!s}={quoted(str(value))}"
         if found:
             fault = f"line {line_of(element)}: {found} is xacro, a macro language on top of URDF: "
             raise FileError(str(path), [fault + "expand it first (xacro FILE > robot.urdf) and load the result"])
@@ -151,7 +154,7 @@ class Reader:
         try:
             return parse_number(value, infinite=infinite)
         except ValueError as reason:
-            self.fault(element, f"{key}={str(value)!r} {reason}")
+            self.fault(element, f"{key}={quoted(str(value))} {reason}")
             return default or 0.0
 
     def numbers(self, element: Element, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
@@ -161,10 +164,10 @@ class Reader:
             return default
         words = value.split()
         if len(words) != len(default):
-            self.fault(element, f"{key}={str(value)!r} has {len(words)} numbers, expected {len(default)}")
+            self.fault(element, f"{key}={quoted(str(value))} has {len(words)} numbers, expected {len(default)}")
             return default
         try:
             return tuple(parse_number(word) for word in words)
         except ValueError:
-            self.fault(element, f"{key}={str(value)!r} holds something that is not a finite number")
+            self.fault(element, f"{key}={quoted(str(value))} holds something that is not a finite number")
             return default

@@ -24,18 +24,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import FileError, MissingExtraError
-from whippletree.io import markup, mjcf_model, mjcf_spec
+from whippletree.io import mjcf_model, mjcf_spec
 from whippletree.io.draft import Draft
-from whippletree.io.files import inside, read_bytes
+from whippletree.io.mjcf_files import other_files
 from whippletree.model import Model
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 _LINE = re.compile(r"[Ll]ine (?:number=)?(\d+)")
-_NAN = re.compile(r"(?<![\w.])[+-]?(nan|inf)(?![\w.])", re.IGNORECASE)
-_OTHER_FILES = ("include", "model")
-"""Elements that make MuJoCo's parser open another model file."""
 
 
 def read(path: Path, data: bytes, root: Element, *, base: str) -> Model:
@@ -50,7 +47,7 @@ def read(path: Path, data: bytes, root: Element, *, base: str) -> Model:
     except ImportError:
         raise MissingExtraError("reading MJCF", "mujoco", "mjcf") from None
     draft = Draft(path, root.get("model") or path.stem)
-    others = _other_files(draft, root)
+    others = other_files(draft, root)
     draft.stop_if_faulty()
     try:
         text = data.decode("utf-8-sig")
@@ -86,38 +83,3 @@ def _ask(draft: Draft, question: Callable[[], Any]) -> Any:
     draft.notes.extend(f"MuJoCo says: {' '.join(text.split())}" for text in dict.fromkeys(heard))
     draft.stop_if_faulty()
     return answer
-
-
-def _other_files(draft: Draft, root: Element) -> dict[str, bytes]:
-    """The content of every file that the model includes, by the name it uses; MuJoCo sees these and no others."""
-    contents: dict[str, bytes] = {}
-    waiting = [(draft.path, root)]
-    while waiting:
-        source, element = waiting.pop()
-        in_file = "" if source == draft.path else f" in {source.name!r}"
-        for part in element.iter():
-            line = markup.line_of(part)
-            _refuse_parts(draft, part, line, in_file)
-            name = part.get("file")
-            if part.tag not in _OTHER_FILES or name is None or name in contents:
-                continue
-            found = next((p for folder in (draft.path, source) if (p := folder.parent / name).is_file()), None)
-            if found is None:
-                draft.fault(f"<{part.tag}> names the file {name!r}{in_file}, which does not exist", line)
-            elif not inside(draft.path.parent, found):
-                draft.fault(f"<{part.tag}> names {name!r}{in_file}, outside the model's folder: it is not opened", line)
-            else:
-                contents[name] = read_bytes(found)
-                waiting.append((found, markup.parse(found, contents[name])))
-    return contents
-
-
-def _refuse_parts(draft: Draft, part: Element, line: int | None, in_file: str) -> None:
-    """What must not reach MuJoCo's parser: it lets NaN pass, and a flexcomp may name any file."""
-    if part.tag in ("flex", "flexcomp", "deformable"):
-        draft.fault(f"<{part.tag}>{in_file}: deformable bodies are not supported", line)
-    for key, value in part.attrib.items():
-        if key not in ("name", "class", "childclass") and _NAN.search(str(value)):
-            draft.fault(
-                f"<{part.tag}>{in_file} {key!s}={str(value)!r} holds something that is not a finite number", line
-            )

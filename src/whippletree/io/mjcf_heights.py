@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.bounded_files import limit_text, limits, read_bounded, resolve_inside
 from whippletree.io.draft import Draft
-from whippletree.io.files import LARGEST_FILE, inside
 
 _READS = (".png", ".hf", ".bin")
 """What a file of heights may be called."""
@@ -37,13 +37,18 @@ def _compiled(draft: Draft, asset: Any, near: Path, found: Path) -> Any:
     words: dict[str, Any] = {"nrow": asset.nrow, "ncol": asset.ncol, "userdata": asset.userdata}
     if asset.file:
         where = f"height field {asset.name!r}: its file {asset.file!r}"
-        if not inside(near, found) or not found.is_file():
+        file = resolve_inside(near, found)
+        if file is None:
             draft.notes.append(f"{where} is not in the model's folder: the field has no heights")
             return None
-        if found.suffix.lower() not in _READS or found.stat().st_size > LARGEST_FILE:
+        if file.suffix.lower() not in _READS:
             draft.fault(f"{where} is no file of heights that is read ({', '.join(_READS)})", None)
             return None
-        words = {"file": str(found)}
+        cells = _cells(file)
+        if cells > limits.height_cells:
+            draft.fault(limit_text("height_cells", f"{where} has {cells:,} heights"), None)
+            return None
+        words = {"file": str(file)}
     alone = mujoco.MjSpec()
     alone.add_hfield(name="field", size=asset.size, content_type=asset.content_type, **words)
     try:
@@ -55,3 +60,16 @@ def _compiled(draft: Draft, asset: Any, near: Path, found: Path) -> Any:
     rows, columns = int(model.hfield_nrow[0]), int(model.hfield_ncol[0])
     # MuJoCo's rows go along y
     return np.array(model.hfield_data, dtype=float).reshape(rows, columns).T
+
+
+def _cells(file: Path) -> int:
+    """How many heights a file says that it holds, before anything is unpacked.
+
+    A PNG picture tells its width and height in bytes 16 to 24, most significant first. MuJoCo's own format begins with
+    its rows and columns, and has four bytes for each height.
+    """
+    data = read_bounded(file)
+    if data[:4] == b"\x89PNG":
+        width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
+        return width * height
+    return len(data) // 4

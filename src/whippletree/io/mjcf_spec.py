@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.errors import did_you_mean
+from whippletree.bounded_files import is_inside, limit_text, limits, resolve_inside
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.files import LARGEST_FILE, inside
 from whippletree.io.mjcf_heights import height_field
 
 PAD = 2e-15
@@ -26,6 +25,12 @@ _UNUSED = (
 
 _READ = ("pairs", "excludes", "hfields")
 """What is read from the specification itself, and taken out before compiling."""
+
+_SIZES = (
+    *("memory", "njmax", "nconmax"),
+    *(f"nuser_{word}" for word in ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")),
+)
+"""Sizes that a file may ask for: -1 is MuJoCo's own choice."""
 
 _MESH_SUFFIXES = (".stl", ".obj", ".msh")
 
@@ -105,14 +110,16 @@ def _check_references(draft: Draft, spec: Any) -> None:
             word = "tendons"
         else:
             continue
+        if not part.name1:
+            draft.fault(f"equality {part.name!r} names none of the {word}", line_of(part))
         for name in (part.name1, part.name2):
             if name and name not in names[word]:
-                hint = did_you_mean(name, names[word])
+                hint = draft.hint(name, names[word])
                 draft.fault(f"equality {part.name!r}: there is no {name!r} among the {word}{hint}", line_of(part))
     for geom in spec.geoms:
         for name, word in ((geom.meshname, "meshes"), (geom.hfieldname, "hfields")):
             if name and name not in names[word]:
-                hint = did_you_mean(name, names[word])
+                hint = draft.hint(name, names[word])
                 draft.fault(f"geom {geom.name!r}: there is no {name!r} among the {word}{hint}", line_of(geom))
 
 
@@ -172,11 +179,15 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale}
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
-    if len(mesh.uservert):
+    if len(mesh.uservert) % 3:
+        draft.fault(
+            f"mesh {mesh.name!r}: vertex has {len(mesh.uservert)} numbers, expected three for each", line_of(mesh)
+        )
+    elif len(mesh.uservert):
         shape["vertices"] = tuple(map(tuple, (np.reshape(mesh.uservert, (-1, 3)) * mesh.scale).tolist()))
     elif mesh.file and _plainly_placed(mesh):
-        near, found = _located(draft, spec, mesh)
-        if inside(near, found) and found.is_file():
+        found = resolve_inside(*_located(draft, spec, mesh))
+        if found is not None:
             shape["path"] = str(found)
     return shape
 
@@ -190,7 +201,7 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
     near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    return near, (folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)).resolve()
+    return near, folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)
 
 
 def _strip(spec: Any) -> None:
@@ -208,6 +219,8 @@ def _strip(spec: Any) -> None:
         part.plugin.active = False
     for joint in spec.joints:
         joint.align = mjtAlignFree.mjALIGNFREE_FALSE  # the body frame stays where the file puts it
+    for word in _SIZES:
+        setattr(spec, word, -1)  # MuJoCo would set memory aside for a simulation that nobody runs
     spec.compiler.fusestatic = spec.compiler.discardvisual = False
     spec.compiler.usethread = False  # warnings must come from this thread
     spec.compiler.boundmass = max(PAD, spec.compiler.boundmass)
@@ -267,15 +280,18 @@ def _vet_mesh(draft: Draft, spec: Any, mesh: Any) -> None:
     """Let MuJoCo open a mesh only by the full path of a mesh file near the model."""
     if not mesh.file:
         return  # made by MuJoCo itself, or given as vertices
-    near, found = _located(draft, spec, mesh)
+    near, named = _located(draft, spec, mesh)
+    found = resolve_inside(near, named)
     where = f"mesh {mesh.name!r} gives a body its inertia, and its file {mesh.file!r}"
-    if not inside(near, found):
+    if not is_inside(near, named):
         draft.fault(
             f"{where} is outside the model's folder: it is not opened. Give the body an <inertial>", line_of(mesh)
         )
-    elif not found.is_file():
+    elif found is None:
         draft.fault(f"{where} does not exist", line_of(mesh))
-    elif found.suffix.lower() not in _MESH_SUFFIXES or found.stat().st_size > LARGEST_FILE:
+    elif found.suffix.lower() not in _MESH_SUFFIXES:
         draft.fault(f"{where} is no mesh file that is read ({', '.join(_MESH_SUFFIXES)})", line_of(mesh))
+    elif found.stat().st_size > limits.file_bytes:
+        draft.fault(limit_text("file_bytes", f"{where} has {found.stat().st_size:,} bytes"), line_of(mesh))
     else:
         mesh.file = str(found)

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
-from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.bounded_files import limit_text, limits
+from whippletree.errors import FileError, UnsupportedError, quoted
 from whippletree.frozen import frozen_array
 from whippletree.io import native_schema as schema
 from whippletree.io.draft import Draft
+from whippletree.io.files import find_mesh
 from whippletree.model import EARTH_GRAVITY, Joint, Model, State
+from whippletree.soundness import number_faults
 
 _WORDS = {
     "bodies": "body",
@@ -37,6 +39,10 @@ _LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 """Numbers that are always floats."""
 _UNIT_NOISE = 1e-15
 """An axis whose squared length is this close to 1 has unit length; its numbers are kept to the last bit."""
+_DOTTED = re.compile(r"""[\w"'-]+(?:[ \t]*\.[ \t]*[\w"'-]+)*""")
+"""Words with dots between them, each a table inside the one before."""
+_HEAD = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?")
+_KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=]""")
 
 
 def read(path: Path, data: bytes, *, base: str) -> Model:
@@ -63,7 +69,10 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     start = whole.get("start")
     if start is not None:
         start = checked_table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
-    model = draft.finish("native", whole.get("source"))
+    source = whole.get("source")
+    if source is not None:
+        source = "\n".join([source, *(f"- {note}" for note in draft.notes)])
+    model = draft.finish("native", source)
     given = {table["name"]: table for table in tables["joints"]}
     model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
     return model if start is None else _with_start(draft, model, start, lines)
@@ -85,8 +94,20 @@ def parse(path: Path, text: str) -> dict[str, Any]:
     """The document as tables, lists and numbers, from TOML or JSON by the suffix.
 
     Raises:
-        FileError: if it is neither.
+        FileError: if it is neither, or nested too deeply.
     """
+    document = _parsed(path, text)
+    if _depth(document) > limits.depth:
+        raise FileError(str(path), [limit_text("depth", "the file has more tables or lists inside each other")])
+    return document
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    if path.suffix.lower() == ".toml":
+        # tomllib takes time with the square of the words in a dotted key
+        dots = max((words.group().count(".") for words in _DOTTED.finditer(text)), default=0)
+        if dots > limits.depth:
+            raise FileError(str(path), [limit_text("depth", f"a key names {dots:,} tables inside each other")])
     try:
         if path.suffix.lower() == ".toml":
             return tomllib.loads(text)
@@ -104,11 +125,22 @@ def parse(path: Path, text: str) -> dict[str, Any]:
     return document
 
 
+def _depth(document: Any) -> int:
+    """How many tables and lists are inside each other."""
+    depth, level = 0, [document]
+    while level:
+        depth += 1
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [entry for part in inner for entry in part if isinstance(entry, (dict, list))]
+    return depth
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
-        raise ValueError(f"the key {twice!r} comes twice in one table")
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"the key {quoted(key)} comes twice in one table")
+        table[key] = value
     return table
 
 
@@ -120,26 +152,22 @@ class Lines:
     """Where tables and keys of a TOML file are; finds nothing in an empty text."""
 
     def __init__(self, text: str) -> None:
-        self._lines = text.splitlines()
         self._heads: dict[str, list[int]] = {"": [0]}
-        for number, line in enumerate(self._lines, start=1):
-            head = re.match(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?", line)
-            if head:
-                self._heads.setdefault(head[1], []).append(number)
+        self._keys: dict[tuple[str, int, str], int] = {}
+        table = ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            if head := _HEAD.match(line):
+                table = head[1]
+                self._heads.setdefault(table, []).append(number)
+            elif key := _KEY.match(line):
+                index = len(self._heads[table]) - 1
+                self._keys.setdefault((table, index, key[1] or key[2] or key[3] or ""), number)
 
     def find(self, table: str, index: int, key: str = "") -> int | None:
         """The line of a key in the index-th table of a name, or of the table's head."""
         heads = self._heads.get(table, [])
-        if not self._lines or index >= len(heads):
-            return None
-        start = heads[index]
-        for number in range(start + 1, len(self._lines) + 1):
-            line = self._lines[number - 1]
-            if line.lstrip().startswith("["):
-                break
-            if key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
-                return number
-        return start or None
+        start = heads[index] if index < len(heads) else 0
+        return self._keys.get((table, index, key), start or None)
 
 
 def checked_tables(draft: Draft, items: list[Any], word: str, lines: Lines) -> list[dict[str, Any]]:
@@ -164,7 +192,7 @@ def checked_table(
     values: dict[str, Any] = {}
     for key, value in item.items():
         if key not in known:
-            draft.fault(f"{where}: unknown key {key!r}{did_you_mean(key, known)}", line(key))
+            draft.fault(f"{where}: unknown key {quoted(key)}{draft.hint(key, known)}", line(key))
             continue
         try:
             checked = msgspec.convert(value, known[key].type)
@@ -189,8 +217,11 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.builder.body(table["name"], *numbers)
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
-            limits = {key: float(table[key]) for key in _LIMITS if key in table}
-            draft.builder.joint(**_without_line(table | limits))
+            found = {key: table[key] for key in _LIMITS if key in table}
+            if faults := [f for key, x in found.items() for f in number_faults(key, [x], infinite=True)]:
+                draft.fault(f"joint {table['name']!r}: {faults[0]}", table["line"])
+                continue
+            draft.builder.joint(**_without_line(table | {key: float(x) for key, x in found.items()}))
     for table in tables["frames"]:
         if "body" in table:
             draft.builder.frame(**_without_line(table))
@@ -199,11 +230,34 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.builder.constraint(table["name"], table["kind"], *table["on"], **table.get("parameters", {}))
     for table in tables["geometries"]:
         if {"body", "kind"} <= set(table):
-            parameters = table.pop("parameters", {})
-            draft.builder.geometry(**_without_line(table), **parameters)
+            _add_geometry(draft, table)
     for table in tables["contacts"]:
         if {"first", "second"} <= set(table):
             draft.builder.contact(**_without_line(table))
+
+
+def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
+    where, parameters = f"geometry {table['name']!r}", dict(table.get("parameters", {}))
+    own = [word for word in parameters if word in (*schema.fields(schema.Geometry), "self")]
+    if own:
+        draft.fault(
+            f"{where}: parameters: {own[0]!r} is not a number of a shape: write it beside parameters", table["line"]
+        )
+        return
+    named = str(parameters.get("path", parameters.get("file", "")))
+    if named and (table["kind"] == "mesh" or "path" in parameters):
+        # only what lies in the folder of this file is opened, whatever the file says
+        parameters.pop("path", None)
+        found = find_mesh(named, draft.path)
+        if found is not None:
+            parameters["path"] = str(found)
+        elif "path" in table["parameters"]:
+            parameters.setdefault("file", named)
+            draft.notes.append(
+                f"{where}: the mesh {named!r} does not exist in the folder of this file: it is not opened"
+            )
+    fields = {key: value for key, value in table.items() if key not in ("line", "parameters")}
+    draft.builder.geometry(**fields, **parameters)
 
 
 def _without_line(table: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +275,7 @@ def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines)
         line = lines.find("start", 0, key)
         if len(start[key]) != size:
             draft.fault(f"start: {key} has {len(start[key])} numbers, expected {size}", line)
-        elif not all(np.isfinite(float(x)) for x in start[key]):
+        elif number_faults(key, start[key]):
             draft.fault(f"start: {key} holds a number that is not finite", line)
     draft.stop_if_faulty()
     return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))

@@ -28,10 +28,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
+
+from whippletree.errors import quoted
 
 VERSION = 1
 
@@ -158,7 +161,8 @@ TABLES: dict[str, type[Struct]] = {
     "contacts": Contact,
 }
 
-_FRACTION = re.compile(r"[+-]?\d+/\d*[1-9]\d*")
+# zeros of the denominator first: no two parts of the pattern can match the same digit
+_FRACTION = re.compile(r"[+-]?\d+/0*[1-9]\d*")
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
@@ -176,7 +180,7 @@ def exact(value: Any) -> Any:
         return Fraction(value)
     if value in _NOT_FINITE:
         return float(value)
-    raise ValueError(f"{value!r} is not a number (a text may be a fraction such as '1/3', or 'inf')")
+    raise ValueError(f"{quoted(value)} is not a number (a text may be a fraction such as '1/3', or 'inf')")
 
 
 def free(value: Any) -> Any:
@@ -190,6 +194,7 @@ def free(value: Any) -> Any:
     return value
 
 
+@cache
 def fields(table: type[Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     """The fields of a table by name."""
     return {info.name: info for info in msgspec.structs.fields(table)}

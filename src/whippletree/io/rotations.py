@@ -28,7 +28,10 @@ def from_rpy(roll: float, pitch: float, yaw: float) -> Array:
 
 def from_quaternion(wxyz: Sequence[float] | Array) -> Array:
     """Rotation (3, 3) of a quaternion (w, x, y, z) of any length but zero."""
-    w, x, y, z = (float(c) for c in wxyz)
+    numbers = [float(c) for c in wxyz]
+    largest = max(abs(c) for c in numbers)
+    # squares of very long or short ones would overflow or vanish; a power of two changes no digit of the others
+    w, x, y, z = numbers if 1e-100 < largest < 1e100 else (math.ldexp(c, -math.frexp(largest)[1]) for c in numbers)
     s = 2 / (w * w + x * x + y * y + z * z)
     return np.array(
         [
@@ -64,6 +67,7 @@ def rotate_inertia(rotation: Array, inertia: Any) -> Array:
     inertia = np.array(inertia, dtype=float)
     if np.array_equal(rotation, np.eye(3)):
         return np.array(inertia)
-    turned = rotation @ inertia @ rotation.T
-    symmetric: Array = (turned + turned.T) / 2
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused with the body
+        turned = rotation @ inertia @ rotation.T
+        symmetric: Array = (turned + turned.T) / 2
     return symmetric

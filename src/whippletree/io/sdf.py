@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.errors import did_you_mean
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.markup import line_of, tag_of
@@ -118,12 +117,19 @@ def _count_unused(draft: Draft, model: Element) -> None:
 def _add_frames(draft: Draft, frames: Frames, model: Element, places: dict[str, Array]) -> None:
     """``<frame>``s as frames of the links that they are fixed to."""
     for element in model.findall("frame"):
-        name = str(element.get("name"))
+        name = str(element.get("name") or "")
         link = frames.link_of(name)
         if link in places:
             pose = _relative(places[link], frames.pose(name))
             draft.declare("frame", name, line_of(element))
             draft.builder.frame(name, link, position=pose[:3, 3], rotation=draft.rotation(pose[:3, :3]))
+        elif element.get("attached_to") == WORLD:
+            draft.unused["<frame> of the world"] += 1
+        elif not name:
+            draft.fault("a frame has no name", line_of(element))
+        else:
+            frames.pose(name)  # says so if it is a circle
+            draft.fault(f"frame {name!r} is not attached to a link of the model", line_of(element))
 
 
 def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _Joint:
@@ -161,10 +167,10 @@ def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
     faults = []
     if joint.type not in (*CARRIED, "gearbox"):
         known = [*CARRIED, "gearbox"]
-        faults.append(f"has type {joint.type!r}; known: {', '.join(known)}{did_you_mean(joint.type, known)}")
+        faults.append(f"has type {joint.type!r}; known: {', '.join(known)}{draft.hint(joint.type, known)}")
     for role, name in (("parent", joint.parent), ("child", joint.child)):
         if name not in places and not (role == "parent" and name == WORLD):
-            faults.append(f"names the unknown {role} {name!r}{did_you_mean(name, places)}")
+            faults.append(f"names the unknown {role} {name!r}{draft.hint(name, places)}")
     for fault in faults:
         draft.fault(f"joint {joint.name!r} {fault}", joint.line)
     return not faults
@@ -270,15 +276,15 @@ def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[
 
 def _add_mimics(draft: Draft, joints: list[_Joint], carried: dict[str, _Joint]) -> None:
     """A joint that follows another: a coupling of the two."""
-    simple = [joint.name for joint in carried.values() if CARRIED[joint.type] in ("revolute", "prismatic", "helical")]
+    simple = {joint.name for joint in carried.values() if CARRIED[joint.type] in ("revolute", "prismatic", "helical")}
     for joint in joints:
         if joint.mimic is None:
             continue
         leader, *coefficients = joint.mimic
-        if leader == joint.name or not {leader, joint.name} <= set(simple):
+        if leader == joint.name or not {leader, joint.name} <= simple:
             draft.fault(
                 f"joint {joint.name!r}: <mimic> needs two joints with one coordinate each, and names {leader!r}"
-                f"{did_you_mean(leader, simple)}",
+                f"{draft.hint(leader, simple)}",
                 joint.line,
             )
             continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.errors import did_you_mean
+from whippletree.errors import route
 from whippletree.io.sdf_values import Values
 from whippletree.model import WORLD, Array
 
@@ -25,28 +25,46 @@ class Frames:
 
     def __init__(self, values: Values, model: Element) -> None:
         self._values = values
-        self._links = [str(link.get("name")) for link in model.findall("link") if link.get("name")]
+        self._links = {str(link.get("name")): None for link in model.findall("link") if link.get("name")}
         self._elements = {
             str(part.get("name")): part
             for tag in ("frame", "joint", "link")
             for part in model.findall(tag)
             if part.get("name")
         }
-        self._canonical = str(model.get("canonical_link") or (self._links[0] if self._links else WORLD))
+        self._canonical = str(model.get("canonical_link") or next(iter(self._links), WORLD))
         self._poses: dict[str, Array] = {MODEL: np.eye(4), "": np.eye(4)}
-        self._open: list[str] = []
-        """Frames whose poses are being worked out, to notice a circle."""
+        self._holders: dict[str, str] = {}
+        """The link that each frame or joint is fixed to, as far as it was asked for."""
 
     def pose(self, name: str) -> Array:
         """The pose (4, 4) of a link, joint or frame in the model's frame."""
-        if name not in self._poses:
-            self._open.append(name)
-            element = self._elements[name]
-            own = self._values.pose(element)
+        # from the frame to one that is known, and back: chains may be longer than Python's stack
+        chain: dict[str, None] = {}
+        at = name
+        while at not in self._poses and at in self._elements and at not in chain:
+            chain[at] = None
+            at = self.base(self._elements[at])
+        if at not in self._poses:
+            self._poses[at] = self._misplaced(list(chain), at)
+            chain.pop(at, None)
+        for part in reversed(chain):
+            element = self._elements[part]
             base = self.base(element)
-            self._poses[name] = own if base in ("", MODEL) else self._base_pose(element, base) @ own
-            self._open.pop()
+            own = self._values.pose(element)
+            self._poses[part] = own if base in ("", MODEL) else self._poses[base] @ own
         return self._poses[name]
+
+    def _misplaced(self, chain: list[str], base: str) -> Array:
+        """Note that a chain of frames leads to nothing, or back into itself; the pose to go on with."""
+        element = self._elements[chain[-1]]
+        if base in chain:
+            circle = route([*chain[chain.index(base) :], base], "relative to")
+            self._values.fault(element, f"is placed in a circle: {circle}")
+        else:
+            known = self._values.draft.hint(base, self._elements)
+            self._values.fault(element, f"is placed relative to {base!r}, which the model does not have{known}")
+        return np.eye(4)
 
     def base(self, element: Element) -> str:
         """The name of the frame that an element's pose is given in."""
@@ -56,30 +74,26 @@ class Frames:
             return named
         return str(element.get("attached_to") or "") if element.tag == "frame" else _child(element)
 
-    def _base_pose(self, element: Element, base: str) -> Array:
-        if base not in self._elements:
-            known = did_you_mean(base, self._elements)
-            self._values.fault(element, f"is placed relative to {base!r}, which the model does not have{known}")
-            return np.eye(4)
-        if base in self._open:
-            circle = " relative to ".join(map(repr, [*self._open[self._open.index(base) :], base]))
-            self._values.fault(element, f"is placed in a circle: {circle}")
-            return np.eye(4)
-        return self.pose(base)
-
     def turn_to(self, element: Element, frame: str) -> Array:
         """The rotation (3, 3) of a frame that an axis is expressed in."""
-        return self._base_pose(element, frame)[:3, :3]
+        if frame not in self._elements:
+            known = self._values.draft.hint(frame, self._elements)
+            self._values.fault(element, f"is expressed in {frame!r}, which the model does not have{known}")
+            return np.eye(3)
+        return self.pose(frame)[:3, :3]
 
     def link_of(self, name: str) -> str:
         """The link that a frame or joint is fixed to; the name itself if it is none, or leads nowhere."""
         seen: set[str] = set()
         at = name
-        while at in self._elements and at not in self._links and at not in seen:
+        while at in self._elements and at not in self._links and at not in seen and at not in self._holders:
             seen.add(at)
             element = self._elements[at]
             at = _child(element) if element.tag == "joint" else str(element.get("attached_to") or MODEL)
-        return self._canonical if at == MODEL else at if at in self._links else name
+        holder = self._canonical if at == MODEL else self._holders.get(at, at)
+        if holder in self._links:
+            self._holders |= dict.fromkeys(seen, holder)
+        return holder if at == MODEL or holder in self._links else name
 
 
 def _child(joint: Element) -> str:

@@ -84,6 +84,9 @@ class Values(Reader):
             return matrix  # where it is said to be
         if form == "quat_xyzw":
             x, y, z, qx, qy, qz, qw = self.numbers_in(element, "pose", (0.0,) * 6 + (1.0,))
+            if not any((qx, qy, qz, qw)):
+                self.fault(found, "has a quaternion of zeros, which is no rotation")
+                return matrix
             matrix[:3, :3] = rotations.from_quaternion((qw, qx, qy, qz))
         else:
             x, y, z, *angles = self.numbers_in(element, "pose", (0.0,) * 6)
@@ -101,6 +104,7 @@ class Values(Reader):
         if found is None:
             return pose[:3, 2]
         axis = np.array(self.numbers_in(found, "xyz", (0.0, 0.0, 1.0)))
+        axis /= np.abs(axis).max() or 1  # squares must not overflow
         length = np.linalg.norm(axis)
         given = found.find("xyz")
         frame = "" if given is None else str(given.get("expressed_in", ""))

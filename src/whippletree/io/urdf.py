@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.errors import did_you_mean
+from whippletree.errors import listed, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.markup import Reader, line_of, tag_of
-from whippletree.io.urdf_shapes import origin, read_shapes
+from whippletree.io.urdf_shapes import origin, read_shapes, shared_colors
 from whippletree.model import WORLD, Array, Model
 
 if TYPE_CHECKING:
@@ -95,11 +95,12 @@ def read(path: Path, root: Element, *, base: str) -> Model:
         draft.fault("the robot has no links, so there is nothing to model", line_of(root))
     joints = _cut_cycles(draft, [_joint(reader, element) for element in root.findall("joint")])
     names = _attach(draft, {str(link.get("name")): link for link in links}, joints, base)
+    colors = shared_colors(root)
     for link in links:
         body = names[str(link.get("name"))]
         if body != WORLD:
             _body(reader, link, body)
-        read_shapes(reader, root, link, body)
+        read_shapes(reader, colors, link, body)
     for joint in joints:
         _add_joint(draft, joint, names)
     _add_mimics(draft, joints)
@@ -125,9 +126,10 @@ def _count_unused(draft: Draft, element: Element) -> None:
 
 def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base: str) -> dict[str, str]:
     """Join the root to the world; returns the body name of each link."""
-    roots = [name for name in links if name not in {joint.child for joint in joints}]
+    carried = {joint.child for joint in joints}
+    roots = [name for name in links if name not in carried]
     if len(roots) > 1:
-        found = ", ".join(f"{name!r} (line {line_of(links[name])})" for name in roots)
+        found = listed(f"{name!r} (line {line_of(links[name])})" for name in roots)
         draft.fault(
             f"{len(roots)} links have no parent: {found}; a URDF is one tree, so every link but one needs a joint",
             line_of(links[roots[1]]),
@@ -159,6 +161,7 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
     carrier = {joint.child: joint for joint in reversed(joints) if joint.child and joint.parent}
     order = {joint.name: number for number, joint in enumerate(joints)}
     settled: set[str] = set()
+    cut: set[int] = set()
     for start in carrier:
         path: list[_Joint] = []
         name = start
@@ -171,11 +174,11 @@ def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
             cycle = path[closing:][::-1]
             first = min(range(len(cycle)), key=lambda k: order[cycle[k].name])
             cycle = cycle[first:] + cycle[:first]
-            route = " → ".join(repr(name) for name in [cycle[0].parent, *(joint.child for joint in cycle)])
-            named = ", ".join(repr(joint.name) for joint in cycle)
-            draft.fault(f"a cycle of joints {named} ({route}): none of these links hangs from the root", cycle[0].line)
-            joints = [replace(joint, parent=WORLD) if joint is path[closing] else joint for joint in joints]
-    return joints
+            way = route([cycle[0].parent, *(joint.child for joint in cycle)], "→")
+            named = listed(repr(joint.name) for joint in cycle)
+            draft.fault(f"a cycle of joints {named} ({way}): none of these links hangs from the root", cycle[0].line)
+            cut.add(id(path[closing]))
+    return [replace(joint, parent=WORLD) if id(joint) in cut else joint for joint in joints]
 
 
 # --- links ---
@@ -215,7 +218,9 @@ def _joint(reader: Reader, element: Element) -> _Joint:
         data=_dynamics(reader, element),
     )
     if joint.type and joint.type not in KINDS:
-        reader.fault(element, f"has type {joint.type!r}; known: {', '.join(KINDS)}{did_you_mean(joint.type, KINDS)}")
+        reader.fault(
+            element, f"has type {joint.type!r}; known: {', '.join(KINDS)}{reader.draft.hint(joint.type, KINDS)}"
+        )
     _limits(reader, element, joint)
     mimic = reader.child(element, "mimic")
     if mimic is not None:
@@ -290,7 +295,7 @@ def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
             draft.notes.append(f"{where} has no effect: the joint is fixed")
         elif leader not in kinds:
             # published robots have this: keep it as something that cannot be evaluated, rather than lose it
-            draft.notes.append(f"{where} names the unknown joint {leader!r}{did_you_mean(leader, kinds)}")
+            draft.notes.append(f"{where} names the unknown joint {leader!r}{draft.hint(leader, kinds)}")
             add("unresolved_coupling", joint.name, leader=leader, coefficients=(offset, multiplier))
         elif kinds[leader] == "weld":
             draft.notes.append(f"{where} names a fixed joint: the coordinate is fixed too")

@@ -26,13 +26,23 @@ def origin(reader: Reader, element: Element) -> tuple[tuple[float, ...], Array]:
         return position, reader.draft.rotation(rotations.from_rpy(*reader.numbers(found, "rpy", (0.0, 0.0, 0.0))))
     if found.get("rpy") is not None:
         reader.fault(found, "has both rpy and quat_xyzw: give one of them")
-    if not w * w + x * x + y * y + z * z > 0:
+    if not any((w, x, y, z)):
         reader.fault(found, "quat_xyzw is zero, which is no rotation")
         return position, np.eye(3)
     return position, reader.draft.rotation(rotations.from_quaternion((w, x, y, z)))
 
 
-def read_shapes(reader: Reader, root: Element, link: Element, body: str) -> None:
+def shared_colors(root: Element) -> dict[str | None, Element]:
+    """The ``<color>`` of each material of the robot, by the material's name."""
+    colors: dict[str | None, Element] = {}
+    for material in root.findall("material"):
+        color = material.find("color")
+        if color is not None:
+            colors.setdefault(material.get("name"), color)
+    return colors
+
+
+def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element, body: str) -> None:
     """Add every shape of a link; one is called ``LINK/visual/0``, ``LINK/collision/1``, …"""
     for use in ("visual", "collision"):
         # some published files put several shapes into one element: keep them all
@@ -43,7 +53,7 @@ def read_shapes(reader: Reader, root: Element, link: Element, body: str) -> None
                 continue
             if holder.get("name"):
                 parameters["label"] = str(holder.get("name"))
-            color = _color(reader, root, holder)
+            color = _color(reader, colors, holder)
             if color is not None:
                 parameters["color"] = color
             position, rotation = origin(reader, holder)
@@ -92,15 +102,14 @@ def _mesh(reader: Reader, shape: Element) -> dict[str, Any]:
     return parameters
 
 
-def _color(reader: Reader, root: Element, holder: Element) -> tuple[float, ...] | None:
+def _color(reader: Reader, colors: dict[str | None, Element], holder: Element) -> tuple[float, ...] | None:
     """Red, green, blue and opacity of a shape's material, its own or the robot's of that name."""
     material = holder.find("material")
     if material is None:
         return None
     color = material.find("color")
     if color is None:
-        shared = (m for m in root.findall("material") if m.get("name") == material.get("name"))
-        color = next((c for m in shared if (c := m.find("color")) is not None), None)
+        color = colors.get(material.get("name"))
     if color is None or color.get("rgba") is None:
         return None
     return reader.numbers(color, "rgba", (0.0, 0.0, 0.0, 1.0))

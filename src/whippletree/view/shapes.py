@@ -38,6 +38,18 @@ def is_end(geometry: Geometry) -> bool:
 
 def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | None:
     """The meshes of a shape in its own axes, with the colours that a file gives; None if it cannot be drawn."""
+    from scipy.spatial import QhullError
+
+    try:
+        with np.errstate(all="ignore"):
+            found = _pieces(geometry, sizes, triangles)
+    # the numbers of a shape are checked where it touches; one that only looks wrong is no reason to refuse a picture
+    except (LookupError, TypeError, ValueError, OverflowError, QhullError):
+        return None
+    return found if found and all(np.isfinite(piece.mesh.vertices).all() for piece in found) else None
+
+
+def _pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | None:
     numbers = geometry.parameters
     match geometry.kind:
         case "box":
