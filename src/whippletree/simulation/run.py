@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.messages import refuse_zero_quaternions
 from whippletree.model import Model, require_model
 from whippletree.simulation.batches import InTurn
-from whippletree.simulation.checkpoint import Checkpoint, identity
+from whippletree.simulation.checkpoint import Checkpoint
+from whippletree.simulation.identity import run_identity
 from whippletree.simulation.integrator import Event
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, suitable
 from whippletree.simulation.motion import Motion
@@ -91,7 +93,9 @@ def simulate(
         compiled: functions compiled before for this model, to share them among runs.
         progress: whether a long run shows how far it has come; default: on a terminal.
         checkpoint: a folder that keeps the run while it is computed. The same call with the same folder goes on where
-            an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there.
+            an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there. A
+            call that differs in anything that decides the run, the code and values of a controller or an event
+            included, is refused with what differs.
         checkpoint_every: seconds of computing between two parts of it.
         options: what the method takes beside that.
 
@@ -140,10 +144,12 @@ def simulate(
     with ExitStack() as opened:
         keep = None
         if checkpoint is not None:
-            choices = (method, rtol, atol, project, massless, sorted(options.items()))
-            this = identity(dyn, task, controller, choices)
-            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, this))
+            choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
+            identify = partial(run_identity, dyn, task, controller, tuple(events), choices)
+            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
+        if keep is not None:
+            keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
     return dataset(motion, stepper, record, settings, watch, points, variables)
 
