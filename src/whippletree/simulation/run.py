@@ -17,6 +17,7 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.constraints.closing import require_consistent
+from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.controllers import limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.messages import refuse_zero_quaternions
@@ -151,7 +152,17 @@ def simulate(
         if keep is not None:
             keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
-    return dataset(motion, stepper, record, settings, watch, points, variables)
+    result = dataset(motion, stepper, record, settings, watch, points, variables)
+    return _with_ties(result, motion)
+
+
+def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
+    """The run with what was said of dead points at which its branch was a matter of choice."""
+    if not motion.ties:
+        return run
+    told = "; ".join(sorted(motion.ties))
+    warnings.warn(f"simulate: {told}", TieWarning, stacklevel=3)
+    return run.assign_attrs(ties=told)
 
 
 def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:
