@@ -99,7 +99,8 @@ def closed(
         found = found._replace(factor=_on_branch(found, m, q, v, t, load))
     _doubt(m, found.factor)
     if m.route != "nullspace":
-        _doubt_sizes(m, system, found.kept, [row @ row for row in found.A], _usual(system, found.kept))
+        sizes = [row @ row for row in rows.jacobian()[found.kept]]  # of rows that are switched off, too
+        _doubt_sizes(m, system, found.kept, sizes, _usual(system, found.kept))
     return found
 
 
@@ -123,8 +124,9 @@ def _closed_by(
 def _is_dead(at: Closed) -> bool:
     """Whether rigid rows that are on depend on each other: only the rank-revealing factor tells."""
     factor, hard = _rigid_part(at)
-    on = len(hard) if at.mask is None else sum(bool(at.mask[i]) for i in hard)
-    return isinstance(factor, kkt.Nullspace) and factor.rank < on
+    if not isinstance(factor, kkt.Nullspace):
+        return False
+    return factor.rank < (len(hard) if at.mask is None else sum(bool(at.mask[i]) for i in hard))
 
 
 def _rigid_part(at: Closed) -> tuple[kkt.Factored, list[int]]:

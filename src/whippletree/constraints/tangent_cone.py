@@ -7,7 +7,7 @@ starts from rest, q = q₀ ⊕ ½ a t² + …, meets the vanished combinations t
 
 the *second-order tangent cone*: as many quadrics as rows were lost, whose solutions are the directions of the branches
 that meet here. Of all accelerations in the cone, that of least constraint is taken (Gauss): the minimum of
-½ aᵀ M a − bᵀ a, with b = τ − c. Two branches may be equally good, mostly by symmetry; that is a *tie*, which is reported,
+½ aᵀ M a − bᵀ a, with b = τ − c. Two branches may be equally good, mostly by symmetry; that is a *tie*, which is told,
 and broken by a fixed rule.
 
 Directions are found by Newton's method from many starts, the same ones every time; of a mechanism with very many
@@ -44,7 +44,7 @@ STARTS, MOST_STARTS = 24, 768
 """Starts for each of the 2ᵖ lines in which p quadrics may meet, and the most of them."""
 
 ROUNDS, SHARPENINGS, IMPROVEMENTS = 80, 30, 60
-"""Corrections of a direction towards the cone; where quadrics touch; steps along a branch of more than one dimension."""
+"""Corrections of a direction towards the cone, and where quadrics touch; steps along a branch of several dimensions."""
 
 SHARE = 1e-3
 """Share of what counts as zero at which corrections end."""
@@ -71,8 +71,8 @@ class Choice:
         listed = " or ".join(f"the motion of {_named(a, model)}" for a in self.others)
         return (
             f"model {model.name!r} is at rest on a dead point where branches meet that are equally good by Gauss's "
-            f"principle of least constraint: it takes the motion of {_named(self.a, model)}; {listed} would do as well. "
-            f"A start a little way along one of them, or a small velocity, decides"
+            f"principle of least constraint: it takes the motion of {_named(self.a, model)}; {listed} would do as well."
+            f" A start a little way along one of them, or a small velocity, decides"
         )
 
 
