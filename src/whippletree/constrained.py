@@ -99,8 +99,8 @@ def closed(
         found = found._replace(factor=_on_branch(found, m, q, v, t, load))
     _doubt(m, found.factor)
     if m.route != "nullspace":
-        sizes = [row @ row for row in rows.jacobian()[found.kept]]  # of rows that are switched off, too
-        _doubt_sizes(m, system, found.kept, sizes, _usual(system, found.kept))
+        A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
+        _doubt_sizes(m, system, found.kept, [row @ row for row in A], _usual(system, found.kept))
     return found
 
 
