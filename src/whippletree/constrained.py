@@ -8,7 +8,7 @@ corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 2
 All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.plain`), which reveals ranks: dependent rows share their
 force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
-points along (:mod:`whippletree.constraints.branches`).
+points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.branches`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import kkt, linalg, long_dynamics
-from whippletree.constraints.branches import branch_rows, require_rest
+from whippletree.constraints.branches import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.rows import Rows
 from whippletree.constraints.system import ConstraintSet, constraint_set
@@ -82,28 +82,83 @@ def closed(
     t: Any,
     active: Array | None,
     *,
-    accelerations: bool = False,
+    load: Array | None = None,
     M: Array | None = None,
 ) -> Closed:
     """Factor the block matrix.
 
-    ``accelerations``: the right-hand sides will be those of :func:`solve`, so that a singular configuration may be
-    given the rows that keep to a branch. ``M``: the mass matrix (nv, nv), where it is known already.
+    ``load``: τ − c (nv,) where the right-hand sides will be those of :func:`solve`, so that a singular configuration
+    may be given the rows that keep to a branch. ``M``: the mass matrix (nv, nv), where it is known already.
     """
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
-    kept = list(system.structure.independent)
+    found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
+    if load is not None and v is not None and _is_dead(found):
+        # rows that are redundant elsewhere may not be here
+        found = _closed_by(list(range(len(system.row_names))), m, system, links, rows, active, M)
+        found = found._replace(factor=_on_branch(found, m, q, v, t, load))
+    _doubt(m, found.factor)
+    if m.route != "nullspace":
+        A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
+        _doubt_sizes(m, system, found.kept, [row @ row for row in A], _usual(system, found.kept))
+    return found
+
+
+def _closed_by(
+    kept: list[int],
+    m: Mechanism,
+    system: ConstraintSet,
+    links: Field,
+    rows: Rows,
+    active: Array | None,
+    M: Array | None,
+) -> Closed:
+    """The block matrix with these rows."""
     A = rows.jacobian()[kept]
     mask = system.mask(active)
     mask = None if mask is None else mask[kept]
     factor = _factored(m, system, links, kept, A, mask, M)
-    if accelerations and v is not None and isinstance(factor, kkt.Nullspace) and factor.rank < len(kept):
-        y = factor.idle_rows() if mask is None else (factor.idle_rows().T * mask).T
-        factor = _branched(factor, *branch_rows(m, system, kept, y, q, v, t))
-    _doubt(m, factor)
-    if m.route != "nullspace":
-        _doubt_sizes(m, system, kept, [row @ row for row in A], _usual(system, kept))
     return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
+
+
+def _is_dead(at: Closed) -> bool:
+    """Whether rigid rows that are on depend on each other: only the rank-revealing factor tells."""
+    factor, hard = _rigid_part(at)
+    if not isinstance(factor, kkt.Nullspace):
+        return False
+    return factor.rank < (len(hard) if at.mask is None else sum(bool(at.mask[i]) for i in hard))
+
+
+def _rigid_part(at: Closed) -> tuple[kkt.Factored, list[int]]:
+    """The factor of the rigid rows, and which they are of the factored ones."""
+    if isinstance(at.factor, kkt.Softened):
+        return at.factor.rigid, at.factor.where[0]
+    return at.factor, list(range(len(at.kept)))
+
+
+def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array) -> kkt.Factored:
+    """The factor with rows that take the place of those that have vanished: along the velocity, or from rest."""
+    factor, hard = _rigid_part(at)
+    assert isinstance(factor, kkt.Nullspace)
+    rigid = [at.kept[i] for i in hard]
+    y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
+    gamma = at.right(at.rows.bias())
+    b = at.factor.loaded(load, gamma) if isinstance(at.factor, kkt.Softened) else load
+    beta = zeros(0)
+    found = factor
+    if not is_at_rest(v):
+        B, beta, y = branch_rows(m, at.system, rigid, y, q, v, t)
+        found = kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE) if len(B) else factor
+    dead = Dead(found.M, b, found.basis, found.particular(np.concatenate([gamma[hard], beta])))
+    chosen = branch_of_least_constraint(m, at.system, rigid, y, q, t, dead, moving=not is_at_rest(v))
+    if chosen is not None:
+        if chosen.others:
+            m.remarks.append(chosen.words(m.tree.model))
+        B = found.basis.T
+        beta = np.concatenate([beta, -(B @ chosen.a.astype(object))])
+        found = kkt.nullspace(found.M, np.concatenate([found.A, B]), RANK_TOLERANCE)
+    whole = _Branched(found, beta) if len(beta) else found
+    return at.factor._replace(rigid=whole) if isinstance(at.factor, kkt.Softened) else whole
 
 
 class _Branched(NamedTuple):
@@ -125,18 +180,11 @@ class _Branched(NamedTuple):
         return self.factor.margins(tolerance)
 
 
-def _branched(factor: kkt.Nullspace, B: Array, beta: Array) -> kkt.Factored:
-    if not len(B):
-        return factor
-    return _Branched(kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE), beta)
-
-
 def _factored(
     m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None, M: Array | None
 ) -> kkt.Factored:
     """By the mechanism's route, or by the one that its masses call for."""
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
-    squares = _usual(system, kept)
     on = A if mask is None else (A.T * mask).T
     idle = None if mask is None else 1 - mask
     route = m.route or default_route(m, system)
@@ -158,7 +206,7 @@ def _factored(
         factor: kkt.Factored = kkt.nullspace(heavy, on[hard], RANK_TOLERANCE)
     else:
         # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
-        scales = _scales(heavy, squares[hard])
+        scales = _scales(heavy, _usual(system, kept)[hard])
         corner = None if idle is None else idle[hard]
         factor = kkt.augmented(heavy, on[hard], scales, corner, order=system.elimination)
     return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
@@ -211,8 +259,8 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
         found = long_dynamics.solve(m, system, q, v, tau, t, chosen)
         return m.join(found.a), _trusted(m, system, chosen, found)
     links = m.moving(q, v)
-    at = closed(m, links, q, v, t, active, accelerations=True)
     b = tau - bias_forces(m, links)
+    at = closed(m, links, q, v, t, active, load=b)
     a, f = at.factor.solve(b, at.right(at.rows.bias()))
     if isinstance(at.factor, kkt.Nullspace | _Branched) and at.system.structure.stuck:
         require_rest(at.system, v, b, at.factor.basis)

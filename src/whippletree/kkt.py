@@ -183,10 +183,14 @@ class Softened(NamedTuple):
     where: tuple[list[int], list[int]]
     """Numbers of the rigid and of the compliant rows."""
 
+    def loaded(self, b: Array, gamma: Array) -> Array:
+        """b with what the compliant rows do to a motion without acceleration."""
+        return np.asarray(b - self.A.T @ (gamma[self.where[1]].T * self.stiffness).T)
+
     def solve(self, b: Array, gamma: Array) -> Solution:
         rigid, soft = self.where
         own = gamma[soft]
-        a, f = self.rigid.solve(b - self.A.T @ (own.T * self.stiffness).T, gamma[rigid])
+        a, f = self.rigid.solve(self.loaded(b, gamma), gamma[rigid])
         forces = np.zeros(gamma.shape, dtype=object)
         forces[rigid], forces[soft] = f, -((self.A @ a + own).T * self.stiffness).T
         return Solution(a, forces)
@@ -246,17 +250,26 @@ class Nullspace(NamedTuple):
         y[order[r:]] = identity(m - r)
         return y
 
+    def particular(self, gamma: Array) -> Array:
+        """The smallest a with A a = −γ, in the least-squares sense where rows are in conflict."""
+        return self._particular(gamma, *self._second_qr())
+
+    def _second_qr(self) -> linalg.PivotedQR:
+        """Aᵀ P = Q₁ R, so A a = −γ asks for Rᵀ y = −Pᵀ γ with y = Q₁ᵀ a; a QR of Rᵀ makes it a triangular system."""
+        U, T, swaps = linalg.pivoted_qr(self.qr.R[: self.rank].T)
+        return linalg.PivotedQR(U[:, : self.rank], T[: self.rank], swaps)
+
+    def _particular(self, gamma: Array, U: Array, T: Array, swaps: Sequence[int]) -> Array:
+        y = zeros(self.rank, *gamma.shape[1:])
+        y[list(swaps)] = linalg.solve_upper(T, U.T @ -gamma[list(self.qr.order)])
+        return np.asarray(self.qr.Q[:, : self.rank] @ y)
+
     def solve(self, b: Array, gamma: Array) -> Solution:
         """Least-norm forces where rows are redundant; rows in conflict are met in the least-squares sense."""
         Q1 = self.qr.Q[:, : self.rank]
         order = list(self.qr.order)
-        # Aᵀ P = Q₁ R, so A a = −γ asks for Rᵀ y = −Pᵀ γ with y = Q₁ᵀ a; a second QR, of Rᵀ, makes it a triangular
-        # system
-        U, T, swaps = linalg.pivoted_qr(self.qr.R[: self.rank].T)
-        U, T = U[:, : self.rank], T[: self.rank]
-        y = zeros(self.rank, *gamma.shape[1:])
-        y[list(swaps)] = linalg.solve_upper(T, U.T @ -gamma[order])
-        particular = Q1 @ y
+        U, T, swaps = self._second_qr()
+        particular = self._particular(gamma, U, T, swaps)
         a = particular + self.basis @ self.reduced.solve(self.basis.T @ (b - self.M @ particular))
         need = (Q1.T @ (self.M @ a - b))[list(swaps)]
         f = zeros(*gamma.shape)

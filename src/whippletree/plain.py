@@ -6,6 +6,7 @@ give arrays of those. Leading dimensions broadcast as in the compiled functions,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from whippletree import catalogue, scalars
 from whippletree.catalogue import Function
 from whippletree.constrained_failures import failure
+from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.derived import derived_function
 from whippletree.errors import ShapeError
 from whippletree.massless import with_massless
@@ -124,6 +126,8 @@ class ReferenceFunction:
         mechanism = Mechanism(tree, route=route)
         with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
             result = self.function.implementation(mechanism, *self.names, *values.values())
+        for remark in mechanism.remarks:
+            warnings.warn(remark, TieWarning, stacklevel=4)
         return result, next((number for number, pivot in mechanism.doubts if _fails(pivot)), None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:

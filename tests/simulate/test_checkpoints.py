@@ -44,7 +44,8 @@ def same_account(a, b):
 
 def killed_in_the_middle(name, folder):
     """Start a run in another process and kill it when a few parts are written."""
-    environment = os.environ | {"PYTHONPATH": str(Path(checkpoint_cases.__file__).parent)}
+    places = [str(Path(checkpoint_cases.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     process = subprocess.Popen([sys.executable, "-c", VICTIM, name, str(folder)], env=environment)
     deadline = time.monotonic() + 60
     while len(part_files(folder)) < 3 and process.poll() is None and time.monotonic() < deadline:

@@ -89,6 +89,11 @@ class Compiled:
             cuda.driver()  # its absence is said here, not at the first call
         self._made: dict[tuple[Any, ...], NamedFunction] = {}
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float64 or float32, of all inputs and outputs."""
+        return self._dtype
+
     def __repr__(self) -> str:
         opened = f", open: {', '.join(self.parameters)}" if self.parameters else ""
         return f"<compiled functions of model {self.model.name!r}: {self._target}, {self._dtype}{opened}>"

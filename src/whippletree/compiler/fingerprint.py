@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -15,17 +15,22 @@ from whippletree.errors import FileError
 from whippletree.model import Geometry, Model
 
 
-def fingerprint(model: Model) -> bytes:
+def _never_the_same(function: Any) -> bytes:
+    return os.urandom(32)
+
+
+def fingerprint(model: Model, of_function: Callable[[Any], bytes] = _never_the_same) -> bytes:
     """A digest of every number and name of a model that its functions depend on; equal for equal models in any process.
 
-    Shapes that cannot touch and remarks are left out (the start state is not: redundant rows are found near it). A
-    model with a user's function in it has no content to go by and gets a new fingerprint each time.
+    Shapes that cannot touch and remarks are left out (the start state is not: redundant rows are found near it).
+    ``of_function`` says what stands for a user's function in the model; by default a model that has one gets a new
+    fingerprint each time.
     """
     digest = hashlib.sha256()
     touching = [model.geometry(name) for contact in model.contacts for name in (contact.first, contact.second)]
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
     files = [_file_content(geometry) for geometry in touching]
-    for piece in _pieces((model.name, *content, model.contacts, touching, files)):
+    for piece in _pieces((model.name, *content, model.contacts, touching, files), of_function):
         digest.update(piece)
         digest.update(b"\0")
     return digest.digest()
@@ -39,25 +44,25 @@ def _file_content(geometry: Geometry) -> str:
         return ""
 
 
-def _pieces(value: Any) -> Iterator[bytes]:
-    if isinstance(value, np.ndarray) and value.dtype != object:
+def _pieces(value: Any, of_function: Callable[[Any], bytes]) -> Iterator[bytes]:
+    if callable(value):
+        yield of_function(value)
+    elif isinstance(value, np.ndarray) and value.dtype != object:
         yield f"{value.dtype}{value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, np.ndarray):
-        yield from _pieces(value.tolist())
+        yield from _pieces(value.tolist(), of_function)
     elif is_dataclass(value):
         for item in fields(value):
             yield item.name.encode()
-            yield from _pieces(getattr(value, item.name))
+            yield from _pieces(getattr(value, item.name), of_function)
     elif isinstance(value, Mapping):
         for key in sorted(value):
             yield str(key).encode()
-            yield from _pieces(value[key])
+            yield from _pieces(value[key], of_function)
     elif isinstance(value, (tuple, list)):
         yield f"{len(value)}".encode()
         for item in value:
-            yield from _pieces(item)
-    elif callable(value):
-        yield os.urandom(32)
+            yield from _pieces(item, of_function)
     else:
         yield repr(value).encode()

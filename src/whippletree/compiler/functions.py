@@ -108,6 +108,12 @@ class CompiledFunction(NamedFunction):
         return self._engine.kernel.options.dtype
 
     @property
+    def content(self) -> bytes:
+        """What it computes, as a key that is equal for equal functions; not how it was compiled."""
+        kernel = self._engine.kernel
+        return kernel.content + str(kernel.options.dtype).encode()
+
+    @property
     def status(self) -> Any:
         """The status of each state of the last call, 0 where all is well; None if there is none."""
         if self._single is not None and self._status and self._single.was_used():

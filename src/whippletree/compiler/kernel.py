@@ -115,6 +115,11 @@ class Kernel:
         self.interface = self._find_interface()
         self.tables = [_table(b, options.dtype) for b in self.interface.buffers if b.role in ("table", "index")]
 
+    @property
+    def content(self) -> bytes:
+        """The key of its program: equal for equal programs."""
+        return self._recipe.key
+
     @cached_property
     def width(self) -> int:
         """Lanes of the vector variant."""

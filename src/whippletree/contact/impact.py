@@ -30,6 +30,12 @@ MASSLESS = 1e-13
 DEPENDENT = 1e-10
 """Relative size of a singular value below which rows count as dependent."""
 
+DEAD_POINT = (
+    "constraint rows depend on each other at this configuration (a dead point), so what contacts and dry joints do to "
+    "it is not determined: start a little way off it, or with a velocity along the branch that is meant"
+)
+"""Why a block matrix without massless motions has no inverse."""
+
 PUSHES = 1e-9
 """How far, relative to the largest impulse, a weightless contact's own may leave its cone."""
 
@@ -170,11 +176,11 @@ def response(M: Array, A: Array, J: Array | None, compliance: Array | None = Non
     """M† Jᵀ and J M† Jᵀ with the rows A holding, rigidly or with a compliance (m,).
 
     Raises:
-        SingularSystemError: if the block matrix has no inverse: a massless motion that no row carries.
+        SingularSystemError: if the block matrix has no inverse: a massless motion that no row carries, or a dead point.
     """
     n, m = len(M), len(A)
     corner = np.zeros((m, m)) if compliance is None else np.diag(compliance)
-    inverse = block_inverse(np.block([[M, -A.T], [A, corner]]))
+    inverse = block_inverse(np.block([[M, -A.T], [A, corner]]), n)
     rows = np.zeros((0, n)) if J is None else J
     X = inverse[:, :n] @ rows.T
     G = rows @ X[:n]
@@ -192,19 +198,23 @@ def responses(M: Array, A: Array, J: Array) -> Array:
     return np.linalg.solve(K, right)[:, :n]
 
 
-def block_inverse(K: Array) -> Array:
-    """The inverse of a block matrix with its rows and columns brought to one size.
+def block_inverse(K: Array, n: int) -> Array:
+    """The inverse of a block matrix with its rows and columns brought to one size; the first ``n`` are the masses'.
 
     Raises:
-        SingularSystemError: where there is none.
+        SingularSystemError: where there is none, with the reason.
     """
     scale = np.sqrt(np.abs(K).max(axis=1, initial=0.0))
-    if np.any(scale == 0):
+    if np.any(scale[:n] == 0):
         raise SingularSystemError("a massless motion is carried by no row: its part of the block matrix is zero")
+    if np.any(scale[n:] == 0):
+        raise SingularSystemError(DEAD_POINT)
     try:
         scaled = np.linalg.inv(K / np.outer(scale, scale))
     except np.linalg.LinAlgError:
-        raise SingularSystemError("the block matrix has no inverse: dependent rows, or a massless motion") from None
+        free = massless_motions(K[:n, :n], K[n:, :n]).shape[1]
+        reason = "the block matrix has no inverse: a massless motion that no row carries" if free else DEAD_POINT
+        raise SingularSystemError(reason) from None
     return np.asarray(scaled / np.outer(scale, scale))
 
 

@@ -58,7 +58,7 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
     B = np.concatenate([kept, holds])
     dB = np.concatenate([change.A, change.J[:, own], np.zeros((m, *holds.shape))], axis=1)
     r = len(B)
-    inverse = block_inverse(np.block([[impact.M, -B.T], [B, np.zeros((r, r))]]))
+    inverse = block_inverse(np.block([[impact.M, -B.T], [B, np.zeros((r, r))]]), len(impact.M))
     dK = np.zeros((m, n + r, n + r))
     dK[:, :n, :n], dK[:, :n, n:], dK[:, n:, :n] = change.M, -np.swapaxes(dB, 1, 2), dB
 

@@ -40,7 +40,13 @@ class Adaptive(Method):
         """How many steps had been tried when, s."""
         loops = bool(task.motion.model.constraints)
         self.integrator = Integrator(
-            task.motion, task.rtol, task.atol, task.events, dead_points=loops, statistics=self.statistics
+            task.motion,
+            task.rtol,
+            task.atol,
+            task.events,
+            dead_points=loops,
+            statistics=self.statistics,
+            give_up=self._give_up_in_time,
         )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
@@ -50,22 +56,25 @@ class Adaptive(Method):
             yield Chunk(times[:1], self.task.start[None], memo_of(progress))
         else:
             progress = progress_of(memo)
-            self._give_up_in_time(progress)
+            self._give_up_after(progress)
         for piece in self.integrator.pieces(progress, float(times[-1])):
             yield Chunk(*self._output(piece), memo_of(piece.progress), piece.found)
-            self._give_up_in_time(piece.progress)
+            self._give_up_after(piece.progress)
 
-    def _give_up_in_time(self, reached: Progress) -> None:
+    def _give_up_after(self, reached: Progress) -> None:
+        self._give_up_in_time(reached.time, 0.0 if reached.guess is None else reached.guess.length)
+
+    def _give_up_in_time(self, time: float, last: float) -> None:
+        """After an accepted step or a rejected one, the last: end the run if it has taken too many."""
         taken = self.statistics.steps + self.statistics.rejections
-        if taken >= self.max_steps and reached.time < self.task.times[-1]:
-            last = 0.0 if reached.guess is None else reached.guess.length
+        if taken >= self.max_steps and time < self.task.times[-1]:
             raise IntegrationError(
-                f"the integration stopped at t = {reached.time:.9g} s after {taken} steps (max_steps = "
+                f"the integration stopped at t = {time:.9g} s after {taken} steps (max_steps = "
                 f"{self.max_steps}), the last of {last:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
                 f"makes the motion so fast",
-                reached.time,
+                time,
             )
-        self._refuse_to_crawl(taken, reached.time)
+        self._refuse_to_crawl(taken, time)
 
     def _refuse_to_crawl(self, taken: int, time: float) -> None:
         """Where steps shrink and shrink, the state says more than another hour would."""

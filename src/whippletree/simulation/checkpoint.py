@@ -1,9 +1,11 @@
 """A run kept on disk while it is computed, so that a killed process loses little and the same call takes it up again.
 
-A checkpoint is a folder: ``run.json`` says which run it is, and each numbered part holds the output since the part
-before, with all that the method needs to go on (:class:`~whippletree.simulation.method.Chunk`). A part is written
-as a whole or not at all, so that a reader never sees half of one; ``finished.json`` comes
-last. One process at a time computes a run: ``lock`` is locked as long as it lives.
+A checkpoint is a folder: ``run.json`` says which run it is (:mod:`whippletree.simulation.identity`), and each numbered
+part holds the output since the part before, with all that the method needs to go on
+(:class:`~whippletree.simulation.method.Chunk`). A part is written as a whole or not at all, so that a reader never sees
+half of one; ``finished.json`` comes last. Every file ends with a seal: a digest of its content, by which damage is
+found before anything is read, and of the run that it belongs to. One process at a time computes a run: ``lock`` is
+locked as long as it lives.
 """
 
 from __future__ import annotations
@@ -12,21 +14,21 @@ import hashlib
 import io
 import json
 import os
+import re
 import time
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whippletree.compiler.compiled import Compiled
-from whippletree.compiler.fingerprint import fingerprint
 from whippletree.errors import FileError
-from whippletree.simulation.method import Chunk, Memo, Task, preview
+from whippletree.simulation.identity import INCOMPARABLE
+from whippletree.simulation.method import Chunk, Memo, preview
 from whippletree.whole_files import DRAFTS, write_whole
 
 if TYPE_CHECKING:
@@ -34,9 +36,19 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-FORMAT = 2
+FORMAT = 3
 _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
-_TALLY = "tally"
+_SEAL = hashlib.sha256().digest_size
+"""Bytes at the end of a part: a digest of all that comes before."""
+_TALLY, _RUN = "tally", "run"
+"""What a part's memo holds beside the method's own: what was counted, and which run it belongs to."""
+
+
+MENTIONED = 4
+"""Differences that a message lists."""
+
+SHOWN = 64
+"""Characters up to which both values of a difference are shown: a digest says nothing."""
 
 
 class CheckpointWarning(UserWarning):
@@ -69,10 +81,12 @@ class Checkpoint:
         self._lock = _locked(self.folder)
         try:
             if (self.folder / _HEADER).exists():
+                self.header = read_header(self.folder)
                 self._compare(identity)
             else:
-                header = {"whippletree_checkpoint": FORMAT, **identity}
-                write_whole(self.folder / _HEADER, json.dumps(header, indent=1).encode())
+                self.header = Header(dict(identity))
+                self._warn_of_incomparable()
+                write_whole(self.folder / _HEADER, self.header.packed())
         except BaseException:
             self._lock.close()
             raise
@@ -84,22 +98,49 @@ class Checkpoint:
         self._lock.close()
 
     def _compare(self, identity: Mapping[str, str]) -> None:
-        found = header(self.folder)
-        other = [word for word, value in identity.items() if found.get(word) != value]
+        other = self.header.differences(identity)
         if other:
-            reason = f"the checkpoint is that of another run: {', '.join(other)} differ"
+            reason = f"the checkpoint is that of another run: {_told(other)}"
             raise FileError(str(self.folder), [f"{reason}; remove it or choose another folder"])
+        if unknown := self.header.incomparable:
+            raise FileError(
+                str(self.folder),
+                [
+                    f"whether this is the same run cannot be told: {unknown}. wt.read_checkpoint shows what was kept; "
+                    f"to compute the run again, remove the checkpoint or choose another folder"
+                ],
+            )
+
+    def _warn_of_incomparable(self) -> None:
+        if self.header.incomparable:
+            warnings.warn(
+                f"checkpoint {self.folder}: {self.header.incomparable}. The run is kept and wt.read_checkpoint reads "
+                f"it, but no later call can take it up: it could not tell that it is the same run",
+                CheckpointWarning,
+                stacklevel=4,
+            )
+
+    def note_changes(self, identity: Mapping[str, str]) -> None:
+        """Note what the run itself has written to, a controller's list of calls say: it is not compared later."""
+        changed = set(self.header.changing) | set(self.header.differences(identity))
+        if changed == set(self.header.changing) or self._broken:
+            return
+        self.header = replace(self.header, changing=tuple(sorted(changed)))
+        try:
+            write_whole(self.folder / _HEADER, self.header.packed())
+        except OSError as error:
+            self._refused(error)
 
     def recalled(self) -> tuple[list[Chunk], dict[str, Any]]:
         """What was kept, in order, and the tally at its end.
 
         What comes behind a damaged part is removed, since it follows nothing, and so are drafts of a killed process.
         """
-        found = list(read_parts(self.folder))
+        found = list(read_parts(self.folder, self.header))
         self._parts = len(found)
         for stray in [*part_files(self.folder)[len(found) :], *self.folder.glob(DRAFTS)]:
             stray.unlink()
-        self.finished = _finished(self.folder, len(found))
+        self.finished = _finished(self.folder, self.header, len(found))
         if not found:
             return [], {}
         memo = dict(found[-1].memo)
@@ -108,7 +149,8 @@ class Checkpoint:
 
     def add(self, chunk: Chunk, tally: Mapping[str, Any]) -> None:
         """Take a chunk, and what the method has counted up to it; written when it is time."""
-        self._waiting.append(replace(chunk, memo=chunk.memo | {_TALLY: np.array(json.dumps(tally))}))
+        own = {_TALLY: np.array(json.dumps(tally)), _RUN: np.array(self.header.run)}
+        self._waiting.append(replace(chunk, memo=chunk.memo | own))
         if time.monotonic() - self._last >= self.every:
             self.write()
 
@@ -129,9 +171,9 @@ class Checkpoint:
         """Note that the run has come to its end."""
         if self._broken:
             return
-        text = json.dumps({"parts": self._parts, "failures": dict(end.failures), "account": dict(end.account)})
+        content = {"parts": self._parts, "failures": dict(end.failures), "account": dict(end.account)}
         try:
-            write_whole(self.folder / _FINISHED, text.encode())
+            write_whole(self.folder / _FINISHED, _sealed(content | {"run": self.header.run}))
         except OSError as error:
             self._refused(error)
 
@@ -143,23 +185,6 @@ class Checkpoint:
             CheckpointWarning,
             stacklevel=2,
         )
-
-
-def identity(dyn: Compiled, task: Task, controller: object, settings: object) -> dict[str, str]:
-    """What makes a run the one that it is, in words that a message can use; all but the controller's own code."""
-    model = dyn.model
-    content = fingerprint(model).hex()
-    return {
-        "model": model.name,
-        "nq": str(model.nq),
-        # a model with a user's function in it has no content to go by
-        "content of the model": content if content == fingerprint(model).hex() else "",
-        "start": hashlib.sha256(task.start.tobytes()).hexdigest(),
-        "output times": hashlib.sha256(task.times.tobytes()).hexdigest(),
-        "controller": "none" if controller is None else getattr(controller, "__qualname__", type(controller).__name__),
-        "events": ", ".join(event.name for event in task.events),
-        "settings": repr(settings),
-    }
 
 
 def _locked(folder: Path) -> IO[str]:
@@ -184,50 +209,146 @@ def _locked(folder: Path) -> IO[str]:
     return file
 
 
-def _finished(folder: Path, parts: int) -> Finished | None:
+def _finished(folder: Path, about: Header, parts: int) -> Finished | None:
     """What a run has left at its end; None if it has not come there, or if parts are lost since."""
     try:
-        found = json.loads((folder / _FINISHED).read_text())
-        failures = {int(run): why for run, why in found["failures"].items()}
-        return Finished(failures, found["account"]) if found["parts"] == parts else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = _unsealed((folder / _FINISHED).read_bytes())
+    except (OSError, ValueError):
         return None
+    if found["run"] != about.run:
+        raise FileError(str(folder), [f"{_FINISHED} is that of another run: remove the folder or choose another"])
+    failures = {int(run): why for run, why in found["failures"].items()}
+    return Finished(failures, found["account"]) if found["parts"] == parts else None
 
 
-def header(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Header:
+    """Which run a folder keeps."""
+
+    identity: Mapping[str, str]
+    """Words and texts that are equal for equal runs."""
+    changing: tuple[str, ...] = ()
+    """Words whose value the run itself has changed: nothing that it was given."""
+
+    @cached_property
+    def run(self) -> str:
+        """A short name of the run, which its other files carry."""
+        return hashlib.sha256(json.dumps(dict(self.identity)).encode()).hexdigest()
+
+    @property
+    def incomparable(self) -> str:
+        """What has no content to compare, in words; empty if there is nothing like that."""
+        found = {word: text for word, text in self.identity.items() if text.startswith(INCOMPARABLE)}
+        return "; ".join(f"{word} {text}" for word, text in list(found.items())[:MENTIONED])
+
+    def differences(self, identity: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+        """Words whose texts are not those of another identity, with both texts: here and there; empty for none."""
+        words = [*self.identity, *(word for word in identity if word not in self.identity)]
+        texts = {word: (self.identity.get(word, ""), identity.get(word, "")) for word in words}
+        return {word: both for word, both in texts.items() if both[0] != both[1] and not self._changes(word)}
+
+    def _changes(self, word: str) -> bool:
+        """Whether the run writes to a value; where a list grows, new items are a part of it."""
+        return word in self.changing or any(word.startswith(f"{known.partition('[')[0]}[") for known in self.changing)
+
+    def packed(self) -> bytes:
+        """As the text of a file."""
+        content = {"whippletree_checkpoint": FORMAT, "identity": dict(self.identity), "changing": list(self.changing)}
+        return _sealed(content)
+
+
+def read_header(folder: Path) -> Header:
     """Which run a folder keeps.
 
     Raises:
-        FileError: if it keeps none.
+        FileError: if it keeps none, or if its header is damaged.
     """
     try:
-        found = json.loads((folder / _HEADER).read_text())
-    except FileNotFoundError:
+        data = (folder / _HEADER).read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
         raise FileError(str(folder), [f"there is no {_HEADER}: not a checkpoint"]) from None
+    try:
+        found = _unsealed(data)
     except ValueError as error:
-        raise FileError(str(folder), [f"{_HEADER} is damaged ({error}): remove the folder"]) from None
-    if not isinstance(found, dict) or found.get("whippletree_checkpoint") != FORMAT:
-        raise FileError(str(folder), [f"{_HEADER} is not that of a checkpoint of format {FORMAT}"])
-    return found
+        raise FileError(str(folder), [f"{_HEADER} is {error}: remove the folder"]) from None
+    return Header(found["identity"], tuple(found["changing"]))
+
+
+def _told(differences: Mapping[str, tuple[str, str]]) -> str:
+    """Which parts of a run differ, and in what, as far as that can be shown in short."""
+    parts = list(dict.fromkeys(re.split(r"[:.\[]", word)[0] for word in differences))
+    details = []
+    # what is there in both says more than what hangs on it
+    for word, (then, now) in sorted(differences.items(), key=lambda item: "" in item[1]):
+        if word not in parts:
+            shown = then and now and max(len(then), len(now)) < SHOWN
+            details.append(f"{word} was {then}, is {now}" if shown else word)
+    more = f"; and {len(details) - MENTIONED} more" * (len(details) > MENTIONED)
+    verb = "differs" if len(parts) == 1 and not parts[0].endswith("s") else "differ"
+    listed = "; ".join(details[:MENTIONED])
+    return f"{', '.join(parts)} {verb}" + f" ({listed}{more})" * bool(details)
+
+
+def _sealed(content: Mapping[str, Any]) -> bytes:
+    """As JSON, with a digest of itself."""
+    return json.dumps({**content, "seal": _seal(content)}, indent=1).encode()
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _unsealed(data: bytes) -> dict[str, Any]:
+    """The content of a sealed text.
+
+    Raises:
+        ValueError: if it is damaged, or of another format.
+    """
+    try:
+        found = json.loads(data)
+        known = isinstance(found, dict) and found.pop("seal", None) == _seal(found)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"damaged ({type(error).__name__})") from None
+    if isinstance(found, dict) and found.get("whippletree_checkpoint", FORMAT) != FORMAT:
+        raise ValueError(f"not that of a checkpoint of format {FORMAT}")
+    if not known:
+        raise ValueError("damaged: it does not match its own seal")
+    return dict(found)
 
 
 def part_files(folder: Path) -> list[Path]:
     """The parts, in order, up to the first gap."""
     found: list[Path] = []
-    while (part := folder / f"{len(found):06d}.npz").exists():
+    while (part := folder / f"{len(found):06d}.npz").is_file():
         found.append(part)
     return found
 
 
-def read_parts(folder: Path) -> Iterator[Chunk]:
-    """The chunks of all parts; a damaged part ends them."""
+def read_parts(folder: Path, about: Header) -> Iterator[Chunk]:
+    """The chunks of all parts; a damaged part ends them.
+
+    Raises:
+        FileError: at a part that is whole but belongs to another run.
+    """
     for path in part_files(folder):
         try:
-            with path.open("rb") as file, np.load(file) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            data = path.read_bytes()
+        except OSError:
             return
-        yield _chunk(arrays)
+        body, seal = data[:-_SEAL], data[-_SEAL:]
+        if seal != _part_seal(path, body):
+            return
+        with np.load(io.BytesIO(body)) as stored:
+            chunk = _chunk({name: stored[name] for name in stored.files})
+        if str(chunk.memo.pop(_RUN)) != about.run:
+            reason = f"part {path.name} is that of another run: remove it and what follows, or choose another folder"
+            raise FileError(str(folder), [reason])
+        yield chunk
+
+
+def _part_seal(path: Path, data: bytes) -> bytes:
+    """A digest of a part and of its place in the order."""
+    return hashlib.sha256(path.name.encode() + data).digest()
 
 
 def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
@@ -239,15 +360,15 @@ def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
     import xarray
 
     place = Path(folder)
-    about = header(place)
-    chunks = list(read_parts(place))
+    about = read_header(place)
+    chunks = list(read_parts(place, about))
     if not chunks:
         raise FileError(str(place), ["nothing has been kept yet"])
     if not any(len(chunk.times) for chunk in chunks):  # a batch, run by run: its rows are handed out at the end
         chunks = [preview(chunks[-1].memo) or chunks[-1]]
     states = np.concatenate([chunk.states for chunk in chunks])
     across = ("time",) if states.ndim == 2 else ("time", "run")
-    nq = int(about["nq"])
+    nq = int(about.identity["nq"])
     variables: dict[str, Any] = {
         "q": ((*across, "coordinate"), states[..., :nq]),
         "v": ((*across, "velocity"), states[..., nq:]),
@@ -257,7 +378,11 @@ def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
         variables[name] = ((*across, *(f"{name}_{i}" for i in range(values.ndim - len(across)))), values)
     times = np.concatenate([chunk.times for chunk in chunks])
     events = [event for chunk in chunks for event in chunk.events]
-    attributes = {"model": about["model"], "event_names": [n for n, _ in events], "event_times": [t for _, t in events]}
+    attributes = {
+        "model": about.identity["model"],
+        "event_names": [n for n, _ in events],
+        "event_times": [t for _, t in events],
+    }
     return xarray.Dataset(variables, coords={"time": ("time", times, {"units": "s"})}, attrs=attributes)
 
 
@@ -274,6 +399,8 @@ def _write_part(path: Path, chunks: Sequence[Chunk]) -> None:
         arrays[f"memo {name}"] = value
     file = io.BytesIO()
     np.savez(file, **arrays)
+    # a reader of .npz files takes no notice of what follows the archive
+    file.write(_part_seal(path, file.getvalue()))
     write_whole(path, file.getbuffer())
 
 

@@ -167,6 +167,8 @@ class Integrator:
     """Whether there may be configurations near which shorter steps do not help: loops have them, trees do not."""
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
+    give_up: Callable[[float, float], None] | None = None
+    """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
     corrector: Corrector | None = None
     """How the equations of a step are solved; None for Picard iteration, which needs steps that are short against the
     problem's fastest rate."""
@@ -216,7 +218,7 @@ class Integrator:
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
             if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
                 return trial, then, state
-            self.statistics.rejections += 1
+            self._reject(t, polynomial.length)
             length = polynomial.length / 2
 
     def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
@@ -237,13 +239,14 @@ class Integrator:
                 trial = self._trial(t, y, length, slope, guess, slack)
             except IntegrationError as error:
                 none, length = error, length / 2
+                self._reject(t, length)
                 continue
             self.statistics.iterations += trial.iterations
             if trial.error <= 1.0:
                 self.statistics.steps += 1
                 self.statistics.relaxed = max(self.statistics.relaxed, slack)
                 return trial
-            self.statistics.rejections += 1
+            self._reject(t, length)
             if np.isfinite(trial.error):
                 length = longest = length * _growth(trial)
             elif not self.dead_points:
@@ -261,6 +264,11 @@ class Integrator:
             f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",
             t,
         )
+
+    def _reject(self, t: float, length: float) -> None:
+        self.statistics.rejections += 1
+        if self.give_up is not None:
+            self.give_up(t, length)
 
     def _trial(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, slack: float) -> _Trial:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""

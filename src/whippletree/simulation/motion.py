@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.named import NamedFunction
 from whippletree.constraints.system import constraint_set
+from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.candidates import contact_set
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.plain import Reference, reference
@@ -32,7 +33,7 @@ class Motion:
     """The equations of motion of a compiled model under a controller.
 
     Where the compiled route meets a dead point, the reference route, which follows a branch, answers instead;
-    ``dead_points`` counts how often.
+    ``dead_points`` counts how often, and ``ties`` says where branches were equally good.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Motion:
         self.model = dyn.model
         self.position_tolerance = position_tolerance
         self.dead_points = 0
+        self.ties: set[str] = set()
+        """What was said of rest at points where branches meet that are equally good."""
         self.controller = controller
         self._quaternions = [
             slice(part.stop - 4, part.stop)
@@ -223,15 +226,20 @@ class Motion:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 result = np.asarray(function(*inputs))
         except SingularSystemError:
-            self.dead_points += 1
-            return np.asarray(getattr(self._reference, name)(*inputs))
+            return self._by_reference(name, inputs)
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
-            self.dead_points += 1
-            result[k] = getattr(self._reference, name)(
-                *[x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
-            )
+            result[k] = self._by_reference(name, [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs])
         return result
+
+    def _by_reference(self, name: str, inputs: Sequence[Any]) -> Array:
+        """A function at one state where the compiled one has met a dead point."""
+        self.dead_points += 1
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", TieWarning)
+            found = np.asarray(getattr(self._reference, name)(*inputs))
+        self.ties.update(str(warning.message) for warning in told)
+        return found
 
     def _found(self, name: str) -> tuple[NamedFunction, tuple[str, ...], bool]:
         """A compiled function, its inputs, and whether constraints can be switched in it; remembered, for evaluating is

@@ -110,6 +110,8 @@ class Phase:
     @cached_property
     def hyperstatic(self) -> bool:
         """Whether the rows depend on each other, so that forces are not unique."""
+        if self.leaves_dead_point:
+            return False
         q, v = self.scene.motion.split(self.state)
         R = self._rows(self.scene.at(np.array([self.time]), q[None], v[None]), self.contact_rows)[0]
         sizes = np.linalg.norm(R, axis=1)
@@ -117,6 +119,17 @@ class Phase:
             return bool(len(R))
         s = np.linalg.svd(R / sizes[:, None], compute_uv=False)
         return len(R) > R.shape[1] or bool(s[-1] < HYPERSTATIC * s[0])
+
+    @cached_property
+    def leaves_dead_point(self) -> bool:
+        """Whether it starts where rows of the model's constraints depend on each other, and nothing else holds: then
+        the motion is that of the method without contacts, which knows the branches there."""
+        scene = self.scene
+        if not scene.rows or self.contact_rows or len(self.holds) or scene.loose or np.any(scene.compliance):
+            return False
+        q, v = scene.motion.split(self.state)
+        s = np.linalg.svd(scene.at(np.array([self.time]), q[None], v[None]).A[0], compute_uv=False)
+        return len(s) < len(scene.rows) or not s[-1] > HYPERSTATIC * s[0]
 
     @property
     def flies(self) -> bool:
@@ -148,6 +161,8 @@ class Phase:
 
     def rates(self, t: Array, y: Array) -> Array:
         """(q̇, v̇) (m, nq + nv)."""
+        if self.leaves_dead_point:  # near it, a state off the manifold has other accelerations
+            y = self.scene.motion.project(t, y)
         q, v = self.scene.motion.split(y)
         return np.concatenate([self.scene.rate(q, v), self.loads(t, y).a], axis=1)
 
@@ -158,6 +173,9 @@ class Phase:
             m, scene = len(q), self.scene
             return Loads(scene.flight(t, q, v, self.rubbed), *self._named(np.zeros((m, 0)), self.mode.directions[None]))
         d = self.slip_directions(q, v)
+        if self.leaves_dead_point:
+            a, f = self.scene.constrained_flight(t, q, v, self.rubbed)
+            return Loads(a, *self._named(f, np.broadcast_to(d, (len(q), *d.shape[1:]))))
         at = self.scene.at(t, q, v)
         x = self.solved(*self.block_matrix(at, d), self.reference)
         n = self.scene.model.nv
@@ -309,6 +327,8 @@ class Phase:
 
     def project(self, t: float, y: Array) -> Array:
         """The state with quaternions at unit length, on gap = 0, g = 0 and R v = 0."""
+        if self.leaves_dead_point:
+            return self.scene.motion.project(t, y)
         q, v = self.scene.motion.split(y)
         q = self.scene.motion.normalised(q)
         if not (self.kept or len(self.holds) or self.contact_rows):
@@ -324,6 +344,8 @@ class Phase:
         """The same at m states, (m, n)."""
         if not (self.kept or len(self.holds) or self.contact_rows):
             return v
+        if self.leaves_dead_point:
+            return self.scene.motion.evaluate("project_velocity", q=q, v=v, t=t)
         at = self.scene.at(t, q, v)
         moving = np.einsum("mrn,mn->mr", at.J[:, self.contact_rows], v)
         speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.fingerprint import fingerprint
 from whippletree.constraints.closing import require_consistent
+from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.controllers import limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.messages import refuse_zero_quaternions
 from whippletree.model import Model, require_model
 from whippletree.simulation.batches import InTurn
-from whippletree.simulation.checkpoint import Checkpoint, identity
+from whippletree.simulation.checkpoint import Checkpoint
+from whippletree.simulation.identity import run_identity
 from whippletree.simulation.integrator import Event
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, suitable
 from whippletree.simulation.motion import Motion
@@ -91,7 +94,9 @@ def simulate(
         compiled: functions compiled before for this model, to share them among runs.
         progress: whether a long run shows how far it has come; default: on a terminal.
         checkpoint: a folder that keeps the run while it is computed. The same call with the same folder goes on where
-            an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there.
+            an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there. A
+            call that differs in anything that decides the run, the code and values of a controller or an event
+            included, is refused with what differs.
         checkpoint_every: seconds of computing between two parts of it.
         options: what the method takes beside that.
 
@@ -140,12 +145,24 @@ def simulate(
     with ExitStack() as opened:
         keep = None
         if checkpoint is not None:
-            choices = (method, rtol, atol, project, massless, sorted(options.items()))
-            this = identity(dyn, task, controller, choices)
-            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, this))
+            choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
+            identify = partial(run_identity, dyn, task, controller, tuple(events), choices)
+            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
+        if keep is not None:
+            keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
-    return dataset(motion, stepper, record, settings, watch, points, variables)
+    result = dataset(motion, stepper, record, settings, watch, points, variables)
+    return _with_ties(result, motion)
+
+
+def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
+    """The run with what was said of dead points at which its branch was a matter of choice."""
+    if not motion.ties:
+        return run
+    told = "; ".join(sorted(motion.ties))
+    warnings.warn(f"simulate: {told}", TieWarning, stacklevel=3)
+    return run.assign_attrs(ties=told)
 
 
 def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:

@@ -93,6 +93,12 @@ class Scene:
         """Accelerations (m, n) of a tree that nothing touches or constrains, with joints' friction (n,)."""
         return self._many("forward_dynamics", q=q, v=v, tau=self.motion.forces(t, q, v) + rubbed, t=t)
 
+    def constrained_flight(self, t: Array, q: Array, v: Array, rubbed: Array) -> tuple[Array, Array]:
+        """Accelerations (m, n) and forces of the rows (m, r) of a model that nothing touches, with joints' friction."""
+        tau = self.motion.forces(t, q, v) + rubbed
+        a = self._many("forward_dynamics", q=q, v=v, tau=tau, t=t)
+        return a, self._many("constraint_forces", q=q, v=v, tau=tau, t=t)[:, self.rows]
+
     def _with_joints(self, J: Array, beta: Array) -> tuple[Array, Array]:
         """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops and friction after them."""
         m, rows = len(J), self.joint_rows

@@ -257,6 +257,8 @@ class Transitions:
 
     def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array, float]:
         """G and b of the contacts with mass behind them, at the level of accelerations, and the size of b's terms."""
+        if not heavy:  # nothing to find, which a dead point must not stand in the way of
+            return np.zeros((0, 0)), np.zeros(0), 0.0
         firm = self.scene.firm
         own = [3 * i + j for i in light for j in range(3) if np.any(at.J[0, 3 * i + j])]
         held = np.concatenate([at.A[0, firm], at.J[0, own]])

@@ -31,6 +31,8 @@ class Mechanism:
         self.base = falling(self.gravity)
         self.doubts: list[tuple[int, Any]] = []
         """(node, pivot): pivots that must be positive for an answer to exist and that only the state decides."""
+        self.remarks: list[str] = []
+        """What a user should know of the answer."""
 
     @staticmethod
     def of(model: Model) -> Mechanism:

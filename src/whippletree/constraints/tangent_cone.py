@@ -1,0 +1,252 @@
+"""Released at rest on a dead point: which branch the mechanism takes.
+
+Where some combinations y of rows vanish, yᵀ A = 0, the rows leave more directions than the mechanism has. A motion that
+starts from rest, q = q₀ ⊕ ½ a t² + …, meets the vanished combinations to the order t⁴, which only asks for
+
+    A a + γ = 0        yᵀ (∂A/∂q · a) a = 0
+
+the *second-order tangent cone*: as many quadrics as rows were lost, whose solutions are the directions of the branches
+that meet here. Of all accelerations in the cone, that of least constraint is taken (Gauss): the minimum of
+½ aᵀ M a − bᵀ a, with b = τ − c. Two branches may be equally good, mostly by symmetry; that is a *tie*, which is told,
+and broken by a fixed rule.
+
+Directions are found by Newton's method from many starts, the same ones every time; of a mechanism with very many
+branches through one point (2ⁿ of n loops in line) those near the motion of the mechanism without its vanished rows are
+among them, but not all. Combinations of rows that time moves are taken as they stand at this instant. Numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from whippletree.constraints.motions import Motion
+from whippletree.model import Model
+
+Array = np.ndarray[Any, Any]
+
+EMPTY = 1e-9
+"""Size of a quadric, relative to the rates of the rows that it is made of, below which it says nothing."""
+
+ON_CONE = 1e-12
+"""Value of a quadric of unit size at a unit direction that counts as zero."""
+
+SAME = 1e-6
+"""Sine between two directions, and relative distance of two accelerations, below which they are one."""
+
+TIE = 1e-9
+"""Relative difference of what two branches gain below which they are equally good."""
+
+STARTS, MOST_STARTS = 24, 768
+"""Starts for each of the 2ᵖ lines in which p quadrics may meet, and the most of them."""
+
+ROUNDS, SHARPENINGS, IMPROVEMENTS = 80, 30, 60
+"""Corrections of a direction towards the cone, and where quadrics touch; steps along a branch of several dimensions."""
+
+SHARE = 1e-3
+"""Share of what counts as zero at which corrections end."""
+
+TOUCHING = 1e-4
+"""Slope of a combination of quadrics of unit size, at a direction on the cone, below which they touch there."""
+
+
+class TieWarning(RuntimeWarning):
+    """A mechanism at rest where branches meet that are equally good: which one is taken follows from a rule."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The acceleration of least constraint in a cone."""
+
+    a: Array
+    """(n,)"""
+    others: tuple[Array, ...]
+    """Accelerations (n,) of branches that are equally good."""
+
+    def words(self, model: Model) -> str:
+        """What was chosen and what would have been as good; for messages."""
+        listed = " or ".join(f"the motion of {_named(a, model)}" for a in self.others)
+        return (
+            f"model {model.name!r} is at rest on a dead point where branches meet that are equally good by Gauss's "
+            f"principle of least constraint: it takes the motion of {_named(self.a, model)}; {listed} would do as well."
+            f" A start a little way along one of them, or a small velocity, decides"
+        )
+
+
+def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadrics: Array) -> Choice | None:
+    """The acceleration of least constraint among those that the rows and the quadrics allow; None if there is none.
+
+    Args:
+        M: inertia, (n, n).
+        b: τ − c, (n,).
+        basis: motions that the rows allow, (n, d).
+        particular: an acceleration with A a = −γ, (n,).
+        quadrics: symmetric forms of the basis and the particular acceleration, (p, d + 1, d + 1): see
+            :func:`whippletree.constraints.branches.quadrics`.
+    """
+    moved = bool(np.any(particular))
+    P = np.concatenate([basis, particular[:, None]], axis=1) if moved else basis
+    inertia = np.sqrt(np.maximum(np.diag(P.T @ M @ P), 0.0))
+    P = P / np.where(inertia > 0, inertia, 1.0)  # comparable directions: joints turn and slide
+    scale = np.where(inertia > 0, inertia, 1.0)
+    Q = quadrics if moved else quadrics[:, :-1, :-1]
+    problem = _Problem(_unit(Q / np.outer(scale, scale)), P.T @ M @ P, P.T @ b, scale[-1] if moved else None)
+    found = problem.minima()
+    if not found:
+        return None
+    gains = np.array([gain for gain, _ in found])
+    best = gains.max()
+    size = np.abs(gains).max()
+    level = [P @ z for gain, z in found if gain >= best - TIE * size]
+    # the order of joints breaks ties: the largest acceleration of the first joint that tells
+    level = _distinct(sorted(level, key=lambda a: tuple(-np.round(a / (np.abs(a).max() or 1.0), 6))))
+    return Choice(level[0], tuple(level[1:]))
+
+
+def _named(a: Array, model: Model) -> str:
+    size = float(np.linalg.norm(a))
+    return Motion(a / size if size else a, 0.0).words(model)
+
+
+def _unit(Q: Array) -> Array:
+    sizes = np.linalg.norm(Q, axis=(1, 2))
+    return np.asarray(Q / np.where(sizes > 0, sizes, 1.0)[:, None, None])
+
+
+def _distinct(accelerations: list[Array]) -> list[Array]:
+    kept: list[Array] = []
+    for a in accelerations:
+        if all(np.linalg.norm(a - other) > SAME * np.linalg.norm(other) for other in kept):
+            kept.append(a)
+    return kept
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """min ½ zᵀ M z − bᵀ z where zᵀ Qᵢ z = 0."""
+
+    Q: Array
+    """(p, d, d), of unit size."""
+    M: Array
+    b: Array
+    given: float | None
+    """The last entry of z, where the rows ask for a particular acceleration."""
+
+    def minima(self) -> list[tuple[float, Array]]:
+        """What each branch gains, −½ zᵀ M z + bᵀ z, and its z."""
+        d = len(self.b)
+        directions = _directions(self.Q.tobytes(), len(self.Q), d)
+        free = np.linalg.lstsq(self.M, self.b, rcond=SAME)[0]
+        near = _on_cone(self.Q, free[None] / np.linalg.norm(free)) if np.any(free) else np.zeros((0, d))
+        found = []
+        for u in _lines(np.concatenate([near, directions])):
+            best = self._improved(u)
+            if best is not None:
+                found.append(best)
+        return found
+
+    def _improved(self, u: Array) -> tuple[float, Array] | None:
+        """The least along the branch of a direction, of any dimension."""
+        best = self._along(u[:, None])
+        for _ in range(IMPROVEMENTS if best is not None else 0):
+            assert best is not None
+            T = _tangents(self.Q, u)
+            if T.shape[1] == 1:
+                break
+            aim = self._along(T)
+            better = None if aim is None else self._step(u, aim[1], best[0])
+            if better is None:
+                break
+            u, best = better
+        return best
+
+    def _step(self, u: Array, aim: Array, gain: float) -> tuple[Array, tuple[float, Array]] | None:
+        """A direction nearer to an aim, and what it gains, if it gains more; shorter and shorter steps are tried."""
+        size = np.linalg.norm(aim)
+        if size == 0:
+            return None
+        towards = aim / size if aim @ u >= 0 else -aim / size
+        for share in (1.0, 0.5, 0.25, 0.1, 0.01):
+            for direction in _on_cone(self.Q, (u + share * (towards - u))[None]):
+                value = self._along(direction[:, None])
+                if value is not None and value[0] > gain + TIE * abs(gain):
+                    return direction, value
+        return None
+
+    def _along(self, T: Array) -> tuple[float, Array] | None:
+        """The gain and the z of least constraint in the span of columns; None where the given entry is not met."""
+        K, r = T.T @ self.M @ T, T.T @ self.b
+        if self.given is not None:
+            last = T[-1:]
+            if np.abs(last).max() <= SAME:
+                return None
+            k = T.shape[1]
+            block = np.block([[K, last.T], [last, np.zeros((1, 1))]])
+            c = np.linalg.lstsq(block, np.append(r, self.given), rcond=None)[0][:k]
+        else:
+            c = np.linalg.lstsq(K, r, rcond=None)[0]
+        z = T @ c
+        return float(self.b @ z - z @ self.M @ z / 2), z
+
+
+@lru_cache(maxsize=64)
+def _directions(Q: bytes, p: int, d: int) -> Array:
+    """Unit directions (s, d) on the cone of p quadrics, each line at least once; the same for the same quadrics."""
+    starts = np.random.default_rng(1).standard_normal((min(STARTS * 2**p, MOST_STARTS), d))
+    starts = np.concatenate([np.eye(d), starts])
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    return _lines(_on_cone(np.frombuffer(Q).reshape(p, d, d), starts))
+
+
+def _on_cone(Q: Array, u: Array) -> Array:
+    """The unit directions that Newton's method makes of s directions (s, d), nearest first; those that it does not
+    bring onto the cone are left out."""
+    for _ in range(ROUNDS):
+        value = np.einsum("pij,si,sj->sp", Q, u, u)
+        if np.abs(value).max(initial=0.0) <= ON_CONE * SHARE:
+            break
+        slope = np.einsum("pij,sj->spi", Q, u)
+        # at right angles to u, which keeps its length: u itself is no way to the cone
+        slope = 2 * (slope - value[..., None] * u[:, None])
+        u = u - np.einsum("sip,sp->si", np.linalg.pinv(slope, rcond=SAME), value)
+        u = u / np.linalg.norm(u, axis=1, keepdims=True)
+    value = np.abs(np.einsum("pij,si,sj->sp", Q, u, u)).max(axis=1, initial=0.0)
+    return np.array([_sharpened(Q, direction) for direction in _lines(u[value <= ON_CONE])]).reshape(-1, u.shape[1])
+
+
+def _sharpened(Q: Array, u: Array) -> Array:
+    """A direction in which quadrics touch each other, to all its digits: there Newton's method keeps half of them.
+
+    A combination c of the quadrics has no slope there, cᵀ Q u = 0; that determines u as well as its values do.
+    """
+    for _ in range(SHARPENINGS):
+        slope = 2 * Q @ u
+        left, s, _ = np.linalg.svd(slope)
+        touching = np.tensordot(left[:, np.append(s, np.zeros(len(Q) - len(s))) < TOUCHING].T, Q, axes=1)
+        if not len(touching):
+            return u
+        rows = np.concatenate([slope, touching.reshape(-1, len(u))])
+        values = np.concatenate([np.einsum("pij,i,j->p", Q, u, u), (touching @ u).reshape(-1)])
+        step = np.linalg.lstsq(rows, values, rcond=SAME)[0]
+        u = (u - step) / np.linalg.norm(u - step)
+        if np.abs(step).max() <= ON_CONE * SHARE:
+            break
+    return u
+
+
+def _lines(u: Array) -> Array:
+    """Directions of which no two are one, up to their sign."""
+    kept: list[Array] = []
+    for direction in u:
+        if not kept or np.max(np.abs(np.array(kept) @ direction)) < 1 - SAME**2 / 2:
+            kept.append(direction)
+    return np.array(kept).reshape(len(kept), u.shape[1])
+
+
+def _tangents(Q: Array, u: Array) -> Array:
+    """An orthonormal basis (d, k) of the directions along the cone at u, u among them."""
+    _, s, Vt = np.linalg.svd(2 * Q @ u, full_matrices=True)
+    return np.asarray(Vt[int(np.sum(s > SAME)) :].T)
