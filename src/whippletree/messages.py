@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +31,14 @@ def shape_hints(model: Model) -> Mapping[str, str]:
     reason = f"Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
     hints = dict.fromkeys(VELOCITY_SPACE, f"{reason} Velocities and forces live in velocity space: pass nv numbers.")
     return {"q": f"{reason} Coordinates include the quaternion: pass nq numbers.", **hints}
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called into this library, from however deep inside it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def coordinates(function: str, word: str, q: Any, model: Model) -> Array:

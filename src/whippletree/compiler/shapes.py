@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,8 @@ def check_shapes(
 
 
 def _shape_of(function: str, name: str, array: Any) -> tuple[int, ...]:
-    try:
-        return tuple(np.shape(array))
-    except ValueError as error:
-        raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
+    shape = getattr(array, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) else tuple(plain_input(function, name, array).shape)
 
 
 def _fits(buffer: Buffer, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
@@ -61,15 +60,102 @@ def _fits(buffer: Buffer, shape: tuple[int, ...], sizes: dict[str, int]) -> bool
     )
 
 
+def plain_input(function: str, name: str, value: Any) -> Any:
+    """An input as an array: one of NumPy's as it is, lists, numbers and what other libraries make as plain ones.
+
+    Raises:
+        ShapeError: rows of different lengths.
+        ScalarError: a masked array in which something is masked.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return unmasked(function, name, value)
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
+
+
+def unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
+    """The numbers of a masked array of which none is masked."""
+    if np.ma.getmaskarray(array).any():
+        place = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(array))[0])
+        raise ScalarError(
+            f"{function}: {name} is a masked array without a value at {place}; a state needs all of its numbers. Fill "
+            f"it ({name}.filled(np.nan) gives NaN for such states), or leave those states out."
+        )
+    return np.asarray(array.data)
+
+
 def convert(function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     """The inputs as arrays of that dtype, or a ScalarError that names an input of other than real numbers."""
     converted = []
     for buffer, array in zip(buffers, arrays, strict=True):
-        values = np.asarray(array)
+        values = plain_input(function, buffer.name, array)
         if values.dtype.kind not in "biuf":
             raise ScalarError(
-                f"{function}: {buffer.name} holds {values.dtype} values; compiled functions take real numbers "
+                f"{function}: {buffer.name} holds {_content(values, dtype)}; compiled functions take real numbers "
                 f"({dtype}). For complex, exact or symbolic scalars use wt.reference(model) or wt.symbolic(model)."
             )
         converted.append(values.astype(dtype, copy=False))
     return converted
+
+
+def _content(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+    """What an array holds that is not converted."""
+    if values.dtype == object and any(isinstance(x, int) and abs(x) > np.finfo(dtype).max for x in values.flat):
+        return f"object values, a whole number beyond {np.finfo(dtype).max:.3g} among them"
+    return f"{values.dtype} values"
+
+
+def check_out(
+    function: str, buffers: Sequence[Buffer], out: Any, batch: tuple[int, ...], sizes: Mapping[str, int], dtype: Any
+) -> None:
+    """Say what is wrong with the arrays that a caller gives for the results; None stands for one to be made.
+
+    Raises:
+        ShapeError: too many or too few, of the wrong shape, read-only, or one memory for two results.
+        ScalarError: no array, or one that cannot hold such numbers.
+    """
+    given = out if isinstance(out, tuple) else (out,)
+    if len(given) != len(buffers):
+        names = ", ".join(b.name for b in buffers)
+        raise ShapeError(
+            f"{function}: out has {len(given)} arrays, expected {len(buffers)}: {names}. Several are given as a tuple."
+        )
+    for buffer, array in zip(buffers, given, strict=True):
+        if array is None:
+            continue
+        place = "out" if len(buffers) == 1 else f"out for {buffer.name}"
+        kind = np.dtype(np.int64) if buffer.integer else np.dtype(dtype)
+        if not isinstance(array, np.ndarray):
+            raise ScalarError(f"{function}: {place} is a {type(array).__name__}, expected an array of {kind}")
+        expected = (*batch, *(sizes[d] if isinstance(d, str) else d for d in buffer.shape))
+        if array.shape != expected:
+            raise ShapeError(
+                f"{function}: {place} has shape {array.shape}, expected {expected}: the batch {batch} of the inputs, "
+                f"then {expected_shape(buffer)}"
+            )
+        if not np.can_cast(kind, array.dtype, "same_kind"):
+            raise ScalarError(f"{function}: {place} holds {array.dtype} values, expected {kind}")
+        if not array.flags.writeable:
+            raise ShapeError(f"{function}: {place} is read-only: give an array that can be written")
+    refuse_common_memory(function, buffers, given)
+
+
+def refuse_common_memory(function: str, buffers: Sequence[Buffer], out: Sequence[Any]) -> None:
+    """ShapeError if two results are to be written to one place."""
+    pairs = combinations([(b, x) for b, x in zip(buffers, out) if isinstance(x, np.ndarray)], 2)
+    for (first, x), (second, y) in pairs:
+        if overlap(x, y) and np.shares_memory(x, y):
+            raise ShapeError(
+                f"{function}: out for {first.name} and for {second.name} share memory: each result needs its own"
+            )
+
+
+def overlap(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays may share memory: certain if not; two that own theirs do only if they are one."""
+    if x.flags.owndata and y.flags.owndata:
+        return x is y
+    return np.may_share_memory(x, y)
