@@ -23,18 +23,12 @@ from whippletree.compiler.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named import NamedFunction, Told, Wording, as_tuple
 from whippletree.compiler.pieces import LargeCalls
 from whippletree.compiler.program import Buffer, Program
-from whippletree.compiler.shapes import (
-    check_out,
-    check_shapes,
-    convert,
-    overlap,
-    plain_input,
-    refuse_common_memory,
-)
+from whippletree.compiler.shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.single import SingleCall, suits
 from whippletree.compiler.threads import thread_count
 from whippletree.compiler.ufunc import Engine
 from whippletree.errors import ScalarError, WhippletreeError
+from whippletree.messages import plain_input
 
 
 def compile_function(
@@ -91,10 +85,7 @@ def _are_apart(inputs: Sequence[Any], out: Any) -> bool:
     """Whether it is plain that a single result shares no memory with an input: both own theirs, and are not one."""
     if type(out) is not np.ndarray or not out.flags.owndata:
         return False
-    for x in inputs:
-        if x is out or (type(x) is np.ndarray and not x.flags.owndata):
-            return False
-    return True
+    return not any(x is out or (type(x) is np.ndarray and not x.flags.owndata) for x in inputs)
 
 
 def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
@@ -110,7 +101,18 @@ class CompiledFunction(NamedFunction):
         "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.functions`.",
         lambda function: function._wording.explanation,
     )
-    __slots__ = ("_engine", "_few", "_general", "_has_empty", "_large", "_last_status", "_ranks", "_run", "_single", "_ufunc")
+    __slots__ = (
+        "_engine",
+        "_few",
+        "_general",
+        "_has_empty",
+        "_large",
+        "_last_status",
+        "_ranks",
+        "_run",
+        "_single",
+        "_ufunc",
+    )
 
     def __init__(self, kernel: Kernel, threads: int, wording: Wording) -> None:
         self._single: SingleCall | None = None
@@ -228,8 +230,9 @@ class CompiledFunction(NamedFunction):
         if _are_few(inputs, self._ranks, self._few):
             if out is None:
                 return self._ufunc(*inputs)
-            if len(self._results) == 1 and _are_apart(inputs, as_tuple(out)[0]):
-                return self._ufunc(*inputs, out=out)
+            given = as_tuple(out)
+            if len(self._results) == 1 and len(given) == len(self._outputs) and _are_apart(inputs, given[0]):
+                return self._ufunc(*inputs, out=given)
         return self._evaluate_with_care(inputs, out)
 
     def _evaluate_with_care(self, inputs: Sequence[Any], out: Any) -> Any:
@@ -237,15 +240,16 @@ class CompiledFunction(NamedFunction):
         assert self._ufunc is not None
         known = self._engine.inputs
         arrays = [plain_input(self.name, b.name, x) for b, x in zip(known, inputs, strict=True)]
-        written = () if out is None else as_tuple(out)
-        if written:
+        written = None if out is None else as_tuple(out)
+        if written is not None:
             arrays = self._apart(arrays, written)
-        if len(written) in (0, len(self._engine.outputs)) and _are_few(arrays, self._ranks, self._few):
-            return self._ufunc(*arrays, out=written) if written else self._ufunc(*arrays)
+        fits = written is None or len(written) == len(self._engine.outputs)
+        if fits and _are_few(arrays, self._ranks, self._few):
+            return self._ufunc(*arrays) if written is None else self._ufunc(*arrays, out=written)
         batch, sizes = check_shapes(self.name, known, arrays, self._wording.hints)
-        if written and len(written) != len(self._engine.outputs):
+        if written is not None and not fits:
             check_out(self.name, self._results, written[: len(written) - self._status], batch, sizes, self.dtype)
-        return self._large.run(arrays, written or None, batch, sizes)
+        return self._large.run(arrays, written, batch, sizes)
 
     def _apart(self, arrays: Sequence[Any], written: Sequence[Any]) -> list[Any]:
         """The inputs, copied where a result is to be written to their memory.

@@ -153,10 +153,11 @@ class NamedFunction:
             np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
             for x, buffer in zip(inputs, self._inputs, strict=True)
         ]
+        reason = self._explain_failure(int(status[place]), own)
         again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
         return (
             f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
-            f"(status: {self.name}.status); the first is {place}: {self._explain_failure(int(status[place]), own)}{again}"
+            f"(status: {self.name}.status); the first is {place}: {reason}{again}"
         )
 
     def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
@@ -168,4 +169,4 @@ class NamedFunction:
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """One array or several, as a tuple."""
-    return value if isinstance(value, tuple) else (value,)
+    return tuple(value) if isinstance(value, tuple) else (value,)

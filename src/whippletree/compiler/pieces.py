@@ -1,7 +1,7 @@
 """Large calls in pieces: some of the states each, for several threads, and so that Ctrl-C is answered between them.
 
 No bit depends on the split: a state has the same bits in any batch. A call whose single states take long, a roll-out,
-cannot be cut finely enough; its loops over time look at a flag instead (:class:`~whippletree.compiler.ufunc.Stoppable`).
+cannot be cut finely enough; its loops over time look at a flag (:class:`~whippletree.compiler.ufunc.Stoppable`).
 """
 
 from __future__ import annotations
@@ -124,4 +124,3 @@ def _part(array: Any, core: int, region: Region) -> Any:
 
 def _is_plain(array: Any) -> bool:
     return type(array) is np.ndarray
-

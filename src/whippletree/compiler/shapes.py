@@ -10,6 +10,7 @@ import numpy as np
 
 from whippletree.compiler.program import Buffer
 from whippletree.errors import ScalarError, ShapeError
+from whippletree.messages import common_batch, plain_input
 
 
 def expected_shape(buffer: Buffer) -> str:
@@ -21,7 +22,7 @@ def check_shapes(
     function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], hints: Mapping[str, str]
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     """The batch shape of a call and the sizes of its named dimensions, or a ShapeError that names the culprit."""
-    batches: list[tuple[int, ...]] = []
+    batches: dict[str, tuple[int, ...]] = {}
     sizes: dict[str, int] = {}
     for buffer, array in zip(buffers, arrays, strict=True):
         shape = _shape_of(function, buffer.name, array)
@@ -33,15 +34,8 @@ def check_shapes(
                 f"{function}: {buffer.name} has shape {shape}, expected {expected_shape(buffer)}{known}."
                 f"{' ' + hint if hint else ''}"
             )
-        batches.append(shape[: len(shape) - core])
-    try:
-        return np.broadcast_shapes(*batches), sizes
-    except ValueError:
-        listed = ", ".join(f"{b.name} {batch}" for b, batch in zip(buffers, batches, strict=True))
-        raise ShapeError(
-            f"{function}: the batch shapes of the inputs do not broadcast together: {listed}. "
-            f"Batch dimensions come first and must be equal or 1."
-        ) from None
+        batches[buffer.name] = shape[: len(shape) - core]
+    return common_batch(function, batches), sizes
 
 
 def _shape_of(function: str, name: str, array: Any) -> tuple[int, ...]:
@@ -60,34 +54,6 @@ def _fits(buffer: Buffer, shape: tuple[int, ...], sizes: dict[str, int]) -> bool
     )
 
 
-def plain_input(function: str, name: str, value: Any) -> Any:
-    """An input as an array: one of NumPy's as it is, lists, numbers and what other libraries make as plain ones.
-
-    Raises:
-        ShapeError: rows of different lengths.
-        ScalarError: a masked array in which something is masked.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        return unmasked(function, name, value)
-    if isinstance(value, np.ndarray):
-        return value
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
-
-
-def unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
-    """The numbers of a masked array of which none is masked."""
-    if np.ma.getmaskarray(array).any():
-        place = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(array))[0])
-        raise ScalarError(
-            f"{function}: {name} is a masked array without a value at {place}; a state needs all of its numbers. Fill "
-            f"it ({name}.filled(np.nan) gives NaN for such states), or leave those states out."
-        )
-    return np.asarray(array.data)
-
-
 def convert(function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     """The inputs as arrays of that dtype, or a ScalarError that names an input of other than real numbers."""
     converted = []
@@ -104,8 +70,9 @@ def convert(function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], dty
 
 def _content(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
     """What an array holds that is not converted."""
-    if values.dtype == object and any(isinstance(x, int) and abs(x) > np.finfo(dtype).max for x in values.flat):
-        return f"object values, a whole number beyond {np.finfo(dtype).max:.3g} among them"
+    largest = np.finfo(dtype).max
+    if values.dtype == object and any(isinstance(x, int) and abs(x) > int(largest) for x in values.flat):
+        return f"object values, a whole number beyond {largest:.3g} among them"
     return f"{values.dtype} values"
 
 

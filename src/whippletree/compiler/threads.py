@@ -44,9 +44,7 @@ def smallest_shared_batch(operations: int) -> int:
     return max(64, _WORTHWHILE // max(1, operations))
 
 
-def run_all(
-    pieces: Sequence[Callable[[], object]], count: int, stop: Callable[[], object] | None = None
-) -> None:
+def run_all(pieces: Sequence[Callable[[], object]], count: int, stop: Callable[[], object] | None = None) -> None:
     """Run pieces of work on ``count`` threads, this one included; after an exception none is begun any more.
 
     Python answers a Ctrl-C between two pieces, and so within the time of one. Pieces that take longer come with

@@ -108,7 +108,8 @@ class Stoppable:
 
     def renew(self) -> Stoppable:
         """Take the loops that have been compiled since."""
-        self._control[:STOP] = self._engine.control[:STOP]
+        for slot in (_ONE, _MANY):
+            self._control[slot] = self._engine.control[slot]
         return self
 
     def stop(self) -> None:
