@@ -18,9 +18,9 @@ from whippletree.compiler import threads
 from whippletree.compiler.kernel import ROUNDS
 from whippletree.compiler.ufunc import Engine, Stoppable
 
-LONG = 100_000_000
-"""Operations that machine code does in one go at most: 3 ms with the lanes of AVX-512, some 50 ms of one state that
-waits for square roots and divisions. Ctrl-C waits that long, and handing work over costs a hundredth of it."""
+LONG = 50_000_000
+"""Operations that machine code does in one go at most: 2 ms with the lanes of AVX-512, some 25 ms of one state that
+waits for square roots and divisions. Ctrl-C waits that long; beginning a piece costs 5 µs, a thread for it 100 µs."""
 
 Region = tuple[slice, ...]
 """A part of a batch: one slice for each of its dimensions."""
