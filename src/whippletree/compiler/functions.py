@@ -8,6 +8,8 @@ The common path is one ``try`` around the ufunc (or, for a single state, around 
 :mod:`~whippletree.compiler.single`). Everything else (names, wrong shapes, other dtypes, a failed status)
 is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it. Inputs of other
 libraries (xarray, pandas) become plain arrays first: some of them do not take such ufuncs, others take them wrongly.
+Whatever a call needs is compiled before it enters machine code, and large calls are run in pieces
+(:mod:`~whippletree.compiler.pieces`): errors and Ctrl-C are raised in Python, where they can be.
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ class CompiledFunction(NamedFunction):
         """The ufunc itself, on the calling thread; None if there are no results with numbers in them.
 
         Both of its variants are compiled when it is asked for: in the middle of NumPy's loop no error could be raised.
-        With ``out=`` it is faster than safe: of an array that is also an input NumPy makes no copy.
+        An array given as ``out=`` must not be an input: NumPy makes no copy of one that is exactly the same.
         """
         if self._ufunc is not None and not self._engine.complete:
             for states in (1, 2):

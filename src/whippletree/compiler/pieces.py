@@ -36,9 +36,11 @@ class LargeCalls:
         self._operations = max(1, engine.kernel.interface.operations)
         self._named = {d for b in engine.inputs for d in b.shape if isinstance(d, str)}
         self._free: list[Stoppable] = []
-        shared = threads.smallest_shared_batch(self._operations) if thread_count > 1 else math.inf
-        self.fewest = 1 if self._named else int(min(shared, max(1, LONG // self._operations)))
-        """States below which no call is large."""
+        each = max(1, self._operations // ROUNDS ** len(self._named))
+        shared = threads.smallest_shared_batch(each) if thread_count > 1 else math.inf
+        # states and rounds may come from different inputs: their product is below a power of the largest size
+        self.fewest = max(1, int(min(shared, LONG / each) ** (1 / (1 + len(self._named)))))
+        """Numbers in the largest input below which no call is large."""
 
     def run(
         self, inputs: Sequence[Any], out: Sequence[Any] | None, batch: tuple[int, ...], sizes: Mapping[str, int]
@@ -55,13 +57,14 @@ class LargeCalls:
         operations = self._operations * math.prod(sizes[d] / ROUNDS for d in self._named)
         shared = self._threads > 1 and states >= threads.smallest_shared_batch(max(1, int(operations)))
         long = states * operations > LONG
+        if not (shared or long):
+            return self._ufunc(*inputs) if out is None else self._ufunc(*inputs, out=tuple(out))
         shapes = [(*batch, *(sizes[d] if isinstance(d, str) else d for d in b.shape)) for b in self._engine.outputs]
         given = [None] * len(shapes) if out is None else list(out)
         usual = all(_is_plain(x) for x in inputs) and all(
             y is None or (_is_plain(y) and y.shape == shape) for y, shape in zip(given, shapes, strict=True)
         )
-        if not states or not usual or not (shared or long):
-            # NumPy knows best what to do, or what to refuse
+        if not usual:  # NumPy knows best what to do, or what to refuse
             return self._ufunc(*inputs) if out is None else self._ufunc(*inputs, out=tuple(given))
         results = [
             np.empty(shape, np.int64 if b.integer else self._engine.kernel.options.dtype) if y is None else y

@@ -62,7 +62,11 @@ def run_all(pieces: Sequence[Callable[[], object]], count: int, stop: Callable[[
                 piece = rest.popleft()
             except IndexError:  # another thread took the last one
                 return
-            piece()
+            try:
+                piece()
+            except BaseException:
+                rest.clear()
+                raise
 
     waits = stop is not None and threading.current_thread() is threading.main_thread()
     helpers: list[Future[None]] = []
