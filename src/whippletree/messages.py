@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from whippletree.errors import ShapeError
+from whippletree.errors import ScalarError, ShapeError
 from whippletree.model import Array, Model
 
 VELOCITY_SPACE = ("v", "a", "tau", "given", "b", "d", "dq", "dv", "da", "dtau")
@@ -29,6 +31,58 @@ def shape_hints(model: Model) -> Mapping[str, str]:
     reason = f"Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
     hints = dict.fromkeys(VELOCITY_SPACE, f"{reason} Velocities and forces live in velocity space: pass nv numbers.")
     return {"q": f"{reason} Coordinates include the quaternion: pass nq numbers.", **hints}
+
+
+def plain_input(function: str, name: str, value: Any) -> Any:
+    """An input as an array: one of NumPy's as it is, lists, numbers and what other libraries make as plain ones.
+
+    Raises:
+        ShapeError: rows of different lengths.
+        ScalarError: a masked array in which something is masked.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(function, name, value)
+    if isinstance(value, np.ndarray) and not isinstance(value, np.matrix):  # results are no matrices
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
+
+
+def _unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
+    """The numbers of a masked array of which none is masked."""
+    if np.ma.getmaskarray(array).any():
+        place = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(array))[0])
+        raise ScalarError(
+            f"{function}: {name} is a masked array without a value at {place}; a state needs all of its numbers. Fill "
+            f"it ({name}.filled(np.nan) gives NaN for such states), or leave those states out."
+        )
+    return np.asarray(array.data)
+
+
+def common_batch(function: str, batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """What the batch shapes of the inputs broadcast to.
+
+    Raises:
+        ShapeError: with all of them, if they do not.
+    """
+    try:
+        return np.broadcast_shapes(*batches.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {batch}" for name, batch in batches.items())
+        raise ShapeError(
+            f"{function}: the batch shapes of the inputs do not broadcast together: {listed}. "
+            f"Batch dimensions come first and must be equal or 1."
+        ) from None
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called into this library, from however deep inside it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def coordinates(function: str, word: str, q: Any, model: Model) -> Array:

@@ -17,12 +17,12 @@ from whippletree.catalogue import Function
 from whippletree.constrained_failures import failure
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.derived import derived_function
-from whippletree.errors import ShapeError
+from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.massless import with_massless
-from whippletree.messages import shape_message
+from whippletree.messages import common_batch, plain_input, shape_message
 from whippletree.model import Array, Model
 from whippletree.parameters import find_parameter, with_parameters
-from whippletree.registry import check_names
+from whippletree.registry import checked_names
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -61,8 +61,7 @@ class Reference:
             return ReferenceFunction(self, function)
 
         def named(*names: Any) -> ReferenceFunction:
-            check_names(function, names)
-            return ReferenceFunction(self, function, names)
+            return ReferenceFunction(self, function, checked_names(function, names))
 
         named.__doc__ = function.explanation
         return named
@@ -70,12 +69,12 @@ class Reference:
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.derived`."""
         function = derived_function("jvp", catalogue.find(name, self.model), self.parameters)
-        return ReferenceFunction(self, function, names)
+        return ReferenceFunction(self, function, checked_names(function, names))
 
     def vjp(self, name: str, *names: Any) -> ReferenceFunction:
         """The gradient of a seeded function; see :mod:`whippletree.derived`."""
         function = derived_function("vjp", catalogue.find(name, self.model), self.parameters)
-        return ReferenceFunction(self, function, names)
+        return ReferenceFunction(self, function, checked_names(function, names))
 
 
 class ReferenceFunction:
@@ -95,10 +94,22 @@ class ReferenceFunction:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         arrays = self._bound(args, keywords)
-        batch = np.broadcast_shapes(*[a.shape[: a.ndim - len(self.shapes[n])] for n, a in arrays.items()])
+        batch = common_batch(
+            self.function.name, {n: a.shape[: a.ndim - len(self.shapes[n])] for n, a in arrays.items()}
+        )
         full = {n: np.broadcast_to(a, (*batch, *self.shapes[n])) for n, a in arrays.items()}
         exact = any(a.dtype == object or a.dtype.kind == "c" for a in arrays.values())
-        results = [self._one({n: a[index] for n, a in full.items()}) for index in np.ndindex(*batch)]
+        try:
+            results = [self._one({n: a[index] for n, a in full.items()}) for index in np.ndindex(*batch)]
+        except ZeroDivisionError as error:
+            listed = ", ".join(arrays)
+            raise SingularSystemError(
+                f"{self.function.name}: one of {listed} is 0 where it divides ({error})"
+            ) from error
+        except (OverflowError, TypeError) as error:
+            if not exact or isinstance(error, WhippletreeError):
+                raise
+            raise ScalarError(f"{self.function.name}: {_scalars_of(arrays)} do not work together: {error}") from error
         shapes = [catalogue.resolve(s, catalogue.sizes(self.owner.model)) for s in self.function.outputs.values()]
         outputs = []
         for number, shape in enumerate(shapes):
@@ -140,12 +151,36 @@ class ReferenceFunction:
             raise TypeError(
                 f"{self.function.name} takes the inputs {', '.join(names)}; got {', '.join(given) or 'none'}"
             )
-        arrays = {name: np.asarray(given[name]) for name in names}
+        arrays = {name: np.asarray(plain_input(self.function.name, name, given[name])) for name in names}
         for name, array in arrays.items():
+            _require_numbers(self.function.name, name, array)
             expected = self.shapes[name]
             if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
                 raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
         return arrays
+
+
+def _require_numbers(function: str, name: str, array: Array) -> None:
+    """ScalarError for an array of what is no scalar at all: text, dates, None."""
+    if array.dtype.kind in "biufc":
+        return
+    odd = [type(x) for x in array.flat if not all(hasattr(x, word) for word in ARITHMETIC)]
+    if array.dtype != object or odd:
+        content = f"{odd[0].__name__} objects" if array.dtype == object else f"{array.dtype} values"
+        raise ScalarError(f"{function}: {name} holds {content}, expected numbers: real, complex, exact or symbolic")
+
+
+ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__neg__")
+"""What a scalar must know."""
+
+
+def _scalars_of(arrays: Mapping[str, Array]) -> str:
+    """Which kinds of scalars each input holds, for a message."""
+    kinds = {
+        name: " and ".join(dict.fromkeys(type(x).__name__ for x in a.flat)) if a.dtype == object else str(a.dtype)
+        for name, a in arrays.items()
+    }
+    return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
 
 
 def _fails(pivot: Any) -> bool:

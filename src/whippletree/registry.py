@@ -9,11 +9,9 @@ out elsewhere.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
-
-import numpy as np
 
 from whippletree.constraints.system import constraint_set
 from whippletree.contact.candidates import contact_set, no_closed_form
@@ -125,16 +123,26 @@ def sizes(model: Model) -> dict[str, int]:
     return Sizes(model)
 
 
-def check_names(entry: Function, names: tuple[Any, ...]) -> None:
-    """Refuse numbers where a name belongs.
+def checked_names(entry: Function, names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The names that a function is made for, several of a kind as a tuple; numbers are refused.
 
     Raises:
         TypeError: with the way to call the function.
     """
-    if len(names) != len(entry.names) or any(isinstance(name, np.ndarray) for name in names):
-        kinds = ", ".join(f"the name of a {kind}" if kind == "frame" else kind for kind in entry.names)
-        example = f"{entry.name}({', '.join(map(repr, entry.names))})({', '.join(entry.inputs)})"
-        raise TypeError(f"{entry.name} takes {kinds} first, and gives a function of numbers: {example}")
+    if len(names) == len(entry.names):
+        found = tuple(map(_several, entry.names, names))
+        if all(isinstance(word, str) for name in found for word in (name if isinstance(name, tuple) else (name,))):
+            return found
+    kinds = ", ".join(f"the name of a {kind}" if kind == "frame" else kind for kind in entry.names)
+    example = f"{entry.name}({', '.join(map(repr, entry.names))})({', '.join(entry.inputs)})"
+    raise TypeError(f"{entry.name} takes {kinds} first, and gives a function of numbers: {example}")
+
+
+def _several(kind: str, name: Any) -> Any:
+    """Joints in any collection, or a single one, as a tuple; the name of a frame as it is."""
+    if kind != "joints" or isinstance(name, str):
+        return (name,) if kind == "joints" else name
+    return tuple(name) if isinstance(name, Iterable) else name
 
 
 def shape_text(shape: Shape) -> str:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -303,23 +304,24 @@ def test_a_program_that_fails_to_build_says_so():
         compile_function(bad, cache=OFF)
 
 
-@pytest.mark.parametrize("shape", [(7,), (3, 7)])
-def test_a_late_failure_of_the_compiler_leaves_nan(shape, monkeypatch):
-    """Called past the callable, the ufunc compiles in the middle of NumPy's loop, where nothing can be raised."""
+@pytest.mark.parametrize("first", [(7,), (3, 7)])
+@pytest.mark.parametrize("error", [RuntimeError("no compiler today"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
+def test_a_failure_to_compile_the_second_variant_is_raised(first, error, monkeypatch):
+    """One state after a batch, or a batch after one state: nothing is computed, and the next call tries again."""
     f = compile_function(arm_like(), threads=1, cache=OFF)
+    f(np.zeros(first), np.zeros(3), 0.0)
+    second = (3, 7) if first == (7,) else (7,)
 
     def fail(width):
-        raise RuntimeError("no compiler today")
+        raise error
 
-    told = []
-    monkeypatch.setattr(f._engine.kernel, "loop", fail)
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
-    a, m = f.ufunc(np.zeros(shape), np.zeros(3), 0.0)
-    assert np.isnan(a).all()
-    assert np.isnan(m).all()
-    assert str(told[0].exc_value) == "no compiler today"
-    with pytest.raises(RuntimeError, match="no compiler today"):
-        f(np.zeros(shape), np.zeros(3), 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(f._engine.kernel, "loop", fail)
+        for call in (lambda: f(np.zeros(second), np.zeros(3), 0.0), lambda: f.ufunc):
+            with pytest.raises(type(error)):
+                call()
+        f(np.zeros(first), np.zeros(3), 0.0)
+    close(f(np.ones(second), np.ones(3), 0.5), expected(np.ones(second), np.ones(3), 0.5 * np.ones(second[:-1])))
 
 
 def test_everything_is_freed():
@@ -367,11 +369,54 @@ def test_status():
     assert np.isnan(z[failed]).all()
     np.testing.assert_array_equal(y[~failed], 1.0)
     np.testing.assert_array_equal(f.status, 3 * failed)
-    f(x)  # it warns once only
     out = np.empty((2, 6, 2)), np.empty((2, 6))
-    assert f(x, out=out)[0] is out[0]
+    with pytest.warns(RuntimeWarning, match=r"^1 of 12 states failed .* \(2 calls with failures so far\)$"):
+        assert f(x, out=out)[0] is out[0]
     assert np.isnan(out[0][failed]).all()
     assert f.outputs == ("y", "z")
+
+
+def test_every_failed_batch_warns_but_a_loop_does_not_flood():
+    """Each failed call is a warning; under Python's own filter a loop shows ten, then one for each power of ten."""
+    f = compile_function(division(), threads=1, cache=OFF, wording=Wording(failure=explain))
+    bad = np.array([[1.0, 0.0], [1.0, 2.0]])
+    with warnings.catch_warnings(record=True) as every:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            f(bad)
+    assert len(every) == 12
+    assert {w.filename for w in every} == {__file__}
+    f = compile_function(division(), threads=1, cache=OFF, wording=Wording(failure=explain))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for number in range(1200):
+            bad[0, 0] = number  # every state tells of itself
+            f(bad)
+    assert [str(w.message).partition(" calls ")[0] for w in shown[10:]] == [
+        "division: more than 10", "division: more than 100", "division: more than 1000"
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(RuntimeWarning):
+                f(bad)
+
+
+class Sub(np.ndarray):
+    pass
+
+
+def test_a_subclass_of_arrays_fails_as_a_plain_array_does():
+    f = compile_function(division(), threads=1, cache=OFF, wording=Wording(failure=explain))
+    for _ in range(2):
+        with pytest.raises(SingularSystemError, match=r"^code 3, x = \[1\.0, 0\.0\]$"):
+            f(np.array([1.0, 0.0]).view(Sub))
+        assert type(f.status) is np.int64
+    y, _ = f(np.array([1.0, 2.0]).view(Sub))
+    assert type(y) is Sub
+    with pytest.warns(RuntimeWarning, match="1 of 2 states failed"):
+        y, _ = f(np.array([[1.0, 0.0], [1.0, 2.0]]).view(Sub))
+    assert np.isnan(y).tolist() == [[True, True], [False, False]]
 
 
 # ---- no freedom ------------------------------------------------------------------------------------------------------

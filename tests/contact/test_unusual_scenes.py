@@ -187,21 +187,21 @@ def test_a_car_stands_on_its_springs_and_drives():
 
 
 def test_a_batch_that_is_interrupted_keeps_whole_rows(monkeypatch):
-    """Ctrl-C while threads share a batch is held back until their call is done, and then ends the run."""
+    """Ctrl-C while threads share a batch ends their call and the run, which keeps the rows of the calls before."""
     model = wt.mechanisms.quadruped()
     dyn = wt.compile(model, threads=2)
     starts = np.tile(model.home.q, (600, 1))
     settings = {"method": "time_stepping", "output_dt": 0.01, "progress": False, "variables": (), "compiled": dyn}
     whole = wt.simulate(model, starts, duration=0.05, **settings)
-    found, shared = threads._pool, []
+    start, shared = threads._start, []
 
-    def pressed_while_others_work(count):
-        shared.append(count)
+    def pressed_while_others_work(*arguments):
+        start(*arguments)
+        shared.append(arguments)
         if len(shared) == 4:
             os.kill(os.getpid(), signal.SIGINT)
-        return found(count)
 
-    monkeypatch.setattr(threads, "_pool", pressed_while_others_work)
+    monkeypatch.setattr(threads, "_start", pressed_while_others_work)
     with pytest.warns(RuntimeWarning, match="interrupted"):
         run = wt.simulate(model, starts, duration=50.0, **settings)
     assert run.attrs["failure"] == "interrupted by the user"

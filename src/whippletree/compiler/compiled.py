@@ -24,7 +24,7 @@ from whippletree.massless import with_massless
 from whippletree.messages import shape_hints
 from whippletree.model import Model
 from whippletree.parameters import find_parameter
-from whippletree.registry import check_names
+from whippletree.registry import checked_names
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class Compiled:
         if function.names:
 
             def found(*names: Any) -> NamedFunction:
-                check_names(function, names)
-                return self._function(function, names)
+                return self._function(function, checked_names(function, names))
 
             found.__doc__ = function.explanation
         else:
@@ -124,11 +123,13 @@ class Compiled:
 
     def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("jvp", catalogue.find(name, self.model), self._parameter_shapes), names)
+        function = derived_function("jvp", catalogue.find(name, self.model), self._parameter_shapes)
+        return self._function(function, checked_names(function, names))
 
     def vjp(self, name: str, *names: Any) -> NamedFunction:
         """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
-        return self._function(derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes), names)
+        function = derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes)
+        return self._function(function, checked_names(function, names))
 
     @cached_property
     def rollout(self) -> Rollout:
@@ -179,14 +180,14 @@ class Compiled:
 
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
-        function = partial(self._contact_function, sweeps)
+        memory = contact_rollout.earlier_result(out)
+        function = partial(self._contact_function, int(sweeps))
         inputs = (q0, v0, contact_rollout.start(self.model, impulses), tau, dt, *opened)
         with np.errstate(all="ignore"):  # a scene that grows without bound is told of
             if self._target == "cpu" and contact_rollout.has_limits(self.model):
                 sizes = (1, 1, 2, 2, 0, *[len(shape) for shape in self._parameter_shapes.values()])
-                found = contact_rollout.rolled(function, inputs, sizes, out)
+                found = contact_rollout.rolled(function, inputs, sizes, memory)
             else:
-                memory = None if out is None else tuple(out)
                 found = contact_rollout.ContactRollout(*function(True)(*inputs, out=memory))
         return contact_rollout.told(found)
 

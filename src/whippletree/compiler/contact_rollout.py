@@ -20,6 +20,7 @@ import numpy as np
 
 from whippletree.compiler.blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
 from whippletree.compiler.program import Buffer, Loop, Program
+from whippletree.compiler.shapes import convert
 from whippletree.compiler.tracing import traced_tree
 from whippletree.contact.complementarity import Local, Problem, local, measured, swept
 from whippletree.contact.step import Blocks, Posed, Stepped, posed, stepped
@@ -87,13 +88,27 @@ def require_steps(dt: Any, sweeps: Any) -> None:
 
     Raises:
         ValueError: a step that is not positive and finite, or no sweep.
+        ScalarError: a step that is no real number.
     """
-    if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
+    if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
         raise ValueError(f"contact_rollout: sweeps is {sweeps!r}, expected a whole number of at least 1")
-    if isinstance(dt, int | float | np.generic | np.ndarray):
-        bad = ~((np.asarray(dt) > 0) & np.isfinite(dt))
+    if isinstance(dt, int | float | list | tuple | np.generic | np.ndarray):
+        (steps,) = convert("contact_rollout", [Buffer("dt", "input", ())], [dt], np.dtype(np.float64))
+        bad = ~((steps > 0) & np.isfinite(steps))
         if bad.any():
-            raise ValueError(f"contact_rollout: dt is {np.asarray(dt)[bad][0]} s, expected a positive, finite number")
+            raise ValueError(f"contact_rollout: dt is {steps[bad][0]} s, expected a positive, finite number")
+
+
+def earlier_result(out: Any) -> ContactRollout | None:
+    """What was given as ``out``: an earlier result, or nothing.
+
+    Raises:
+        TypeError: anything else.
+    """
+    if out is None or (isinstance(out, tuple) and len(out) == len(ContactRollout._fields)):
+        return None if out is None else ContactRollout(*out)
+    fields = ", ".join(ContactRollout._fields)
+    raise TypeError(f"contact_rollout: out is a {type(out).__name__}, expected an earlier result: {fields}")
 
 
 def has_limits(model: Model) -> bool:
@@ -140,7 +155,10 @@ def contact_rollout_program(
 
 
 def rolled(
-    function: Callable[[bool], Callable[..., Any]], inputs: Sequence[Any], dimensions: Sequence[int], out: Any
+    function: Callable[[bool], Callable[..., Any]],
+    inputs: Sequence[Any],
+    dimensions: Sequence[int],
+    out: ContactRollout | None,
 ) -> ContactRollout:
     """Roll-outs of a model with joint limits, which count only where a scene reaches one.
 
@@ -149,7 +167,11 @@ def rolled(
         inputs: arrays whose last dimensions, as many as ``dimensions`` says for each, belong to one scene.
         out: an earlier result, or None.
     """
-    memory = None if out is None else (*out, np.empty_like(out.work))
+    memory = None
+    if out is not None:
+        memory = (*out, np.empty_like(out.work))
+        # they are read again after the first results were written
+        inputs = [x.copy() if any(np.may_share_memory(x, y) for y in out) else x for x in map(np.asarray, inputs)]
     *found, beyond = function(False)(*inputs, out=memory)
     again = np.asarray(beyond).any(axis=-1)
     if again.any():

@@ -20,6 +20,7 @@ from whippletree.compiler.cpu_arrays import Array, Frame, Run, runs_of, starts_o
 from whippletree.compiler.cpu_results import Results
 from whippletree.compiler.emit import Memory, Registers, Takers
 from whippletree.compiler.ir import Operand, Writer
+from whippletree.compiler.kernel import STOP
 from whippletree.compiler.program import Address, Program, every_block
 
 WHOLE = 12_000
@@ -184,6 +185,16 @@ class CpuMemory(Memory):
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
             w.start(going_on)
             self._block_start = len(w.lines)
+
+    # ---- loops that can be ended ---------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Leave the function if another thread has raised the flag of this call since it began."""
+        w = self.writer
+        flag = w.value(f"load volatile i64, ptr {w.value(f'getelementptr i64, ptr %data, i64 {STOP}')}")
+        going_on = w.label("going_on")
+        w.emit(f"br i1 {w.value(f'icmp ne i64 {flag}, 0')}, label %finish, label %{going_on}, !prof !0")
+        w.start(going_on)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

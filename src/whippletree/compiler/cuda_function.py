@@ -34,7 +34,7 @@ from whippletree.compiler.kernel import Options, Recipe
 from whippletree.compiler.named import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.ptx_forms import Form
-from whippletree.compiler.shapes import check_shapes, convert, expected_shape
+from whippletree.compiler.shapes import check_out, check_shapes, convert, expected_shape
 from whippletree.errors import DeviceError, ScalarError, ShapeError
 
 Shape = tuple[int, ...]
@@ -114,6 +114,8 @@ class CudaFunction(NamedFunction):
 
     def _on_host_arrays(self, inputs: Sequence[Any], out: Any, batch: Shape, sizes: dict[str, int]) -> Any:
         """NumPy in, NumPy out: copy, run, copy back."""
+        if out is not None:
+            check_out(self.name, self._results, out, batch, sizes, self.dtype)
         call = _Call(self, "", None, 0)
         views = [call.input(b, x) for b, x in zip(self._inputs, inputs, strict=True)]
         devices = [
@@ -129,7 +131,8 @@ class CudaFunction(NamedFunction):
         if out is None:
             return kept
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):
-            np.copyto(target, value)
+            if target is not None:
+                np.copyto(target, value, casting="same_kind")
         return out
 
     def _launch(

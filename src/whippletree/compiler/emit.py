@@ -71,6 +71,10 @@ class Memory(ABC):
         """Somewhere within a block: a target may begin a new basic block here."""
         return
 
+    def poll(self) -> None:
+        """The beginning of a round of a loop whose length the call decides: a target may let it end here."""
+        return
+
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
         """Read an integer of an index buffer, as i64."""
@@ -160,6 +164,8 @@ class _Body:
         more = w.value(f"icmp slt i64 {step}, {count}")
         w.emit(f"br i1 {more}, label %{body}, label %{end}")
         w.start(body)
+        if isinstance(loop.count, str):
+            self.memory.poll()
         counter = step
         if loop.backwards:
             counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")

@@ -27,8 +27,14 @@ WORK_LIMIT = 1 << 25
 
 SYMBOL = "whippletree_loop"
 
-FIRST_TABLE = 4
+STOP = 2
+"""Slot of the control block that loops over time look at: not 0 if they are to end at once."""
+
+FIRST_TABLE = 3
 """Slot of the control block that holds the pointer to the first table or index buffer."""
+
+ROUNDS = 10
+"""So many rounds a loop over a named dimension counts for, where its size is not known."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +188,14 @@ def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def _operations(body: tuple[Statement, ...]) -> int:
-    """Operations of one evaluation; a loop over a named dimension counts as ten rounds, a switch as its longest."""
+    """Operations of one evaluation; a loop over a named dimension counts as ``ROUNDS``, a switch as its longest."""
     total = 0
     for statement in body:
         match statement:
             case Block():
                 total += statement.code.operations
             case Loop():
-                total += (statement.count if isinstance(statement.count, int) else 10) * _operations(statement.body)
+                total += (statement.count if isinstance(statement.count, int) else ROUNDS) * _operations(statement.body)
             case Switch():
                 total += max(map(_operations, statement.cases), default=0)
     return total

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from whippletree.compiler.kernel import Interface
 from whippletree.errors import SingularSystemError, did_you_mean
+from whippletree.messages import warn_user
 
 NO_MEMORY = -1
 """The status of a call that could not get its work space."""
+
+CALLS_TOLD = 10
+"""So many calls with failed states are explained one by one."""
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class NamedFunction:
     """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
 
     __signature__ = Told(None, lambda function: function._signature())
-    __slots__ = ("_arity", "_inputs", "_outputs", "_status", "_warned", "_wording", "name", "status")
+    __slots__ = ("_arity", "_failed_calls", "_inputs", "_outputs", "_results", "_status", "_wording", "name", "status")
 
     def __init__(self, interface: Interface, wording: Wording) -> None:
         self.name = interface.name
@@ -53,7 +59,8 @@ class NamedFunction:
         self._wording = wording
         # an integer at the end is a status per state: it is not returned but acted upon
         self._status = bool(self._outputs) and self._outputs[-1].integer
-        self._warned = False
+        self._results = self._outputs[:-1] if self._status else self._outputs
+        self._failed_calls = 0
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -63,7 +70,7 @@ class NamedFunction:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the results, in order."""
-        return tuple(b.name for b in (self._outputs[:-1] if self._status else self._outputs))
+        return tuple(b.name for b in self._results)
 
     @property
     def fails(self) -> bool:
@@ -110,34 +117,48 @@ class NamedFunction:
 
     def _act_on_status(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
         """NumPy results without their status: a failed single state raises, failed states of a batch become NaN."""
-        status = self.status = results[-1]
-        if type(status) is np.int64:
+        status = results[-1]
+        if type(status) is not np.int64:
+            status = np.asarray(status)[()]  # of a subclass of arrays, one state has an array without dimensions
+        self.status = status
+        if status.ndim == 0:
             if status:
                 raise SingularSystemError(self._explain_failure(int(status), inputs))
         elif status.any():
-            self._mark_failures(results, inputs)
+            self._mark_failures(results[:-1], status, inputs)
         return results[0] if len(results) == 2 else results[:-1]
 
-    def _mark_failures(self, results: Sequence[Any], inputs: Sequence[Any]) -> None:
-        failed = results[-1] != 0
-        for result in results[:-1]:
+    def _mark_failures(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
+        """Make failed states NaN, and warn."""
+        failed = status != 0
+        for result in results:
             result[failed] = np.nan
-        if not self._warned:
-            self._warned = True
-            first = np.argwhere(failed)[0]
-            place = tuple(int(i) for i in first)
-            # the reason is that of one state: its own numbers out of those of all
-            own = [
-                np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
-                for x, buffer in zip(inputs, self._inputs, strict=True)
-            ]
-            reason = self._explain_failure(int(results[-1][place]), own)
-            warnings.warn(
-                f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
-                f"(status: {self.name}.status); the first is {place}: {reason}",
-                RuntimeWarning,
-                stacklevel=5,
+        self._failed_calls += 1
+        warn_user(self._failure_text(status, inputs), RuntimeWarning)
+
+    def _failure_text(self, status: Array, inputs: Sequence[Any]) -> str:
+        """What a warning says. Python shows a text once for each line of a program: the first calls that fail have
+        texts of their own, and of a loop in which many do, one for each power of ten.
+        """
+        if self._failed_calls > CALLS_TOLD:
+            many = 10 ** int(math.log10(self._failed_calls - 1))
+            return (
+                f"{self.name}: more than {many} calls had states that failed and are NaN in the result "
+                f"(status of the last call: {self.name}.status)"
             )
+        failed = status != 0
+        place = tuple(int(i) for i in np.argwhere(failed)[0])
+        # the reason is that of one state: its own numbers out of those of all
+        own = [
+            np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
+            for x, buffer in zip(inputs, self._inputs, strict=True)
+        ]
+        reason = self._explain_failure(int(status[place]), own)
+        again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
+        return (
+            f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
+            f"(status: {self.name}.status); the first is {place}: {reason}{again}"
+        )
 
     def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
         if code == NO_MEMORY:
@@ -148,4 +169,4 @@ class NamedFunction:
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """One array or several, as a tuple."""
-    return value if isinstance(value, tuple) else (value,)
+    return tuple(value) if isinstance(value, tuple) else (value,)

@@ -35,6 +35,7 @@ from whippletree.compiler.rollout_blocks import (
     has_passive_forces,
 )
 from whippletree.compiler.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
+from whippletree.compiler.shapes import convert
 from whippletree.constrained_failures import failure
 from whippletree.constraints.system import constraint_set
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -173,6 +174,22 @@ def explain(tree: Skeleton, method: str, status: int) -> str:
     return str(failure(tree, status - 1, {}))
 
 
+def _require_plan(method: Any, iterations: Any) -> None:
+    """Refuse a method that does not exist, and rounds that cannot be counted."""
+    if method not in METHODS:
+        raise NameLookupError("integrator", method, METHODS, where="rollout")
+    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
+        raise ValueError(f"rollout: iterations is {iterations!r}, expected a whole number of at least 1")
+
+
+def _clock(t: Any, dt: Any, tau: Any) -> Any:
+    """When each step starts, s, (..., T); what is wrong with the shape of tau is found where all shapes are."""
+    scalar = Buffer("t", "input", ()), Buffer("dt", "input", ())
+    start, step = convert("rollout", scalar, (t, dt), np.dtype(np.float64))
+    shape = np.shape(tau)
+    return start[..., None] + step[..., None] * np.arange(shape[-2] if len(shape) > 1 else 0)
+
+
 class Rollout:
     """``dyn.rollout``: whole trajectories in one call. ``status`` and ``steps`` tell of the last one."""
 
@@ -215,14 +232,18 @@ class Rollout:
             (q, v): the states after each step, (..., T, nq) and (..., T, nv). A state that fails is NaN from that step
             on, with a RuntimeWarning; ``status`` and ``steps`` tell what and when.
         """
-        function = self._function(Plan(method, passive=passive, iterations=iterations))
+        _require_plan(method, iterations)
+        function = self._function(Plan(method, passive=bool(passive), iterations=int(iterations)))
         named = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}
         if "clock" in function.inputs:
-            count = np.shape(tau)[-2]
-            named["clock"] = np.asarray(t)[..., None] + np.asarray(dt)[..., None] * np.arange(count)
+            named["clock"] = _clock(t, dt, tau)
         if "active" in function.inputs:
             named["active"] = np.ones(len(constraint_set(self._tree.model).switches)) if active is None else active
-        parameters = dict(zip(function.inputs[len(named) :], opened, strict=True))
+        left = function.inputs[len(named) :]
+        if len(opened) != len(left):
+            expected = f"{len(left)} ({', '.join(left)})" if left else "none"
+            raise TypeError(f"rollout: {len(opened)} open parameters were given after dt, expected {expected}")
+        parameters = dict(zip(left, opened, strict=True))
         with np.errstate(all="ignore"):  # a state that grows without bound is told by its status
             q, v, self.status, self.steps = function(**named, **parameters)
         if isinstance(self.status, (np.ndarray, np.integer)) and np.any(self.status):

@@ -1,21 +1,18 @@
-"""Sharing a batch among threads: each takes some of the states, with the GIL released. No bit depends on the split."""
+"""Sharing work among threads, in a way that Ctrl-C can end."""
 
 from __future__ import annotations
 
-import ctypes
-import itertools
+import contextlib
 import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from whippletree.errors import WhippletreeError
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _WORTHWHILE = 8_000_000
 """Operations in a batch from which on a second thread pays: about a quarter of a millisecond on one core."""
@@ -47,78 +44,98 @@ def smallest_shared_batch(operations: int) -> int:
     return max(64, _WORTHWHILE // max(1, operations))
 
 
-@dataclass
-class Call:
-    """One call of an inner loop by NumPy."""
+def run_all(pieces: Sequence[Callable[[], object]], count: int, stop: Callable[[], object] | None = None) -> None:
+    """Run pieces of work on ``count`` threads, this one included; after an exception none is begun any more.
 
-    loop: Any
-    args: int
-    dimensions: int
-    steps: int
-    data: int
-    arrays: int
-    core_dimensions: int
+    Python answers a Ctrl-C between two pieces, and so within the time of one. Pieces that take longer come with
+    ``stop``, which makes those under way end soon: then the main thread, the only one that signals reach, does no piece
+    itself but waits, and can be interrupted at any time.
 
-    def share(self, count: int, width: int) -> None:
-        """Run the loop on ``count`` threads, this one included, each with a whole number of lane groups."""
-        places = (ctypes.c_int64 * self.arrays).from_address(self.args)
-        sizes = (ctypes.c_int64 * (1 + self.core_dimensions)).from_address(self.dimensions)
-        steps = (ctypes.c_int64 * self.arrays).from_address(self.steps)
-        states = sizes[0]
-        groups = -(-states // width)
-        bounds = [min(states, groups * i // count * width) for i in range(count)] + [states]
+    Raises:
+        BaseException: the first exception of a piece, or what a signal handler raised here; no piece is running then.
+    """
+    rest = deque(pieces)
 
-        def run(first: int, last: int) -> None:
-            own = (ctypes.c_int64 * self.arrays)(*(p + first * s for p, s in zip(places, steps, strict=True)))
-            part = (ctypes.c_int64 * len(sizes))(last - first, *sizes[1:])
-            self.loop(ctypes.addressof(own), ctypes.addressof(part), self.steps, self.data)
+    def work() -> None:
+        while rest:
+            try:
+                piece = rest.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                piece()
+            except BaseException:
+                rest.clear()
+                raise
 
-        pieces = [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
-        with _uninterrupted():
-            waiting = [_pool(count).submit(run, *piece) for piece in pieces[1:]]
-            run(*pieces[0])
-            for future in waiting:
-                future.result()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back: an exception in a function that machine code has called is lost, and with it the part of the
-    results that other threads are still at work on. :func:`let_through` is for after the call."""
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(previous):
-        yield
-        return
-    handler = previous
-    signal.signal(signal.SIGINT, lambda number, frame: _held.append(lambda: handler(number, frame)))
+    waits = stop is not None and threading.current_thread() is threading.main_thread()
+    helpers: list[Future[None]] = []
     try:
-        yield
+        _start(helpers, work, min(count, len(rest)) - (not waits), waits)
+        if not (waits and helpers):
+            work()
+        for helper in helpers:
+            # one that has not begun finds nothing left to do, unless this thread only waits
+            if waits or not helper.cancel():
+                _wait(helper)
+    except BaseException:
+        rest.clear()
+        if stop is not None:
+            stop()
+        for helper in helpers:
+            helper.cancel()
+        for helper in helpers:
+            _wait_quietly(helper)
+        raise
+
+
+def _start(helpers: list[Future[None]], work: Callable[[], None], count: int, fresh: bool) -> None:
+    """Let so many other threads work: ``fresh`` ones, or those that wait for it; none where there can be none."""
+    if count < 1:
+        return
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and small batches never come here
+
+    pool = ThreadPoolExecutor(count, thread_name_prefix="whippletree") if fresh else _pool(count)
+    try:
+        for _ in range(count):
+            helpers.append(pool.submit(work))
+    except RuntimeError:
+        # no more threads: of the system, or of an interpreter that is about to end
+        return
     finally:
-        signal.signal(signal.SIGINT, previous)
+        if fresh:
+            pool.shutdown(wait=False)
 
 
-_held: list[Callable[[], Any]] = []
-"""What a Ctrl-C during a shared call asks for."""
+def _wait(helper: Future[None]) -> None:
+    """Until a helper is done; its exception is raised here."""
+    while not helper.done():
+        with contextlib.suppress(TimeoutError):
+            helper.exception(_PATIENCE)
+    helper.result()
 
 
-def let_through() -> None:
-    """Answer a Ctrl-C that was held back."""
-    if _held and threading.current_thread() is threading.main_thread():
-        answer = _held[0]
-        _held.clear()
-        answer()
+def _wait_quietly(helper: Future[None]) -> None:
+    from concurrent.futures import CancelledError
+
+    with contextlib.suppress(Exception, CancelledError):
+        _wait(helper)
+
+
+_PATIENCE = 0.05
+"""Seconds after which a waiting thread looks up: on some systems a lock cannot be interrupted."""
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
-def _pool(count: int) -> ThreadPoolExecutor:
+def _pool(helpers: int) -> ThreadPoolExecutor:
     """Threads that wait for work; a forked child has none of its parent's threads and makes its own."""
-    pool = _pools.get(count)
+    pool = _pools.get(helpers)
     if pool is None:
-        from concurrent.futures import ThreadPoolExecutor  # slow to import, and small batches never come here
+        from concurrent.futures import ThreadPoolExecutor
 
-        pool = _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="whippletree")
+        pool = _pools[helpers] = ThreadPoolExecutor(helpers, thread_name_prefix="whippletree")
     return pool
 
 

@@ -5,12 +5,12 @@ to extension modules. It is given one small native function, the dispatcher, and
 
     slot 0   the loop for one state
     slot 1   the loop for W states at a time
-    slot 2   the loop that shares a batch among threads
-    slot 3   from how many states on slot 2 is used
-    slot 4…  pointers to the tables of the program
+    slot 2   a flag that makes loops over time end
+    slot 3…  pointers to the tables of the program
 
-Slots 0 and 1 begin as trampolines into Python, which compile the variant, put its address into the slot, and run it.
-So nothing is compiled before it is needed, and a call costs nothing extra afterwards.
+Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
+for it, before the call enters machine code, and until then its slot holds the other one. Machine code never calls back
+into Python, where an exception would have nowhere to go.
 
 NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable
 above produces and checks them.
@@ -19,103 +19,57 @@ above produces and checks them.
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable
 from functools import cache
 from string import Template
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from whippletree.compiler import jit, threads
+from whippletree.compiler import jit
 from whippletree.compiler.cache import Cache
-from whippletree.compiler.kernel import FIRST_TABLE, Kernel
+from whippletree.compiler.kernel import FIRST_TABLE, STOP, Kernel
 from whippletree.compiler.native import address_of
 from whippletree.compiler.program import Buffer
 from whippletree.compiler.single import SingleCall
 
-Loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-"""NumPy's inner loop (args, dimensions, steps, data); calling one releases the GIL."""
+_ONE, _MANY = range(2)
 
-_ONE, _MANY, _SHARED, _THRESHOLD = range(4)
-_NEVER = (1 << 63) - 1
+Control: TypeAlias = "ctypes.Array[ctypes.c_uint64]"
 
 
 class Engine:
-    """A kernel's loops, its control block and its trampolines: everything that must live as long as the ufunc does."""
+    """A kernel's loops and its control block: everything that must live as long as the ufunc does."""
 
-    def __init__(self, kernel: Kernel, thread_count: int) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         buffers = [b for b in kernel.interface.buffers if b.role in ("input", "output") and not b.empty]
         self.inputs = [b for b in buffers if b.role == "input"]
         self.outputs = [b for b in buffers if b.role == "output"]
-        self.control = (ctypes.c_uint64 * (FIRST_TABLE + len(kernel.tables)))()
+        self.control: Control = (ctypes.c_uint64 * (FIRST_TABLE + len(kernel.tables)))()
         for number, table in enumerate(kernel.tables):
             self.control[FIRST_TABLE + number] = table.ctypes.data
-        self._trampolines = [Loop(self._first_use(slot)) for slot in (_ONE, _MANY)] + [Loop(self._share)]
-        for slot, trampoline in enumerate(self._trampolines):
-            self.control[slot] = _address(trampoline)
-        self.set_threads(thread_count)
-
-    def set_threads(self, count: int) -> None:
-        """Share large batches among that many threads."""
-        self.threads = count
-        self.control[_THRESHOLD] = (
-            threads.smallest_shared_batch(self.kernel.interface.operations) if count > 1 else _NEVER
-        )
+        self._prepared: set[int] = set()
 
     def prepare(self, states: int) -> None:
         """Compile what a call with that many states needs, here and now, so that an error has a place to go."""
         if states == 0:
             return
         slot = _ONE if states == 1 else _MANY
-        self.control[slot] = self.kernel.loop(1 if slot == _ONE else self.kernel.width)
+        with jit.compiling():
+            self.control[slot] = self.kernel.loop(1 if slot == _ONE else self.kernel.width)
+            self._prepared.add(slot)
+            for other in {_ONE, _MANY} - self._prepared:
+                self.control[other] = self.control[slot]
 
-    # ---- called by machine code ----------------------------------------------------------------------------------
+    def is_prepared(self, states: int) -> bool:
+        """Whether a call with that many states finds the code that is made for it."""
+        return (_ONE if states == 1 else _MANY) in self._prepared
 
-    def _first_use(self, slot: int) -> Callable[[int, int, int, int], None]:
-        def compile_and_run(args: int, dimensions: int, steps: int, data: int) -> None:
-            try:
-                self.prepare(1 if slot == _ONE else 2)
-            except BaseException:
-                self._fill_with_nan(args, dimensions, steps)
-                raise  # nobody can catch it here: ctypes hands it to sys.unraisablehook
-            Loop(self.control[slot])(args, dimensions, steps, data)
-
-        return compile_and_run
-
-    def _share(self, args: int, dimensions: int, steps: int, data: int) -> None:
-        try:
-            self.prepare(2)
-        except BaseException:
-            self._fill_with_nan(args, dimensions, steps)
-            raise
-        arrays = self.inputs + self.outputs
-        sizes = len({str(d) for b in arrays for d in b.shape})
-        call = threads.Call(Loop(self.control[_MANY]), args, dimensions, steps, data, len(arrays), sizes)
-        call.share(self.threads, self.kernel.width)
-
-    def _fill_with_nan(self, args: int, dimensions: int, steps: int) -> None:
-        """Mark every output of a call as failed."""
-        arrays = self.inputs + self.outputs
-        names = list(dict.fromkeys(str(d) for b in arrays for d in b.shape))
-        places = (ctypes.c_int64 * len(arrays)).from_address(args)
-        sizes = (ctypes.c_int64 * (1 + len(names))).from_address(dimensions)
-        strides = (ctypes.c_int64 * (len(arrays) + sum(len(b.shape) for b in arrays))).from_address(steps)
-        first = len(arrays)
-        for number, b in enumerate(arrays):
-            shape = [sizes[0], *(sizes[1 + names.index(str(d))] for d in b.shape)]
-            step = [strides[number], *strides[first : first + len(b.shape)]]
-            first += len(b.shape)
-            if b.role == "output":
-                for index in np.ndindex(*shape):
-                    place = places[number] + sum(i * s for i, s in zip(index, step, strict=True))
-                    self._element_type(b).from_address(place).value = -1 if b.integer else math.nan
-
-    def _element_type(self, buffer: Buffer) -> Any:
-        if buffer.integer:
-            return ctypes.c_int64
-        return ctypes.c_double if self.kernel.options.real == "double" else ctypes.c_float
+    @property
+    def complete(self) -> bool:
+        """Whether calls with any number of states do."""
+        return len(self._prepared) == 2
 
     # ---- the ways in -------------------------------------------------------------------------------------------
 
@@ -127,20 +81,40 @@ class Engine:
 
     # ---- the ufunc -----------------------------------------------------------------------------------------------
 
-    def make_ufunc(self) -> np.ufunc:
+    def make_ufunc(self, control: Control | None = None) -> np.ufunc:
         """A ufunc that keeps this engine alive; the engine does not know it, so both can be freed."""
+        control = self.control if control is None else control
         name = self.kernel.interface.name.encode()
         signature = _signature(self.inputs, self.outputs).encode()
         real, whole = self.kernel.options.dtype.num, np.dtype(np.int64).num
         types = bytes(whole if b.integer else real for b in self.inputs + self.outputs)
         functions = (ctypes.c_void_p * 1)(_dispatcher(self.kernel.cache))
-        data = (ctypes.c_void_p * 1)(ctypes.addressof(self.control))
+        data = (ctypes.c_void_p * 1)(ctypes.addressof(control))
         document = f"{self.kernel.interface.name}: compiled by whippletree".encode()
         ufunc: np.ufunc = _from_function_and_signature()(
             functions, data, types, 1, len(self.inputs), len(self.outputs), -1, name, document, 0, signature
         )
-        _keep_alive(ufunc, (self, functions, data, types, name, document, signature))
+        _keep_alive(ufunc, (self, control, functions, data, types, name, document, signature))
         return ufunc
+
+
+class Stoppable:
+    """A ufunc of its own, for one call at a time, whose loops over time can be ended from another thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._control: Control = type(engine.control)(*engine.control)
+        self.ufunc = engine.make_ufunc(self._control)
+
+    def renew(self) -> Stoppable:
+        """Take the loops that have been compiled since."""
+        for slot in (_ONE, _MANY):
+            self._control[slot] = self._engine.control[slot]
+        return self
+
+    def stop(self) -> None:
+        """Make a call that is under way return soon, with results that mean nothing; for good."""
+        self._control[STOP] = 1
 
 
 def _signature(inputs: list[Buffer], outputs: list[Buffer]) -> str:
@@ -157,10 +131,6 @@ def _keep_alive(ufunc: np.ufunc, needed: Any) -> None:
         ufunc._whippletree = needed  # type: ignore[attr-defined]
     except AttributeError:
         _immortal.append(needed)
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @cache
@@ -201,14 +171,9 @@ $declare
 define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{
   $save
   %states = load i64, ptr %dimensions
-  %limit.p = getelementptr i64, ptr %data, i64 {_THRESHOLD}
-  %limit = load i64, ptr %limit.p
   %many.p = getelementptr ptr, ptr %data, i64 {_MANY}
-  %shared.p = getelementptr ptr, ptr %data, i64 {_SHARED}
   %one = icmp eq i64 %states, 1
-  %large = icmp sge i64 %states, %limit
-  %p0 = select i1 %large, ptr %shared.p, ptr %many.p
-  %p = select i1 %one, ptr %data, ptr %p0
+  %p = select i1 %one, ptr %data, ptr %many.p
   %loop = load ptr, ptr %p
   call void %loop(ptr %args, ptr %dimensions, ptr %steps, ptr %data)
   $restore
