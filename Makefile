@@ -39,7 +39,7 @@ bench-gpu: $(VENV)/.test  ## rates on an NVIDIA GPU, beside its two ceilings
 	$(PY) -m benchmarks.gpu
 
 study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
-	$(PY) -m whippletree.studies.conditioning
+	$(PY) -m studies.conditioning
 
 docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, gallery included; warnings are errors
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build

@@ -18,8 +18,8 @@ from benchmarks.first_use import first_use_rows
 from benchmarks.robots import ROBOTS, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.stepping import stepping_rows
-from whippletree.catalogue import find
-from whippletree.compiler.tracing import unrolled_program
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions import find
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "chains": chain_rows,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import alternating
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Trace, finish
 
 CHAINS, LENGTH = 12, 100
 """Independent chains hide the latency of an operation; their length hides loads and stores."""

@@ -12,7 +12,7 @@ from benchmarks.peers import MuJoCo, Pinocchio
 from benchmarks.robots import ROBOTS, Robot, model_of, states
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
-from whippletree.compiler.threads import available_cores
+from whippletree.compiler.cpu.threads import available_cores
 
 
 def robot_rows(robot: Robot) -> Iterator[Row]:

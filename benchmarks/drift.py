@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 import whippletree as wt
-from whippletree.simulation.integrator import Integrator, Progress
+from whippletree.simulation.adaptive.integrator import Integrator, Progress
 from whippletree.simulation.motion import Motion
 
 STEP = 1e-3

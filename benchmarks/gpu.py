@@ -40,15 +40,15 @@ from benchmarks.gpu_measure import (
 )
 from benchmarks.gpu_peers import peers
 from benchmarks.robots import ROBOTS, Robot, model_of, states
-from whippletree.catalogue import find
-from whippletree.compiler import cuda
-from whippletree.compiler.cache import default_cache
-from whippletree.compiler.cuda_arrays import DeviceArray
-from whippletree.compiler.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda import driver
+from whippletree.compiler.cuda.cuda_arrays import DeviceArray
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda.tuning import Form
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.llvm.cache import default_cache
 from whippletree.compiler.program import Program
-from whippletree.compiler.ptx_forms import Form
-from whippletree.compiler.rollout import rollout_program
-from whippletree.compiler.tracing import unrolled_program
+from whippletree.compiler.rollout.rollout import rollout_program
+from whippletree.functions import find
 
 NAMES = ("UR5", "Panda", "G1", "Talos")
 FLOORS = {
@@ -203,7 +203,7 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
     robot, name, dtype, form = job
     function = compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)
     started = time.perf_counter()
-    module = function._kernel.loaded(cuda.device(0)).module
+    module = function._kernel.loaded(driver.device(0)).module
     loading = time.perf_counter() - started
     found = [rate(function, few, batch) / GIGA for few in inputs]
     used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes"
@@ -221,7 +221,7 @@ def main() -> int:
     )
     what, *names = parser.parse_args().what
     try:
-        device = cuda.device(0)
+        device = driver.device(0)
     except wt.DeviceError as error:
         print(f"bench-gpu: nothing measured. {error}")
         return 0

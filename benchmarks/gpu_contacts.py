@@ -8,9 +8,9 @@ import whippletree as wt
 from benchmarks.contacts import STANCES, standing
 from benchmarks.gpu_measure import GIGA, arrays_of, batch_for, equality, rate
 from benchmarks.robots import ROBOTS, States, states
-from whippletree.catalogue import find
-from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.tracing import unrolled_program
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions import find
 from whippletree.tree.skeleton import skeleton
 
 FLOOR = 0.4

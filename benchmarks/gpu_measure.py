@@ -12,12 +12,12 @@ import numpy as np
 
 import whippletree as wt
 from benchmarks.robots import States, states
-from whippletree.compiler import cuda
-from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
-from whippletree.compiler.cuda_function import CudaFunction, _Call, compile_for_cuda
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda import driver
+from whippletree.compiler.cuda.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.cuda.cuda_function import CudaFunction, _Call, compile_for_cuda
 from whippletree.compiler.program import Buffer, Program, straight_program
-from whippletree.expression import Trace, finish
 
 GIGA = 1e9
 
@@ -27,17 +27,17 @@ def seconds(work: Callable[[], Any], rounds: int = 7, together: int = 10) -> flo
     first, last = ctypes.c_void_p(), ctypes.c_void_p()
     work()
     times = []
-    with cuda.device(0).current():
+    with driver.device(0).current():
         for event in (first, last):
-            cuda.call("cuEventCreate", ctypes.byref(event), 0)
+            driver.call("cuEventCreate", ctypes.byref(event), 0)
         for _ in range(rounds):
-            cuda.call("cuEventRecord", first, ctypes.c_void_p(1))
+            driver.call("cuEventRecord", first, ctypes.c_void_p(1))
             for _ in range(together):
                 work()
-            cuda.call("cuEventRecord", last, ctypes.c_void_p(1))
-            cuda.call("cuEventSynchronize", last)
+            driver.call("cuEventRecord", last, ctypes.c_void_p(1))
+            driver.call("cuEventSynchronize", last)
             elapsed = ctypes.c_float()
-            cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
+            driver.call("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
             times.append(elapsed.value * 1e-3 / together)
     return statistics.median(times)
 
@@ -88,7 +88,7 @@ def equality(program: Program, given: States, dtype: str) -> str:
     if cpu.status is not None:
         wrong += different_bits(gpu.status, cpu.status)
     failed = 0 if cpu.status is None else int(np.count_nonzero(cpu.status))
-    module = gpu._kernel.loaded(cuda.device(0), rows=True).module
+    module = gpu._kernel.loaded(driver.device(0), rows=True).module
     used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
     bits = f"{wrong} of {found.size} numbers DIFFER" if wrong else "same bits"
     told = f" ({failed} of {len(inputs[0])} states failed)" if failed else ""
@@ -106,17 +106,17 @@ def different_bits(a: np.ndarray, b: np.ndarray) -> int:
 
 def copy_bandwidth(size: int = 1 << 31) -> float:
     """Bytes per second, read and written, of a copy on the device."""
-    a, b = (cuda.Memory(cuda.device(0), size, "a copy") for _ in range(2))
+    a, b = (driver.Memory(driver.device(0), size, "a copy") for _ in range(2))
 
     def work() -> None:
-        with cuda.device(0).current():
+        with driver.device(0).current():
             arguments = (
                 ctypes.c_uint64(b.pointer),
                 ctypes.c_uint64(a.pointer),
                 ctypes.c_size_t(size),
                 ctypes.c_void_p(1),
             )
-            cuda.call("cuMemcpyDtoDAsync_v2", *arguments)
+            driver.call("cuMemcpyDtoDAsync_v2", *arguments)
 
     return 2 * size / seconds(work)
 

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import whippletree as wt
-from whippletree.catalogue import find
-from whippletree.compiler.loops import loop_program, work_size
+from whippletree.compiler.frontend.loops import loop_program, work_size
+from whippletree.functions import find
+from whippletree.functions.reference import Reference
 from whippletree.model import Constraint, Frame, State
-from whippletree.plain import Reference
 from whippletree.tree.skeleton import skeleton
 
 

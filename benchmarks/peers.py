@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.robots import Robot
-from whippletree.contact.complementarity import Problem
-from whippletree.contact.delassus import as_array
+from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.delassus import as_array
 
 
 class Pinocchio:

@@ -22,10 +22,10 @@ from benchmarks.peers import FrictionProblem
 from benchmarks.robots import ROBOTS, Robot, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
-from whippletree.contact.complementarity import Problem
-from whippletree.contact.solver import solve
+from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.solver import solve
 from whippletree.model import Frame
-from whippletree.simulation.impulse_step import sweeps
+from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 FRICTION, STEP, STEPS = 0.8, 1e-3, 50
 PEERS_BATCH = 64
@@ -185,7 +185,7 @@ class Collector:
     """Contact problems of a simulation, with the impulses that each step began with."""
 
     def __init__(self, model: wt.Model, step: float, steps: int) -> None:
-        from whippletree.simulation import impulse_step
+        from whippletree.simulation.time_stepping import impulse_step
 
         self.found: list[tuple[Problem, np.ndarray]] = []
         solve = impulse_step.solve

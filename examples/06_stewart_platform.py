@@ -10,7 +10,7 @@ import numpy as np
 from picture import save, subplots
 
 import whippletree as wt
-from whippletree.projectors import inverse_dynamics_under_constraints
+from whippletree.constraints.projectors import inverse_dynamics_under_constraints
 from whippletree.view.painter import draw
 from whippletree.view.scene import scene
 from whippletree.view.style import series_color

@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 import whippletree as wt
-from whippletree.simulation import fixed
 from whippletree.simulation.checkpoint import Checkpoint
+from whippletree.simulation.fixed_step import fixed_step_method
 
 FOUR_BAR = {"lengths": (1.0, 0.4, 1.2, 0.9), "masses": (1.0, 0.0, 1.0)}
 LOW = wt.Event("low", lambda t, q, v: np.sin(q[0]) + 0.8)
@@ -75,6 +75,6 @@ def run_slowly(name, folder):
         time.sleep(0.02)
 
     Checkpoint.add = slowly
-    fixed.WORK_PER_CHUNK = 60
+    fixed_step_method.WORK_PER_CHUNK = 60
     model, arguments = case(name)
     wt.simulate(model, checkpoint=folder, checkpoint_every=0.0, **arguments)

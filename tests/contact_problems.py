@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whippletree.contact.complementarity import Problem
+from whippletree.contact.problem.contact_problem import Problem
 
 Array = np.ndarray
 

@@ -9,8 +9,9 @@ import ctypes
 import re
 import threading
 
-from whippletree.compiler import cuda, jit, ptx
-from whippletree.compiler.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.cuda import driver, ptx_target
+from whippletree.compiler.cuda.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.llvm import jit
 
 DEVICES = 2
 WARP = 32
@@ -115,7 +116,7 @@ class EmulatedDriver:
     def cuModuleLoadDataEx(self, module, image, count, options, values):
         code = jit.object_code(image.value.decode().partition("\n")[2], jit.host())
         module._obj.value = len(self.modules) + 1
-        self.modules[module._obj.value] = jit.Loaded(code, [ptx.SYMBOL])
+        self.modules[module._obj.value] = jit.Loaded(code, [ptx_target.SYMBOL])
         return 0
 
     def cuModuleUnload(self, module):
@@ -171,7 +172,9 @@ def for_the_host(ir, arch):
     head, _, ir = ir.partition("\n")
     ir = ir.replace("external addrspace(3) global [0 x double]", "internal global [65536 x double] zeroinitializer")
     ir = re.sub(r" addrspace\([134]\)", "", ir).replace("ptx_kernel ", "")
-    ir = ir.replace(f"@{ptx.SYMBOL}(", f"@{ptx.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, ")
+    ir = ir.replace(
+        f"@{ptx_target.SYMBOL}(", f"@{ptx_target.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, "
+    )
     ir = re.sub(r"declare \w+ @llvm\.nvvm.*\n", "", ir)
     ir = ir.replace("call void @llvm.nvvm.bar.warp.sync(i32 -1)", "call void %wait()")
     ir = re.sub(r"  call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", ir)
@@ -185,11 +188,11 @@ def for_the_host(ir, arch):
 def install(monkeypatch, **options):
     """Put the emulated driver in place of the real one for one test."""
     emulated = EmulatedDriver(**options)
-    monkeypatch.setattr(cuda, "driver", lambda: emulated)
+    monkeypatch.setattr(driver, "driver", lambda: emulated)
     monkeypatch.setenv("WHIPPLETREE_CACHE", "off")  # what is no PTX must not be taken for it by others
-    monkeypatch.setattr(ptx, "ptx_text", for_the_host)
-    cuda.device.cache_clear()
-    cuda.device_count.cache_clear()
+    monkeypatch.setattr(ptx_target, "ptx_text", for_the_host)
+    driver.device.cache_clear()
+    driver.device_count.cache_clear()
     return emulated
 
 

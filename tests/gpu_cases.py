@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 import whippletree as wt
-from whippletree import catalogue
-from whippletree.compiler import cuda
+from whippletree import functions
+from whippletree.compiler.cuda import driver
 from whippletree.tree.skeleton import skeleton
 
 try:
-    cuda.driver()
+    driver.driver()
     MISSING = ""
 except wt.DeviceError as error:
     MISSING = str(error)
@@ -64,14 +64,14 @@ def cases(model):
     tree = skeleton(model)
     frame = max(tree.bodies, key=lambda name: len(tree.path(tree.bodies[name].node)))  # the one that most joints move
     joints = (model.joints[-1].name,)
-    known = catalogue.sizes(model)
-    for name, entry in catalogue.CATALOGUE.items():
+    known = functions.sizes(model)
+    for name, entry in functions.CATALOGUE.items():
         try:
-            function = catalogue.find(name, model)
+            function = functions.find(name, model)
         except wt.UnsupportedError:
             continue
         names = [frame if kind == "frame" else joints for kind in entry.names]
-        shapes = {n: catalogue.resolve(s, known) for n, s in function.inputs.items()}
+        shapes = {n: functions.resolve(s, known) for n, s in function.inputs.items()}
         yield name, names, shapes
 
 

@@ -25,12 +25,12 @@ import mpmath
 import numpy as np
 from hypothesis import strategies as st
 
-from whippletree.builder import Builder
-from whippletree.joints import KINDS
 from whippletree.model import Model
+from whippletree.model.builder import Builder
 from whippletree.spatial import Pose, RigidInertia, join, quaternion_product, quaternion_rotation
-from whippletree.sweeps import DenseWeight, Unrolled
+from whippletree.spatial.joints import KINDS
 from whippletree.tree.links import Link
+from whippletree.tree.sweeps import DenseWeight, Unrolled
 
 MOVING_KINDS = tuple(kind for kind in KINDS if kind != "weld")
 EXACT_KINDS = ("prismatic", "spherical", "free", "weld")

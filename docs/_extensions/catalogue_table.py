@@ -7,8 +7,8 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from whippletree.catalogue import CATALOGUE, Function
-from whippletree.registry import shape_text
+from whippletree.functions import CATALOGUE, Function
+from whippletree.functions.registry import shape_text
 
 ATTITUDES = {
     "tree": "of the tree alone",

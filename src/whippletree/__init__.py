@@ -43,32 +43,32 @@ from whippletree.errors import (
 if TYPE_CHECKING:
     import whippletree.controllers as controllers
     import whippletree.mechanisms as mechanisms
-    from whippletree.builder import Builder as Builder
+    from whippletree.accuracy.report import conditioning as conditioning
+    from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
-    from whippletree.constraints.closing import assemble as assemble
-    from whippletree.constraints.closing import without_rows as without_rows
-    from whippletree.constraints.system import constraint_set as constraint_set
-    from whippletree.contact.candidates import contact_set as contact_set
-    from whippletree.diagnosis import diagnose as diagnose
+    from whippletree.constraints.assembly import assemble as assemble
+    from whippletree.constraints.assembly import without_rows as without_rows
+    from whippletree.constraints.constraint_set import constraint_set as constraint_set
+    from whippletree.constraints.diagnosis import diagnose as diagnose
+    from whippletree.contact.kinematics.contact_set import contact_set as contact_set
+    from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
     from whippletree.io import save as save
     from whippletree.model import Model as Model
-    from whippletree.monitor.report import conditioning as conditioning
-    from whippletree.operators import spatial_operators as spatial_operators
-    from whippletree.pairing import on_ground as on_ground
-    from whippletree.pairing import with_contacts as with_contacts
-    from whippletree.plain import reference as reference
-    from whippletree.scenario.reading import load_scenario as load_scenario
-    from whippletree.simulation.batches import single_run as single_run
+    from whippletree.model.builder import Builder as Builder
+    from whippletree.model.contact_pairs import on_ground as on_ground
+    from whippletree.model.contact_pairs import with_contacts as with_contacts
+    from whippletree.scenario.scenario_reader import load_scenario as load_scenario
+    from whippletree.simulation.adaptive.integrator import Event as Event
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
-    from whippletree.simulation.event_log import event_impulses as event_impulses
-    from whippletree.simulation.event_log import event_states as event_states
-    from whippletree.simulation.event_log import saltation_matrices as saltation_matrices
-    from whippletree.simulation.integrator import Event as Event
+    from whippletree.simulation.events.event_log import event_impulses as event_impulses
+    from whippletree.simulation.events.event_log import event_states as event_states
+    from whippletree.simulation.events.event_log import saltation_matrices as saltation_matrices
+    from whippletree.simulation.one_by_one import single_run as single_run
+    from whippletree.simulation.output.run_files import load_run as load_run
+    from whippletree.simulation.output.run_files import save_run as save_run
     from whippletree.simulation.run import simulate as simulate
-    from whippletree.simulation.run_files import load_run as load_run
-    from whippletree.simulation.run_files import save_run as save_run
-    from whippletree.symbols import symbolic as symbolic
+    from whippletree.tree.operators import spatial_operators as spatial_operators
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
     from whippletree.view.replay import export_html as export_html
@@ -76,35 +76,35 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Builder": "whippletree.builder",
-    "Event": "whippletree.simulation.integrator",
-    "assemble": "whippletree.constraints.closing",
-    "conditioning": "whippletree.monitor.report",
-    "constraint_set": "whippletree.constraints.system",
-    "contact_set": "whippletree.contact.candidates",
-    "diagnose": "whippletree.diagnosis",
+    "Builder": "whippletree.model.builder",
+    "Event": "whippletree.simulation.adaptive.integrator",
+    "assemble": "whippletree.constraints.assembly",
+    "conditioning": "whippletree.accuracy.report",
+    "constraint_set": "whippletree.constraints.constraint_set",
+    "contact_set": "whippletree.contact.kinematics.contact_set",
+    "diagnose": "whippletree.constraints.diagnosis",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
-    "event_impulses": "whippletree.simulation.event_log",
-    "event_states": "whippletree.simulation.event_log",
+    "event_impulses": "whippletree.simulation.events.event_log",
+    "event_states": "whippletree.simulation.events.event_log",
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
-    "load_run": "whippletree.simulation.run_files",
-    "load_scenario": "whippletree.scenario.reading",
-    "on_ground": "whippletree.pairing",
+    "load_run": "whippletree.simulation.output.run_files",
+    "load_scenario": "whippletree.scenario.scenario_reader",
+    "on_ground": "whippletree.model.contact_pairs",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
-    "reference": "whippletree.plain",
-    "saltation_matrices": "whippletree.simulation.event_log",
+    "reference": "whippletree.functions.reference",
+    "saltation_matrices": "whippletree.simulation.events.event_log",
     "save": "whippletree.io",
-    "save_run": "whippletree.simulation.run_files",
+    "save_run": "whippletree.simulation.output.run_files",
     "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
-    "single_run": "whippletree.simulation.batches",
-    "spatial_operators": "whippletree.operators",
-    "symbolic": "whippletree.symbols",
-    "with_contacts": "whippletree.pairing",
-    "without_rows": "whippletree.constraints.closing",
+    "single_run": "whippletree.simulation.one_by_one",
+    "spatial_operators": "whippletree.tree.operators",
+    "symbolic": "whippletree.compiler.casadi",
+    "with_contacts": "whippletree.model.contact_pairs",
+    "without_rows": "whippletree.constraints.assembly",
 }
 """Public names and the modules that define them."""
 

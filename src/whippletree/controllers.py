@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from whippletree import catalogue, scalars
+from whippletree import functions
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.errors import NameLookupError, ShapeError
 from whippletree.model import Model
-from whippletree.spatial import Array, zeros
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -136,7 +137,7 @@ class _GravityCompensation:
         at = np.asarray(q)
         if at.dtype != object:
             return self._compiled(at)
-        return catalogue.find("gravity").implementation(Mechanism(self._tree), at)
+        return functions.find("gravity").implementation(Mechanism(self._tree), at)
 
     @cached_property
     def _tree(self) -> Skeleton:

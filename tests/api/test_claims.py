@@ -158,7 +158,7 @@ def sines_are_right():
 )
 @claim("docs/sweeps.md", "| any function, one direction (forward) |")
 def every_function_of_the_catalogue_has_derivatives():
-    from whippletree.catalogue import CATALOGUE
+    from whippletree.functions import CATALOGUE
 
     tree, loop, walker = wt.mechanisms.double_pendulum(), wt.mechanisms.four_bar(), wt.mechanisms.quadruped()
     for name, entry in CATALOGUE.items():
@@ -189,12 +189,15 @@ def every_function_of_the_catalogue_has_derivatives():
     "about 5000",
 )
 def sizes_of_compiled_code():
-    from whippletree.compiler import cache, compiled, ptx_parts, rollout
-    from whippletree.constraints.structure import LONG
-    from whippletree.long_rows import LOOPED, factor_cost
+    from whippletree.compiler import compiled
+    from whippletree.compiler.cuda import split
+    from whippletree.compiler.llvm import cache
+    from whippletree.compiler.rollout import rollout
+    from whippletree.constraints.node_rows import LOOPED, factor_cost
+    from whippletree.constraints.redundancy import LONG
 
     assert (compiled.UNROLL_UP_TO, compiled.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG) == (48, 150, 48, 200)
-    assert (ptx_parts.LONGEST, ptx_parts.MOST) == (12_000, 5_000)
+    assert (split.LONGEST, split.MOST) == (12_000, 5_000)
     assert "default 512" in cache.__doc__
     assert factor_cost(wt.mechanisms.chain(52)) <= LOOPED < factor_cost(wt.mechanisms.chain(53))
     with pytest.raises(wt.UnsupportedError, match=r"151 moving bodies, .* up to 150 bodies"):
@@ -218,7 +221,7 @@ def sizes_of_compiled_code():
 @claim("docs/theory/projectors.md", "Symbols and traces have no value yet, so no rank, and are refused.")
 @claim("docs/constraints.md", "are beside it for given matrices, and among the functions of a model")
 def projectors_keep_their_kind():
-    from whippletree import projectors
+    from whippletree.constraints import projectors
 
     M, A = np.diag([1, 0]), [[2, -1], [4, -2]]
     assert projectors.schur_projector(M, A).dtype == np.float64
@@ -251,8 +254,8 @@ def redundant_rows_are_left_out():
     "docs/constraints.md", "(angles below 1e-4 rad)", "falls below 1e-5 of that of $A A^T$", "Where that exceeds 1000,"
 )
 def constants_of_constraints():
-    from whippletree.constraints.structure import FAINT, LIGHT
-    from whippletree.long_rows import SWEPT
+    from whippletree.constraints.node_rows import SWEPT
+    from whippletree.constraints.redundancy import FAINT, LIGHT
 
     assert (FAINT, LIGHT, SWEPT) == (1e-4, 1e-5, 1000)
 
@@ -262,14 +265,14 @@ def constants_of_constraints():
 def routes_keep_their_digits():
     """At one state of two rows of the table: schur loses what augmented and block keep."""
     mp = pytest.importorskip("mpmath")
-    from whippletree import constrained
+    from whippletree.constraints import dynamics
     from whippletree.tree.mechanism import Mechanism
 
     def solved(model, route, number):
         m = Mechanism.of(model)
         m.route = route
         q, v, tau = ([number(float(x)) for x in vector] for vector in (model.home.q, np.zeros(3), [0.3, -0.2, 0.1]))
-        return constrained.solve(m, *(np.array(x, dtype=object) for x in (q, v, tau)), 0, None)[0]
+        return dynamics.solve(m, *(np.array(x, dtype=object) for x in (q, v, tau)), 0, None)[0]
 
     errors = {}
     for mass in (1.0, 1e-8):
@@ -310,7 +313,7 @@ def chains_have_the_conditioning_of_the_table():
 
 @claim("docs/conditioning.md", "when δ_s passes 10¹²")
 def a_run_warns_of_noise():
-    from whippletree.simulation.watch import SUSPICIOUS
+    from whippletree.simulation.conditioning_watch import SUSPICIOUS
 
     assert SUSPICIOUS == 1e12
 
@@ -324,9 +327,9 @@ def a_run_warns_of_noise():
 )
 @claim("docs/simulation.md", "positions by three corrections of least energy")
 def rounds_of_fixed_steps():
-    from whippletree.compiler.rollout import Plan
-    from whippletree.compiler.rollout_steps import CLOSING_ROUNDS, CONVERGED
-    from whippletree.simulation.fixed_python import MOST_ITERATIONS
+    from whippletree.compiler.rollout.rollout import Plan
+    from whippletree.compiler.rollout.rollout_steps import CLOSING_ROUNDS, CONVERGED
+    from whippletree.simulation.fixed_step.in_python import MOST_ITERATIONS
 
     assert (Plan.iterations, MOST_ITERATIONS, CLOSING_ROUNDS, CONVERGED) == (12, 50, 3, 1e-12)
 
@@ -335,7 +338,7 @@ def rounds_of_fixed_steps():
 @claim("docs/contact.md", "steps are Radau's, of order 15")
 def orders_of_collocation():
     """A rule of s points integrates polynomials up to degree 2s − 1 (Gauss) and 2s − 2 (Radau), and no further."""
-    from whippletree.simulation.collocation import gauss_rule, radau_rule
+    from whippletree.simulation.adaptive.collocation import gauss_rule, radau_rule
 
     for rule, order in ((gauss_rule(), 16), (radau_rule(), 15)):
         nodes = rule.nodes
@@ -354,8 +357,8 @@ def orders_of_collocation():
 @claim("docs/simulation.md", "| `step` | up to 1 ms |", "| `checkpoint`, `checkpoint_every` | none, 10 s |")
 @claim("docs/simulation.md", "Its time is located on the step's polynomial to 1e-12 s.")
 def defaults_of_simulate():
-    from whippletree.simulation.adaptive import MOST_STEPS
-    from whippletree.simulation.integrator import Integrator
+    from whippletree.simulation.adaptive.adaptive_method import MOST_STEPS
+    from whippletree.simulation.adaptive.integrator import Integrator
 
     defaults = {name: p.default for name, p in inspect.signature(wt.simulate).parameters.items()}
     assert (defaults["rtol"], defaults["atol"], defaults["checkpoint_every"]) == (1e-8, 1e-10, 10)
@@ -372,9 +375,9 @@ def defaults_of_simulate():
 @claim("docs/performance.md", "| solo12, 10 sweeps, the default |")
 def defaults_of_methods_for_contact():
     from whippletree.compiler.compiled import Compiled
-    from whippletree.simulation.hybrid import Events
+    from whippletree.simulation.events.event_method import Events
     from whippletree.simulation.method import EVENTS_UP_TO
-    from whippletree.simulation.stepping import TimeStepping
+    from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 
     events, steps = (
         {name: p.default for name, p in inspect.signature(method).parameters.items()}
@@ -403,14 +406,16 @@ def defaults_of_methods_for_contact():
 )
 @claim("docs/contact.md", "its corners up to 16; of more, the lowest corner of each octant")
 def constants_of_contact():
-    from whippletree.compiler.contact_rollout import COUPLINGS_UP_TO
-    from whippletree.contact import delassus, flat_pairs, laws, narrow, shapes, terrain
-    from whippletree.simulation.patience import AT_ONCE
+    from whippletree.compiler.rollout.contact_rollout import COUPLINGS_UP_TO
+    from whippletree.contact.geometry import closed_forms, polytope_pairs, shapes, terrain
+    from whippletree.contact.impact import laws
+    from whippletree.contact.problem import delassus
+    from whippletree.simulation.events.repeated_events import AT_ONCE
 
     assert (laws.Newton().rounds, laws.Sequential().strokes, AT_ONCE) == (100, 60, 50)
     assert (delassus.DENSE_UP_TO, COUPLINGS_UP_TO, terrain.STEPS, terrain.EDGE_ON) == (100, 16_000, 6, 1e-8)
-    assert (flat_pairs.FACING, shapes.SEPARATE_CORNERS) == (0.01, 16)
-    assert round(np.degrees(np.arccos(-narrow.BACK))) == 26
+    assert (polytope_pairs.FACING, shapes.SEPARATE_CORNERS) == (0.01, 16)
+    assert round(np.degrees(np.arccos(-closed_forms.BACK))) == 26
 
 
 @claim("README.md", "contacts stick, slide, bounce and lift off, by events located to rounding or in steps")
@@ -449,8 +454,8 @@ def operations_are_counted():
     from benchmarks.contacts import standing
     from benchmarks.robots import ROBOTS, data_folder, model_of
 
-    from whippletree.catalogue import find
-    from whippletree.compiler.tracing import unrolled_program
+    from whippletree.compiler.frontend.unrolled import unrolled_program
+    from whippletree.functions import find
 
     def operations(model, name="forward_dynamics", route=None):
         entry = find(name, model)

@@ -98,7 +98,9 @@ def test_the_squeezer_from_a_file_and_the_same_bits_again(tmp_path):
 
 
 def test_outputs_that_cannot_be_written_are_found_before_the_run(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("whippletree.scenario.reading.simulate", lambda *_, **__: pytest.fail("it was simulated"))
+    monkeypatch.setattr(
+        "whippletree.scenario.scenario_reader.simulate", lambda *_, **__: pytest.fail("it was simulated")
+    )
     (tmp_path / "file").write_text("in the way")
     for outputs, message in (
         ('run = "case.csv"', r"kept as \.nc or \.zarr"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from whippletree.catalogue import CATALOGUE, SHAPES
+from whippletree.functions import CATALOGUE, SHAPES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "notation.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]

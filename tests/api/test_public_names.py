@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.catalogue import CATALOGUE
+from whippletree.functions import CATALOGUE
 
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError

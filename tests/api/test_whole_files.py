@@ -8,7 +8,7 @@ import pytest
 
 import whippletree as wt
 from whippletree import cli
-from whippletree.whole_files import write_whole
+from whippletree.files.whole_files import write_whole
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
@@ -52,7 +52,7 @@ def test_a_folder_of_something_else_is_not_removed(tmp_path, name):
 def test_a_figure_goes_to_the_file_that_was_named_or_nowhere(tmp_path, capsys):
     run = wt.simulate(wt.mechanisms.pendulum(), duration=0.1)
     model = wt.mechanisms.pendulum()
-    from whippletree.scenario.keeping import with_model
+    from whippletree.scenario.model_in_run import with_model
 
     wt.save_run(with_model(run, model), tmp_path / "run.nc")
     assert cli.main(["plot", str(tmp_path / "run.nc"), "--output", str(tmp_path / "picture")]) == 2

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.monitor.coordinates import compare_coordinates
-from whippletree.monitor.measures import measures, sensitivity
+from whippletree.accuracy.coordinates import compare_coordinates
+from whippletree.accuracy.measures import measures, sensitivity
 
 PRINTED_M = np.array(
     [

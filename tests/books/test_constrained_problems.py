@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree import constrained, kkt
-from whippletree.squeezer import MOTOR_TORQUE
+from whippletree.constraints import dynamics, kkt
+from whippletree.mechanisms.andrews import MOTOR_TORQUE
 from whippletree.tree.mechanism import Mechanism
 
 
@@ -79,7 +79,7 @@ def light_rod(mass, route):
     mechanism.route = route
     zero = np.zeros(3, dtype=object)
     with np.errstate(all="ignore"):
-        return constrained.solve(mechanism, q.astype(object), v.astype(object), zero, 0, None)[0].astype(float)
+        return dynamics.solve(mechanism, q.astype(object), v.astype(object), zero, 0, None)[0].astype(float)
 
 
 def test_massless_is_the_limit_of_light():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree import linalg
+from whippletree.arithmetic import linalg
 
 PRINTED_M = np.array(
     [

@@ -10,13 +10,13 @@ import warnings
 import numpy as np
 import pytest
 
-from whippletree.compiler import jit, kernel
-from whippletree.compiler.cache import Cache, default_cache
-from whippletree.compiler.functions import compile_function
-from whippletree.compiler.kernel import Interface, Recipe, digest, source_digest
+from whippletree.arithmetic.trace import Straight, Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.llvm import jit, kernel
+from whippletree.compiler.llvm.cache import Cache, default_cache
+from whippletree.compiler.llvm.kernel import Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
 from whippletree.errors import UnsupportedError
-from whippletree.expression import Straight, Trace, finish
 
 
 def program(constant=1.0):
@@ -120,8 +120,8 @@ def test_everything_that_matters_is_in_the_key(cache, compiled, monkeypatch):
         use(source, cache, **options)
         assert len(compiled) > before
     for name, value in [
-        ("whippletree.compiler.kernel.source_digest", lambda: b"other source"),
-        ("whippletree.compiler.jit.llvm_version", lambda: "other LLVM"),
+        ("whippletree.compiler.llvm.kernel.source_digest", lambda: b"other source"),
+        ("whippletree.compiler.llvm.jit.llvm_version", lambda: "other LLVM"),
     ]:
         before = len(compiled)
         with monkeypatch.context() as patch:
@@ -302,7 +302,7 @@ def test_root_does_not_trust_a_folder_of_somebody_else(cache):
 def test_an_owner_is_compared_with_the_user(cache, monkeypatch):
     cache.store("a" * 40, b"content")
     owner = os.geteuid()
-    monkeypatch.setattr("whippletree.compiler.cache.os.geteuid", lambda: owner + 1)
+    monkeypatch.setattr("whippletree.compiler.llvm.cache.os.geteuid", lambda: owner + 1)
     if owner != 0:
         assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in refusal(cache)
     else:
@@ -340,8 +340,8 @@ def test_links_pipes_devices_and_folders_are_no_entries(cache, tmp_path):
 
 def test_on_windows_only_the_users_profile_is_trusted(tmp_path, monkeypatch):
     home = tmp_path / "home"
-    monkeypatch.setattr("whippletree.compiler.cache.Path.home", lambda: home)
-    monkeypatch.setattr("whippletree.compiler.cache.sys.platform", "win32")
+    monkeypatch.setattr("whippletree.compiler.llvm.cache.Path.home", lambda: home)
+    monkeypatch.setattr("whippletree.compiler.llvm.cache.sys.platform", "win32")
     inside, outside = Cache(home / "AppData" / "cache"), Cache(tmp_path / "shared")
     inside.store("a" * 40, b"content")
     assert inside.load("a" * 40) == b"content"

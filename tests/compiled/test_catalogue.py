@@ -11,10 +11,10 @@ import pytest
 
 import whippletree as wt
 from strategies import make_model
-from whippletree import catalogue
-from whippletree.compiler.functions import compile_function
-from whippletree.compiler.tracing import unrolled_program
-from whippletree.joints import KINDS
+from whippletree import functions as catalogue
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.spatial.joints import KINDS
 from whippletree.tree.skeleton import skeleton
 
 ROBOTS = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
@@ -116,7 +116,7 @@ def test_every_width_gives_the_same_bits(name, dtype):
 def test_a_fingerprint_knows_what_functions_depend_on():
     from dataclasses import replace
 
-    from whippletree.compiler.fingerprint import fingerprint
+    from whippletree.compiler.frontend.fingerprint import fingerprint
 
     model = wt.mechanisms.four_bar()
     assert fingerprint(model) == fingerprint(wt.mechanisms.four_bar())
@@ -127,7 +127,7 @@ def test_a_fingerprint_knows_what_functions_depend_on():
 
 
 def test_a_fingerprint_reads_the_mesh_files_of_contacts(tmp_path):
-    from whippletree.compiler.fingerprint import fingerprint
+    from whippletree.compiler.frontend.fingerprint import fingerprint
 
     path = tmp_path / "foot.obj"
     path.write_text("v 0 0 0\n")

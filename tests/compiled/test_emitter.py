@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whippletree.compiler import jit
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.cpu import numpy_loop
-from whippletree.compiler.functions import CompiledFunction, Wording, compile_function
-from whippletree.compiler.interpret import interpret, rounded
-from whippletree.compiler.ir import INTRINSICS, Lanes, Writer, real_text
-from whippletree.compiler.kernel import Kernel, Options, Recipe
+from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
+from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording, compile_function
+from whippletree.compiler.cpu.cpu_target import numpy_loop
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Writer, real_text
+from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Straight, Trace, evaluate, finish
+from whippletree.compiler.program.interpret import interpret, rounded
 
 OFF = Cache(None)
 EXACT = {

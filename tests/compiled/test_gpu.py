@@ -12,12 +12,12 @@ import pytest
 
 import whippletree as wt
 from gpu_cases import MISSING, ROBOTS, cases, differences, evaluate, random_inputs, robot, same_bits
-from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic.scalars import Table, entry
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Trace, finish
 from whippletree.model import Constraint, Frame
-from whippletree.scalars import Table, entry
 
 pytestmark = pytest.mark.gpu
 

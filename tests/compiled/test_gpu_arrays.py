@@ -10,7 +10,7 @@ import pytest
 
 import whippletree as wt
 from gpu_cases import MISSING, random_inputs, robot, same_bits
-from whippletree.compiler import cuda
+from whippletree.compiler.cuda import driver
 
 pytestmark = pytest.mark.gpu
 
@@ -170,5 +170,5 @@ def test_wrong_arrays_are_refused():
 def test_exhausted_card_is_an_error_and_not_the_end():
     function, inputs, expected = setup()
     with pytest.raises(wt.DeviceMemoryError, match="bytes of memory"):
-        cuda.Memory(cuda.device(0), 1 << 45, "a test")
+        driver.Memory(driver.device(0), 1 << 45, "a test")
     same_bits(function(*inputs), expected)

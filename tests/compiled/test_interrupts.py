@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from whippletree.compiler import threads
+from whippletree.compiler.cpu import threads
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as on POSIX")
 

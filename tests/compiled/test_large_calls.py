@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.compiler import pieces
+from whippletree.compiler.cpu import pieces
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (7,), (64,), (1003,), (3, 50), (50, 3), (2, 1, 9, 5), (30, 30, 30)])

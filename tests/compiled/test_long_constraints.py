@@ -7,14 +7,14 @@ import pytest
 
 import whippletree as wt
 from strategies import make_model, make_motion, make_parents
-from whippletree import constrained
-from whippletree.catalogue import find
-from whippletree.compiler.loops import loop_program, work_size
+from whippletree.arithmetic.trace.passes import finish
+from whippletree.arithmetic.trace.traced import Trace
+from whippletree.compiler.frontend.loops import loop_program, work_size
 from whippletree.compiler.program import every_block
+from whippletree.constraints import dynamics as constrained
 from whippletree.constraints.exploration import LONG
-from whippletree.expression.passes import finish
-from whippletree.expression.traced import Trace
-from whippletree.long_rows import is_swept
+from whippletree.constraints.node_rows import is_swept
+from whippletree.functions import find
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton

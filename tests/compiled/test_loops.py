@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import make_model, make_motion, make_parents, models, seeds, trees
-from whippletree import catalogue, mechanisms
-from whippletree.builder import Builder
-from whippletree.compiler.functions import compile_function
-from whippletree.compiler.loops import Looped, assemble, loop_program, storage, work_size
-from whippletree.compiler.loops.bodytypes import MOST_TYPES, classify
-from whippletree.compiler.loops.slots import inward_slots, outward_slots
+from whippletree import functions, mechanisms
+from whippletree.arithmetic.trace import evaluate
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.frontend.loops import Looped, assemble, loop_program, store_or_recompute, work_size
+from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, classify
+from whippletree.compiler.frontend.loops.slots import inward_slots, outward_slots
 from whippletree.compiler.program import Address, Block, Buffer, Lookup, Loop, Program, Statement, Switch
 from whippletree.errors import UnsupportedError
-from whippletree.expression import evaluate
-from whippletree.joints import KINDS
+from whippletree.functions.reference import reference
 from whippletree.model import Model
-from whippletree.parameters import with_parameters
-from whippletree.plain import reference
-from whippletree.sweeps import Unrolled
+from whippletree.model.builder import Builder
+from whippletree.model.parameters import with_parameters
+from whippletree.spatial.joints import KINDS
 from whippletree.tree.skeleton import skeleton
+from whippletree.tree.sweeps import Unrolled
 
-LOOPING = sorted(n for n, entry in catalogue.CATALOGUE.items() if entry.loops and entry.constraints != "needs")
+LOOPING = sorted(n for n, entry in functions.CATALOGUE.items() if entry.loops and entry.constraints != "needs")
 MOVING = [kind for kind in KINDS if kind != "weld"]
 
 
@@ -87,11 +87,11 @@ def inputs_of(model: Model, name: str, seed: int) -> dict[str, np.ndarray]:
     other = make_motion(model, seed + 1)
     known = {"q": motion.q, "v": motion.v, "a": motion.a, "tau": motion.tau, "b": motion.tau}
     known |= {"d": motion.v, "r": other.q}
-    return {word: known[word] for word in catalogue.find(name, model).inputs}
+    return {word: known[word] for word in functions.find(name, model).inputs}
 
 
 def looped(model: Model, name: str) -> Program:
-    return loop_program(catalogue.find(name, model), skeleton(model))
+    return loop_program(functions.find(name, model), skeleton(model))
 
 
 def assert_equal(found: np.ndarray, expected: np.ndarray) -> None:
@@ -225,7 +225,7 @@ def test_types_are_few_and_bodies_with_equal_numbers_share_rows() -> None:
 
 def test_a_limit_of_one_type_per_joint_kind_still_gives_the_right_numbers() -> None:
     model = mechanisms.tree(20, seed=8)
-    function = catalogue.find("forward_dynamics", model)
+    function = functions.find("forward_dynamics", model)
     inputs = inputs_of(model, "forward_dynamics", seed=2)
     few = loop_program(function, skeleton(model), most_types=1)
     found, *_ = Interpreter(few, inputs).outputs()
@@ -243,9 +243,13 @@ def random_graph(rng: Random, size: int) -> list[tuple[Any, ...]]:
 
 
 def cost(nodes: list[tuple[Any, ...]], computed: set[int], loaded: set[int]) -> int:
-    total = len(loaded) * sum(storage.NEAR)
+    total = len(loaded) * sum(store_or_recompute.NEAR)
     for n in computed:
-        total += storage.ARGUMENT_COST if nodes[n][0] == "input" else storage.OPERATION_COSTS.get(nodes[n][0], 2)
+        total += (
+            store_or_recompute.ARGUMENT_COST
+            if nodes[n][0] == "input"
+            else store_or_recompute.OPERATION_COSTS.get(nodes[n][0], 2)
+        )
     return total
 
 
@@ -256,7 +260,7 @@ def test_the_cut_is_the_cheapest_choice(seed: int) -> None:
     nodes = random_graph(rng, 9)
     known = [-1 if n < 3 else 0 for n in range(len(nodes))]
     required = {len(nodes) - 1, rng.randrange(3, len(nodes))}
-    first, second = storage.shares(nodes, known, [set(), required], lasting={0, 1, 2})
+    first, second = store_or_recompute.shares(nodes, known, [set(), required], lasting={0, 1, 2})
     assert set(second.loaded) == set(first.stored)
     best = None
     for flags in itertools.product([False, True], repeat=len(nodes) - 3):
@@ -351,14 +355,14 @@ def test_a_joint_without_inertia_is_named_by_the_status() -> None:
 
 
 def test_open_parameters_and_indexing_functions_are_refused() -> None:
-    from whippletree.expression import Trace
+    from whippletree.arithmetic.trace import Trace
 
     model = mechanisms.chain(3)
     with pytest.raises(UnsupportedError, match="mass_matrix indexes single bodies"):
         looped(model, "mass_matrix")
     opened = with_parameters(model, {"bodies.rod_1.mass": Trace().input()})
     with pytest.raises(UnsupportedError, match="open parameter"):
-        loop_program(catalogue.find("forward_dynamics", model), skeleton(opened))
+        loop_program(functions.find("forward_dynamics", model), skeleton(opened))
 
 
 def test_a_rollout_of_a_large_system_is_refused_with_a_way_out() -> None:

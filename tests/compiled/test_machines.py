@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree import catalogue
-from whippletree.compiler import jit
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.cpu import numpy_loop
-from whippletree.compiler.functions import CompiledFunction, Wording
-from whippletree.compiler.ir import Lanes
-from whippletree.compiler.kernel import Kernel, Options, Recipe
-from whippletree.compiler.tracing import unrolled_program
+from whippletree import functions
+from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording
+from whippletree.compiler.cpu.cpu_target import numpy_loop
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.ir import Lanes
+from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 
 GENERATIONS = {
     "SSE2": ("x86-64", "", 16),
@@ -48,7 +48,7 @@ def test_every_generation_gives_the_bits_of_this_machine(generation, dtype):
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0))
     rng = np.random.default_rng(0)
     for name in FUNCTIONS:
-        entry = catalogue.find(name, model)
+        entry = functions.find(name, model)
         arrays = [(model.home.q + 0.1 * rng.normal(size=(37, 3))).astype(dtype) for _ in entry.inputs]
         program = unrolled_program(model, entry)
         here, there = results(program, dtype, arrays, host), results(program, dtype, arrays, machine)
@@ -65,5 +65,5 @@ def test_aarch64_can_select_every_instruction_that_is_emitted(real, lanes):
     assert arm.vector_bytes == 16
     model = wt.mechanisms.four_bar()
     for name in FUNCTIONS:
-        text = numpy_loop(unrolled_program(model, catalogue.find(name, model)), Lanes(lanes, real), "f")
+        text = numpy_loop(unrolled_program(model, functions.find(name, model)), Lanes(lanes, real), "f")
         assert jit.object_code(text, arm)[:4] == b"\x7fELF"

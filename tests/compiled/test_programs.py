@@ -3,23 +3,13 @@
 import numpy as np
 import pytest
 
-from whippletree.compiler import cpu_memory
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.check import ProgramError, check
-from whippletree.compiler.functions import compile_function
-from whippletree.compiler.interpret import interpret
-from whippletree.compiler.program import (
-    Address,
-    Block,
-    Buffer,
-    Index,
-    Lookup,
-    Loop,
-    Program,
-    Switch,
-    straight_program,
-)
-from whippletree.expression import Straight, Trace, finish
+from whippletree.arithmetic.trace import Straight, Trace, finish
+from whippletree.compiler.cpu import cpu_memory
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Switch, straight_program
+from whippletree.compiler.program.check import ProgramError, check
+from whippletree.compiler.program.interpret import interpret
 
 OFF = Cache(None)
 DTYPES = [np.float64, np.float32]

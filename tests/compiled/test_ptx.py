@@ -7,14 +7,14 @@ import pytest
 
 import whippletree as wt
 from nvidia_assembler import assemble, needs_assembler
-from whippletree.catalogue import find
-from whippletree.compiler import cuda
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cuda import driver
+from whippletree.compiler.cuda.ptx_target import architecture, kernel_ir, ptx_text
+from whippletree.compiler.cuda.tuning import Form
+from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import architecture, kernel_ir, ptx_text
-from whippletree.compiler.ptx_forms import Form
-from whippletree.compiler.rollout import rollout_program
-from whippletree.compiler.tracing import unrolled_program
-from whippletree.expression import Trace, finish
+from whippletree.compiler.rollout.rollout import rollout_program
+from whippletree.functions import find
 
 REALS = ["float", "double"]
 
@@ -103,7 +103,7 @@ def test_nvidias_assembler_accepts_it(what, real, tmp_path):
     if what == "rollout":
         program = rollout_program(wt.mechanisms.chain(3), "rk4")
     elif what == "loop":
-        from whippletree.compiler.loops import loop_program
+        from whippletree.compiler.frontend.loops import loop_program
         from whippletree.tree.skeleton import skeleton
 
         model = wt.mechanisms.chain(400)
@@ -120,8 +120,8 @@ def test_the_absence_of_a_driver_is_one_clear_error(monkeypatch):
     def absent(name):
         raise OSError("no such file")
 
-    monkeypatch.setattr(cuda.ctypes, "CDLL", absent)
-    cuda.driver.cache_clear()
+    monkeypatch.setattr(driver.ctypes, "CDLL", absent)
+    driver.driver.cache_clear()
     with pytest.raises(wt.DeviceError) as caught:
         wt.compile(pendulum(), target="cuda")
     assert str(caught.value) == (

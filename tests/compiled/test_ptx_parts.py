@@ -8,17 +8,17 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install, on_device
 from nvidia_assembler import assemble, needs_assembler
-from whippletree import scalars
-from whippletree.catalogue import find
-from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
+from whippletree.compiler.cuda.rewrites import filled
+from whippletree.compiler.cuda.split import LEEWAY, LONGEST, parted, parts_of
+from whippletree.compiler.cuda.tuning import Form
+from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Buffer, Loop, straight_program
-from whippletree.compiler.ptx import how_to_start, kernel_ir, ptx_text
-from whippletree.compiler.ptx_fills import filled
-from whippletree.compiler.ptx_forms import Form
-from whippletree.compiler.ptx_parts import LEEWAY, LONGEST, parted, parts_of
-from whippletree.compiler.tracing import unrolled_program
-from whippletree.expression import Trace, finish
+from whippletree.functions import find
 
 
 @pytest.fixture

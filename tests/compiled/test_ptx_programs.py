@@ -7,8 +7,8 @@ import pytest
 
 import whippletree as wt
 from emulated_cuda import install, on_device
-from whippletree.compiler.ptx import how_to_start
-from whippletree.compiler.rollout import METHODS
+from whippletree.compiler.cuda.ptx_target import how_to_start
+from whippletree.compiler.rollout.rollout import METHODS
 from whippletree.constraints.exploration import LONG
 from whippletree.model import Constraint
 

@@ -6,16 +6,16 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install, on_device
 from nvidia_assembler import assemble, needs_assembler
-from whippletree.catalogue import find
-from whippletree.compiler.cuda_function import compile_for_cuda
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda.ptx_target import copies_by_itself, how_to_start, kernel_ir, ptx_text
+from whippletree.compiler.cuda.staging import staged
+from whippletree.compiler.cuda.tuning import ROOMIEST, Form, fitted
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.llvm.spill_plan import plan
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.ptx import copies_by_itself, how_to_start, kernel_ir, ptx_text
-from whippletree.compiler.ptx_forms import ROOMIEST, Form, fitted
-from whippletree.compiler.ptx_staging import staged
-from whippletree.compiler.stash import plan
-from whippletree.compiler.tracing import unrolled_program
-from whippletree.expression import Trace, finish
+from whippletree.functions import find
 
 STAGED = Form(64, keep=20, room=60)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.cpu import numpy_loop
-from whippletree.compiler.functions import compile_function
-from whippletree.compiler.ir import Lanes
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cpu.cpu_target import numpy_loop
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.ir import Lanes
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Trace, finish
 
 SENTINEL = 77.0
 

@@ -9,8 +9,8 @@ import pytest
 
 import whippletree as wt
 from strategies import make_model
-from whippletree.compiler.functions import compile_function as compiled_from
-from whippletree.compiler.rollout import rollout_program
+from whippletree.compiler.cpu.cpu_function import compile_function as compiled_from
+from whippletree.compiler.rollout.rollout import rollout_program
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
@@ -176,7 +176,7 @@ def test_large_trees_run_as_loops_with_the_same_results(method, monkeypatch):
     q, v, rng = random_start(model, (3,))
     tau = rng.uniform(-1, 1, (3, 5, model.nv))
     unrolled = wt.compile(model).rollout(q, v, tau, 1e-3, method=method)
-    monkeypatch.setattr("whippletree.compiler.rollout.LOOPS_BEYOND", 3)
+    monkeypatch.setattr("whippletree.compiler.rollout.rollout.LOOPS_BEYOND", 3)
     dyn = compiled_from(rollout_program(model, method))
     found = dyn(q, v, tau, 1e-3)
     assert (found[2] == 0).all()
@@ -198,7 +198,7 @@ def test_a_ball_that_spins_flies_straight_in_steps_of_first_order(loops, monkeyp
         build = build.body(name, 1.0, inertia=(0.004,) * 3).joint(name, "free", "world", name)
     model = build.build()
     v = np.array([0, 0, 50.0, 5, 0, 0, 30.0, 0, 0, 0, 2, 1])
-    monkeypatch.setattr("whippletree.compiler.rollout.LOOPS_BEYOND", 0 if loops else 48)
+    monkeypatch.setattr("whippletree.compiler.rollout.rollout.LOOPS_BEYOND", 0 if loops else 48)
     q, end, status, _ = compiled_from(rollout_program(model, "semi_implicit_euler"))(
         model.home.q, v, np.zeros((1000, 12)), 1e-3
     )

@@ -6,16 +6,16 @@ import sys
 import numpy as np
 import pytest
 
-from whippletree import scalars
-from whippletree.compiler import single
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.functions import Wording, compile_function
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu import fast_call
+from whippletree.compiler.cpu.cpu_function import Wording, compile_function
+from whippletree.compiler.llvm.cache import Cache
 from whippletree.compiler.program import Buffer, straight_program
 from whippletree.errors import ShapeError, SingularSystemError
-from whippletree.expression import Trace, finish
 
 OFF = Cache(None)
-pytestmark = pytest.mark.skipif(not single.supported(), reason="objects are laid out differently here")
+pytestmark = pytest.mark.skipif(not fast_call.supported(), reason="objects are laid out differently here")
 
 
 def function(dtype=np.float64, scalar_output=True):
@@ -133,13 +133,13 @@ def test_functions_that_do_not_suit():
         return [Buffer(f"{role}{i}", role, shape) for i, shape in enumerate(shapes)]
 
     good = buffers("input", (3,)), buffers("output", (2, 2))
-    assert single.suits(*good)
-    assert not single.suits([], good[1])
-    assert not single.suits(buffers("input", ("T", 3)), good[1])
-    assert not single.suits(buffers("input", (0,)), good[1])
-    assert not single.suits(buffers("input", (1, 1, 1, 1, 1)), good[1])
-    assert not single.suits(buffers("input", *[(1,)] * 40), good[1])
-    assert not single.suits(good[0], [Buffer("status", "output", (), integer=True)])
+    assert fast_call.suits(*good)
+    assert not fast_call.suits([], good[1])
+    assert not fast_call.suits(buffers("input", ("T", 3)), good[1])
+    assert not fast_call.suits(buffers("input", (0,)), good[1])
+    assert not fast_call.suits(buffers("input", (1, 1, 1, 1, 1)), good[1])
+    assert not fast_call.suits(buffers("input", *[(1,)] * 40), good[1])
+    assert not fast_call.suits(good[0], [Buffer("status", "output", (), integer=True)])
 
 
 def test_more_than_a_handful_of_arrays():

@@ -6,11 +6,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from whippletree import scalars
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.functions import compile_function
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.llvm.cache import Cache
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Trace, finish
 
 DTYPES = [np.float64, np.float32]
 BITS = {np.float64: np.uint64, np.float32: np.uint32}

@@ -11,15 +11,16 @@ import weakref
 import numpy as np
 import pytest
 
-from whippletree import scalars
-from whippletree.compiler import jit, threads
-from whippletree.compiler.cache import Cache
-from whippletree.compiler.check import ProgramError
-from whippletree.compiler.functions import Wording, compile_function
-from whippletree.compiler.kernel import Recipe
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.trace import Straight, Trace, finish
+from whippletree.compiler.cpu import threads
+from whippletree.compiler.cpu.cpu_function import Wording, compile_function
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.kernel import Recipe
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program, straight_program
+from whippletree.compiler.program.check import ProgramError
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
-from whippletree.expression import Straight, Trace, finish
 
 OFF = Cache(None)
 
@@ -527,9 +528,9 @@ def run_python(code, **environment):
 HEAD = """
 import sys
 import numpy as np
-from whippletree.compiler.functions import compile_function
+from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.expression import Trace, finish
+from whippletree.arithmetic.trace import Trace, finish
 def sines(n, m, **options):
     trace = Trace()
     x = trace.inputs(n)
@@ -615,7 +616,7 @@ def test_without_memory_the_outputs_are_nan():
         + """
 import resource
 from whippletree.compiler.program import Address, Block, Index, Loop, Program
-from whippletree.expression import Straight
+from whippletree.arithmetic.trace import Straight
 n = 4_000_000
 def at(buffer, *indices):
     return Address(buffer, tuple(Index(i) if isinstance(i, str) else Index(None, i) for i in indices))

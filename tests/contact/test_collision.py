@@ -9,9 +9,9 @@ import pytest
 
 import whippletree as wt
 from contact_scenes import SHAPES
-from whippletree.contact.collision import Tracker
-from whippletree.contact.polytopes import faces_of
-from whippletree.contact.shapes import Box, Hull
+from whippletree.contact.geometry.coal_pairs import Tracker
+from whippletree.contact.geometry.polytopes import faces_of
+from whippletree.contact.geometry.shapes import Box, Hull
 from whippletree.tree.mechanism import Mechanism
 
 PAIRS = [
@@ -38,7 +38,7 @@ def evaluated(model: wt.Model, q: np.ndarray):
 def distance(model: wt.Model, q: np.ndarray) -> float:
     import coal
 
-    from whippletree.contact.collision import _coal_shape
+    from whippletree.contact.geometry.coal_pairs import _coal_shape
 
     ref = wt.reference(model)
     shapes = wt.contact_set(model).pairs[0].shapes
@@ -152,7 +152,7 @@ def test_compiled_functions_say_why_they_cannot():
     assert str(raised.value) == (
         "contact_gaps: contact 'touch': box against cylinder has no closed form, so it cannot be compiled or evaluated "
         "on symbols; give one of the bodies spheres, capsules or points, or use what takes plain numbers: "
-        "simulate, and whippletree.contact.snapshot"
+        "simulate, and whippletree.contact.kinematics.large_scenes"
     )
 
 

@@ -9,13 +9,13 @@ from benchmarks.peers import FrictionProblem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whippletree.compiler.contact_sweeps import contact_sweeps
-from whippletree.contact import lorentz
-from whippletree.contact.complementarity import Measure, Problem, local, measured, respond, solve_by_sweeps
-from whippletree.contact.cones import natural_map, project_on_cone, project_on_disc
-from whippletree.contact.interior import Start, interior_point
-from whippletree.contact.solver import FIRST_LOOK, solve
-from whippletree.simulation.impulse_step import sweeps
+from whippletree.compiler.rollout.contact_sweeps import contact_sweeps
+from whippletree.contact.problem import cones
+from whippletree.contact.problem.cones import natural_map, project_on_cone, project_on_disc
+from whippletree.contact.problem.contact_problem import Measure, Problem, local, measured, respond, solve_by_sweeps
+from whippletree.contact.problem.interior_point import Start, interior_point
+from whippletree.contact.problem.solver import FIRST_LOOK, solve
+from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 TALL = 10
 
@@ -206,18 +206,18 @@ def test_lorentz_cones(seed):
     x, y, z = rng.normal(size=(3, 5, 3))
     for inside in (x, y):
         inside[:, 0] = np.hypot(inside[:, 1], inside[:, 2]) + rng.uniform(0.01, 1, 5)
-    assert np.allclose(lorentz.product(x, lorentz.quotient(z, x)), z, atol=1e-9)
-    assert np.allclose(lorentz.product(x, lorentz.unit(5)), x)
-    W = lorentz.Scaling.of(x, y)
+    assert np.allclose(cones.product(x, cones.quotient(z, x)), z, atol=1e-9)
+    assert np.allclose(cones.product(x, cones.unit(5)), x)
+    W = cones.Scaling.of(x, y)
     assert np.allclose(np.einsum("kij,kj->ki", W.matrix, x), np.einsum("kij,kj->ki", W.inverse, y), atol=1e-9)
     assert np.allclose(W.matrix @ W.inverse, np.eye(3), atol=1e-9)
-    way = lorentz.way_to_boundary(x, z)
+    way = cones.way_to_boundary(x, z)
     if np.isfinite(way):
         edge = x + way * z
-        assert np.abs(lorentz.determinant(edge)).min() < 1e-9 * (1 + np.abs(edge).max()) ** 2
-        assert lorentz.determinant(x + 0.999 * way * z).min() > 0
+        assert np.abs(cones.determinant(edge)).min() < 1e-9 * (1 + np.abs(edge).max()) ** 2
+        assert cones.determinant(x + 0.999 * way * z).min() > 0
     else:
-        assert lorentz.determinant(x + 1e6 * z).min() > 0
+        assert cones.determinant(x + 1e6 * z).min() > 0
 
 
 def test_the_interior_point_method_alone_solves_a_stack():

@@ -9,8 +9,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import whippletree as wt
-from whippletree.contact.passive import implicit_model
-from whippletree.contact.step import Blocks
+from whippletree.contact.implicit_springs import implicit_model
+from whippletree.contact.time_step import Blocks
 
 H = 1e-3
 

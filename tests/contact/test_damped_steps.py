@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.complementarity import solve_by_sweeps
-from whippletree.contact.passive import implicit_model
-from whippletree.contact.step import Blocks, posed, stepped
+from whippletree.contact.implicit_springs import implicit_model
+from whippletree.contact.problem.contact_problem import solve_by_sweeps
+from whippletree.contact.time_step import Blocks, posed, stepped
 from whippletree.errors import SingularSystemError
 from whippletree.tree.mechanism import Mechanism
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from whippletree.contact.impact import Impact
-from whippletree.contact.laws import LAWS, Energetic, Newton, Plastic, Sequential
+from whippletree.contact.impact.impact import Impact
+from whippletree.contact.impact.laws import LAWS, Energetic, Newton, Plastic, Sequential
 
 BY_LAW = pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic()], ids=lambda law: law.name)
 

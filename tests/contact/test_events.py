@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.frozen import pose_matrix
 from whippletree.model import Contact, Geometry
-from whippletree.simulation.event_log import event_states
+from whippletree.model.frozen import pose_matrix
+from whippletree.simulation.events.event_log import event_states
 
 m = wt.mechanisms
 TIGHT = {"method": "events", "rtol": 1e-11, "atol": 1e-13}
@@ -170,7 +170,7 @@ def test_unknown_law_and_option(ball):
 
 
 def test_a_run_taken_up_again_gives_the_same_bits(ball):
-    from whippletree.simulation.hybrid import Events
+    from whippletree.simulation.events.event_method import Events
     from whippletree.simulation.method import Task
     from whippletree.simulation.motion import Motion
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from contact_problems import mixed_problem
-from whippletree.contact.complementarity import Problem, measured
-from whippletree.contact.islands import islands
-from whippletree.contact.newton import newton
-from whippletree.contact.solver import Solution, solve
-from whippletree.simulation.impulse_step import sweeps
+from whippletree.contact.problem.contact_problem import Problem, measured
+from whippletree.contact.problem.delassus import islands
+from whippletree.contact.problem.newton import newton
+from whippletree.contact.problem.solver import Solution, solve
+from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 DIGITS = 50
 

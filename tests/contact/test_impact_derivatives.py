@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from whippletree.contact.impact import Impact
-from whippletree.contact.impact_derivative import Changes, impact_derivative
-from whippletree.contact.laws import Energetic, Newton, Plastic, Sequential
-from whippletree.contact.saltation import derivative
+from whippletree.contact.impact.impact import Impact
+from whippletree.contact.impact.impact_derivatives import Changes, impact_derivative
+from whippletree.contact.impact.laws import Energetic, Newton, Plastic, Sequential
+from whippletree.contact.impact.saltation import derivative
 
 LAWS = [Plastic(), Newton(), Energetic(), Sequential()]
 

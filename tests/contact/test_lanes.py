@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.lanes import Lanes
-from whippletree.contact.snapshot import snapshot
-from whippletree.scalars import Dual, atan2, less, select, sqrt
+from whippletree.arithmetic.lanes import Lanes
+from whippletree.arithmetic.scalars import Dual, atan2, less, select, sqrt
+from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.tree.mechanism import Mechanism
 
 

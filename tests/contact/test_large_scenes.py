@@ -7,13 +7,13 @@ import pytest
 from scipy.sparse import csr_array
 
 import whippletree as wt
-from whippletree.contact import delassus
-from whippletree.contact.complementarity import Problem, measured
-from whippletree.contact.islands import islands
-from whippletree.contact.parts import parts_of, responses
-from whippletree.contact.snapshot import snapshot
-from whippletree.contact.solver import FIRST_LOOK, residuals, solve
-from whippletree.simulation.impulse_step import sweeps
+from whippletree.contact.kinematics.large_scenes import snapshot
+from whippletree.contact.problem import delassus
+from whippletree.contact.problem.contact_problem import Problem, measured
+from whippletree.contact.problem.delassus import islands
+from whippletree.contact.problem.independent_parts import parts_of, responses
+from whippletree.contact.problem.solver import FIRST_LOOK, residuals, solve
+from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 G = 9.81
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from whippletree.contact import coulomb
-from whippletree.contact.coulomb import SLIDE, STICK
-from whippletree.contact.impact import Impact
-from whippletree.contact.islands import islands
-from whippletree.contact.laws import LAWS, Energetic, Newton, Plastic, Sequential, default_law, law_named
+from whippletree.contact.impact.impact import Impact
+from whippletree.contact.impact.laws import LAWS, Energetic, Newton, Plastic, Sequential, default_law, law_named
+from whippletree.contact.problem import active_set
+from whippletree.contact.problem.active_set import SLIDE, STICK
+from whippletree.contact.problem.delassus import islands
 from whippletree.errors import NameLookupError
 
 
@@ -177,9 +177,9 @@ def test_default_laws():
 def test_friction_that_drives_a_contact_together_has_no_sliding_answer():
     """Painlevé: sliding, ∂uₙ/∂pₙ < 0 and approaching: no force balances it."""
     G = np.array([[1.0, -2.0, 0], [-2.0, 5.0, 0], [0, 0, 1.0]])
-    posed = coulomb.problem(G, np.array([-1.0, 0, 0]), np.array([1.0]), np.array([[-1.0, 0]]))
+    posed = active_set.problem(G, np.array([-1.0, 0, 0]), np.array([1.0]), np.array([[-1.0, 0]]))
     assert posed.sliding_inertia(0) < 0
-    assert coulomb.solve(posed) is None
+    assert active_set.solve(posed) is None
     jammed = Energetic().impulses(G, np.array([0, -1.0, 0]), np.array([1.0]), np.zeros(1))
     assert jammed[0, 0] > 0
 
@@ -192,8 +192,8 @@ def test_a_contact_that_would_jam_alone_is_held_apart_by_another():
         G, root = np.zeros((6, 6)), rng.normal(size=(4, 4))
         G[planar] = root @ root.T
         b = np.array([*rng.normal(size=2), 0, *rng.normal(size=2), 0])
-        posed = coulomb.problem(G, b, np.full(2, 1.5), np.array([[0, 0], [1.0, 0]]))
-        answer = coulomb.solve(posed) if posed.sliding_inertia(1) < 0 else None
+        posed = active_set.problem(G, b, np.full(2, 1.5), np.array([[0, 0], [1.0, 0]]))
+        answer = active_set.solve(posed) if posed.sliding_inertia(1) < 0 else None
         if answer is None or answer.status != (STICK, SLIDE):
             continue
         held += 1
@@ -215,8 +215,8 @@ def test_contacts_that_do_not_act_on_each_other_are_solved_apart():
     rows = (3 * order[:, None] + np.arange(3)).reshape(-1)
     friction = np.concatenate([friction for _, _, friction in parts])
     assert [island.tolist() for island in islands(G[np.ix_(rows, rows)])] == [[0, 3], [1, 4], [2, 5]]
-    mixed = coulomb.solve(coulomb.problem(G[np.ix_(rows, rows)], u[rows], friction[order]))
-    each = [coulomb.solve(coulomb.problem(*part)).p for part in parts]
+    mixed = active_set.solve(active_set.problem(G[np.ix_(rows, rows)], u[rows], friction[order]))
+    each = [active_set.solve(active_set.problem(*part)).p for part in parts]
     assert np.allclose(mixed.p, np.concatenate(each)[order], atol=1e-12)
 
 

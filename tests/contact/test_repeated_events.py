@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.simulation import zeno
+from whippletree.simulation.events import zeno
+from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.phase import Phase
-from whippletree.simulation.scene import Scene
 
 m = wt.mechanisms
 G = 9.81

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.saltation import derivative, saltation_matrix
-from whippletree.simulation.event_log import saltation_matrices
+from whippletree.contact.impact.saltation import derivative, saltation_matrix
+from whippletree.simulation.events.event_log import saltation_matrices
 
 TIGHT = {"method": "events", "rtol": 1e-12, "atol": 1e-13}
 
@@ -62,7 +62,7 @@ def test_a_pendulum_that_hits_a_wall():
         return np.concatenate([run["q"].values[-1], run["v"].values[-1]])
 
     through = derivative(lambda d: end(start + d, 2 * margin, saltation=False)[0], 4)
-    from whippletree.simulation.event_log import event_states
+    from whippletree.simulation.events.event_log import event_states
 
     _, before, after = event_states(run)
     arriving = derivative(lambda d: smooth(start + d, margin), 4)

@@ -114,7 +114,7 @@ def test_a_loop_without_contacts():
 
 
 def test_a_run_that_is_taken_up_again_goes_on_with_its_derivative():
-    from whippletree.simulation.hybrid import Events
+    from whippletree.simulation.events.event_method import Events
     from whippletree.simulation.method import Task
     from whippletree.simulation.motion import Motion
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.compiler.fingerprint import fingerprint
-from whippletree.contact.complementarity import solve_by_sweeps
-from whippletree.contact.snapshot import snapshot
-from whippletree.contact.step import Blocks, posed, stepped
+from whippletree.compiler.frontend.fingerprint import fingerprint
+from whippletree.contact.kinematics.large_scenes import snapshot
+from whippletree.contact.problem.contact_problem import solve_by_sweeps
+from whippletree.contact.time_step import Blocks, posed, stepped
 from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.stepping import TimeStepping
+from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.tree.mechanism import Mechanism
 
 G = 9.81

@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.optimize import minimize
 
 import whippletree as wt
-from whippletree.contact.heights import Grid, spline_coefficients
+from whippletree.contact.geometry.height_field import Grid, spline_coefficients
 
 RNG = np.random.default_rng(4)
 HEIGHTS = 0.08 * RNG.normal(size=(9, 12)).cumsum(axis=0).cumsum(axis=1) / 6
@@ -232,7 +232,7 @@ def test_symbols_and_more_digits():
 
 
 def test_many_lanes_at_once_are_the_same():
-    from whippletree.contact.snapshot import snapshot
+    from whippletree.contact.kinematics.large_scenes import snapshot
 
     builder = wt.Builder("three").geometry("ground", "world", "height_field", heights=HEIGHTS, cell=CELL)
     for k in range(3):

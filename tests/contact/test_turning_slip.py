@@ -6,14 +6,14 @@ from scipy.integrate import solve_ivp
 
 import whippletree as wt
 from sliding_scenes import EVENTS, TABLE, TRIPOD, G, assert_lawful, sled
-from whippletree.contact.coulomb import SLIDE
 from whippletree.contact.modes import Mode
-from whippletree.simulation.collocation import gauss_rule, radau_rule
-from whippletree.simulation.hybrid import Events
+from whippletree.contact.problem.active_set import SLIDE
+from whippletree.simulation.adaptive.collocation import gauss_rule, radau_rule
+from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.event_method import Events
+from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.phase import Phase
-from whippletree.simulation.scene import Scene
 
 # --- the rule and the derivative that steps are made of -------------------------------------------------------------
 

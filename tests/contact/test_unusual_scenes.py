@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.compiler import threads
-from whippletree.contact.snapshot import snapshot
+from whippletree.compiler.cpu import threads
+from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.spatial import quaternion_rotation
 
 G = 9.81

@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 
 import whippletree as wt
 from contact_scenes import SHAPES, TENT
-from whippletree.contact.bounds import at_least_apart
-from whippletree.contact.separation import Solid, farthest, reach_along, searched, separation
-from whippletree.contact.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
-from whippletree.contact.snapshot import snapshot
-from whippletree.simulation.plain_contacts import FAR, PlainContacts
+from whippletree.contact.geometry.bounds import at_least_apart
+from whippletree.contact.geometry.separation import Solid, farthest, reach_along, searched, separation
+from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
+from whippletree.contact.kinematics.large_scenes import snapshot
+from whippletree.simulation.contacts_in_python import FAR, PlainContacts
 from whippletree.tree.mechanism import Mechanism
 
 WRITTEN = {

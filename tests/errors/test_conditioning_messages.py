@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from studies.models import graded_chain
 
 import whippletree as wt
-from whippletree.simulation.watch import ConditioningWarning
-from whippletree.studies.models import graded_chain
+from whippletree.simulation.conditioning_watch import ConditioningWarning
 
 
 def stone():

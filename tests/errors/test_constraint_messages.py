@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.constraints.closing import require_consistent
+from whippletree.constraints.assembly import require_consistent
 from whippletree.model import Constraint, Frame
 
 

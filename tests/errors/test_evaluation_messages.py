@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree import scalars
-from whippletree.catalogue import CATALOGUE
-from whippletree.joints import KINDS, make
+from whippletree.arithmetic import scalars
+from whippletree.functions import CATALOGUE
+from whippletree.spatial.joints import KINDS, make
 
 ARM = (
     wt.Builder("arm")
@@ -48,7 +48,7 @@ MESSAGES = [
         wt.ScalarError,
         lambda: scalars.sin(Strange()),
         f"scalars of type {Strange.__module__}.Strange are not known here: use floats, complex, Fraction, mpmath, "
-        "SymPy or CasADi scalars, or teach the type with whippletree.scalars.register",
+        "SymPy or CasADi scalars, or teach the type with whippletree.arithmetic.scalars.register",
     ),
     # inputs
     (

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.arithmetic.arrays import vector
+from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.kinds import tilt, turn
-from whippletree.scalars import Dual, duals, slopes
-from whippletree.spatial import quaternion_rotation, rotation_quaternion, skew, vector
+from whippletree.spatial import quaternion_rotation, rotation_quaternion, skew
 
 KINDS = ["weld", "hinge", "slider", "cylindrical"]
 HALF_TURNS = [(0, 1, 0, 0), (0, 0, 1, 0), (0, 0.6, 0.8, 0), (0, 0.8, -0.6, 0)]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.builder import Builder
 from whippletree.constraints.kinds import KINDS
+from whippletree.model.builder import Builder
 
 STEP = mpmath.mpf(10) ** -12
 """Of the central differences: their error is about its square."""

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import convert, make_model, make_motion, rationals, seeds
-from whippletree import scalars
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.trace import Trace, Traced, evaluate, finish, gradient, tangent
 from whippletree.errors import ScalarError
-from whippletree.expression import Trace, Traced, evaluate, finish, gradient, tangent
-from whippletree.scalars import Dual
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.mechanism import Mechanism
 

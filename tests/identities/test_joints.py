@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import axis, convert, digits, rational, rationals, rotation, seeds, unit_quaternion
-from whippletree import joints
+from whippletree.arithmetic.arrays import zeros
+from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.trace import Trace, evaluate, finish
 from whippletree.errors import NameLookupError
-from whippletree.expression import Trace, evaluate, finish
-from whippletree.scalars import Dual
-from whippletree.spatial import Pose, cross, join, quaternion_rotation, skew, zeros
+from whippletree.spatial import Pose, cross, join, joints, quaternion_rotation, skew
 from whippletree.tree.skeleton import ALIGNED
 
 EPS = np.finfo(float).eps

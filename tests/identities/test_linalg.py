@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import convert, digits, full_rank, positive_definite, rationals, seeds, trees
-from whippletree import linalg
-from whippletree.expression import Trace, evaluate, finish
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.trace import Trace, evaluate, finish
 
 sizes = st.integers(0, 6)
 

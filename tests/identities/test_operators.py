@@ -21,14 +21,14 @@ from strategies import (
     rigid_systems,
     seeds,
 )
-from whippletree.builder import Builder
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.graph import identity
-from whippletree.operators import SpatialOperators, spatial_operators
+from whippletree.model.builder import Builder
 from whippletree.spatial import Pose, cross
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import accelerations, inverse_dynamics, loads
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.operators import SpatialOperators, spatial_operators
 
 EPS = np.finfo(float).eps
 

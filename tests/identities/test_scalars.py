@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from whippletree import scalars
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.errors import ScalarError
-from whippletree.expression import Trace, Traced
-from whippletree.scalars import Dual
 
 angles = st.floats(-30, 30)
 lengths = st.floats(0.01, 100)

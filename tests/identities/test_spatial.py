@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import strategies
 from strategies import body_inertia, rational, rationals, seeds
-from whippletree import scalars, spatial
-from whippletree.expression import Trace, finish
-from whippletree.scalars import Dual
+from whippletree import spatial
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.trace import Trace, finish
 from whippletree.spatial import Pose, RigidInertia, cross, cross_force, cross_motion, skew
 
 randoms = seeds.map(Random)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.shapes import shape_of
+from whippletree.contact.geometry.shapes import shape_of
 
 MODEL = """<mujoco><asset>
   <hfield name="inline" nrow="3" ncol="4" size="1.5 1 0.3 0.1" elevation="0 1 2 3  4 5 6 7  8 9 10 13"/>
@@ -87,8 +87,8 @@ def test_a_file_that_is_no_picture_is_named(folder):
 
 
 def test_fields_are_drawn(folder):
-    from whippletree.view.parts import Sizes
-    from whippletree.view.shapes import pieces
+    from whippletree.view.items import Sizes
+    from whippletree.view.shape_meshes import pieces
 
     geometry = wt.load(folder / "model.xml").geometry("near")
     (piece,) = pieces(geometry, Sizes(1.0, 0.01, 0.1), 100)

@@ -141,7 +141,7 @@ def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
         stream.truncate(65 * 2**20)
     assert fault_of(path) == (
         "the file is larger than 64 MiB, the most that is read is 67,108,864. "
-        "If this is meant, raise whippletree.bounded_files.limits.file_bytes"
+        "If this is meant, raise whippletree.files.bounded_files.limits.file_bytes"
     )
 
 

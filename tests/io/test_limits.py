@@ -14,12 +14,12 @@ import pytest
 
 import whippletree as wt
 from damaged_files import COLLADA, OBJ
-from whippletree import bounded_files
+from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
 from whippletree.errors import did_you_mean
-from whippletree.meshes.formats import read_surfaces
+from whippletree.files import bounded_files
 from whippletree.view.scene import scene
 
-RAISE = "If this is meant, raise whippletree.bounded_files.limits."
+RAISE = "If this is meant, raise whippletree.files.bounded_files.limits."
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree import constraint_words
 from whippletree.constraints import kinds
+from whippletree.model import constraint_syntax
 
 
 def urdf() -> str:
@@ -133,7 +133,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_words_are_those_that_have_a_meaning() -> None:
-    assert set(constraint_words.KINDS) == set(kinds.KINDS) - {"relax", "rest"}
+    assert set(constraint_syntax.KINDS) == set(kinds.KINDS) - {"relax", "rest"}
 
 
 def test_a_misspelt_parameter_is_not_ignored() -> None:

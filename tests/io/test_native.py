@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import models
-from whippletree.builder import Builder
-from whippletree.frozen import frozen_array
-from whippletree.io import files
-from whippletree.io.native_writer import to_json, to_toml
+from whippletree.io import paths
+from whippletree.io.native.native_writer import to_json, to_toml
 from whippletree.model import State
+from whippletree.model.builder import Builder
+from whippletree.model.frozen import frozen_array
 
 SUFFIXES = (".toml", ".json")
 
@@ -292,7 +292,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(paths.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         wt.save(everything(), path)
     assert path.read_text() == "old"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import explore
-from whippletree.constraints.system import constraint_set
-from whippletree.linkages import rod
+from whippletree.mechanisms.linkages import rod
 from whippletree.model import State
 
 PITCH, ROCKER = 1.0, 0.7

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.joints import KINDS
+from whippletree.spatial.joints import KINDS
 
 g = 9.81
 

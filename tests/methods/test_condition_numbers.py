@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import make_model
-from whippletree.spectrum import condition_number, equilibrated, tridiagonal
+from whippletree.arithmetic.condition import condition_number, equilibrated, tridiagonal
 
 STRAIGHT = {2: 44.26312212, 4: 1074.439531, 10: 43523.35417}
 """κ₂ of straight chains of uniform rods, ../shared PROBLEMS §2, from exact arithmetic."""

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from studies import routes
+from studies.models import graded_chain, planar_mass_matrix, random_state
+from studies.series import series
 
 import whippletree as wt
 from strategies import motions
-from whippletree.catalogue import find
-from whippletree.compiler.tracing import unrolled_program
-from whippletree.monitor.measures import measures
-from whippletree.monitor.prediction import CLOSED_ROUTES, TREE_ROUTES, predicted_errors, residual_bound
-from whippletree.studies import routes
-from whippletree.studies.models import graded_chain, planar_mass_matrix, random_state
-from whippletree.studies.series import series
+from whippletree.accuracy.measures import measures
+from whippletree.accuracy.predicted_error import CLOSED_ROUTES, TREE_ROUTES, predicted_errors, residual_bound
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions import find
 
 FACTORISATIONS = ("cholesky", "block", "augmented")
 

@@ -14,7 +14,7 @@ import pytest
 import whippletree as wt
 from identities.test_constraint_rows import CASES, largest, model_of, state
 from strategies import make_model, make_motion
-from whippletree import constrained, constrained_derivatives
+from whippletree.constraints import constrained_derivatives, dynamics
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism
 
@@ -102,7 +102,7 @@ def test_every_kind_in_fifty_digits(kind):
 
         def at(s):
             moved = m.manifold().integrate(q, s * STEP * d), v + s * STEP * u, tau + s * STEP * w
-            return constrained.solve(m, *moved, t, None)
+            return dynamics.solve(m, *moved, t, None)
 
         found = constrained_derivatives.derivatives(m, q, v, tau, t, None)
         for ahead, back, dq, dv, dtau in zip(at(1), at(-1), *found, strict=True):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import digits, full_rank, make_model, make_motion, positive_definite, rationals, seeds
-from whippletree import catalogue, constrained, kkt
-from whippletree.compiler.tracing import unrolled_program
+from whippletree import functions
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.constraints import dynamics, kkt
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism
 
@@ -161,7 +162,7 @@ def with_loops(model, q, ties):
 def by_route(model, route, q, v, tau):
     mechanism = Mechanism.of(model)
     mechanism.route = route
-    a, f = constrained.solve(mechanism, *[x.astype(object) for x in (q, v, tau)], 0, None)
+    a, f = dynamics.solve(mechanism, *[x.astype(object) for x in (q, v, tau)], 0, None)
     return a.astype(float), f.astype(float)
 
 
@@ -407,7 +408,7 @@ def test_the_order_of_bodies_hardly_costs():
         joints=tuple(first.joints[k] for k in moved),
         start=State(np.roll(first.start.q, -7), np.zeros(first.nv)),
     )
-    counts = [unrolled_program(m, catalogue.find("forward_dynamics")).body[0].code.operations for m in (first, last)]
+    counts = [unrolled_program(m, functions.find("forward_dynamics")).body[0].code.operations for m in (first, last)]
     assert max(counts) < 9500  # 21 000 if every leg were coupled to every other
     push = np.arange(24.0)
     expected = wt.reference(first).forward_dynamics(first.home.q, np.zeros(24), push)

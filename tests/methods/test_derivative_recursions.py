@@ -15,9 +15,9 @@ import whippletree as wt
 from methods.closeness import close
 from peers.conversion import Pinocchio
 from strategies import MOVING_KINDS, digits, make_model, make_motion, motions, rationals
-from whippletree.builder import Builder
-from whippletree.expression import Trace, finish
-from whippletree.spatial import zeros
+from whippletree.arithmetic.arrays import zeros
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.model.builder import Builder
 from whippletree.tree import forward, inverse
 from whippletree.tree.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from whippletree.tree.links import pushed

@@ -8,9 +8,9 @@ from hypothesis import given
 import whippletree as wt
 from methods.closeness import close
 from strategies import digits, make_model, make_motion, motions
-from whippletree import catalogue
-from whippletree.parameters import find_parameter
-from whippletree.scalars import Dual
+from whippletree import functions
+from whippletree.arithmetic.scalars import Dual
+from whippletree.model.parameters import find_parameter
 
 TREE = (-1, 0, 0)
 KINDS = ("free", "universal", "spherical")
@@ -54,12 +54,12 @@ def called(ref, name):
 
 def inputs(model, name, number=float):
     """A point for every input of a function, and a direction for each in its tangent space."""
-    known = catalogue.sizes(model)
+    known = functions.sizes(model)
     points, directions = {}, {}
-    for seed, (word, shape) in enumerate(catalogue.find(name, model).inputs.items()):
+    for seed, (word, shape) in enumerate(functions.find(name, model).inputs.items()):
         motion = make_motion(model, seed, number=number)
         flat = word in ("q", "r")
-        size = catalogue.resolve(shape, known)[0]
+        size = functions.resolve(shape, known)[0]
         points[word] = motion.q if flat else np.resize(motion.v, size)
         directions[word] = motion.a if flat else np.resize(motion.tau, size)
     return points, directions
@@ -173,7 +173,7 @@ EVALUATED = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "passive_for
 
 
 def state_of(name):
-    return {word: np.array(STATE[word]) for word in catalogue.find(name, arm()).inputs}
+    return {word: np.array(STATE[word]) for word in functions.find(name, arm()).inputs}
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import whippletree as wt
 from methods.closeness import close, residual_scale
 from strategies import EXACT_KINDS, Random, make_model, make_motion, motions, seeds
-from whippletree import catalogue
+from whippletree import functions
 
 # --- order of declaration ---------------------------------------------------------------------------------------------
 
@@ -154,9 +154,9 @@ NEEDS_INERTIA = {
 
 
 def zeros_for(name, model):
-    sizes = catalogue.sizes(model)
-    inputs = catalogue.find(name, model).inputs
-    return [np.zeros(catalogue.resolve(shape, sizes)) for shape in inputs.values()]
+    sizes = functions.sizes(model)
+    inputs = functions.find(name, model).inputs
+    return [np.zeros(functions.resolve(shape, sizes)) for shape in inputs.values()]
 
 
 @pytest.mark.parametrize("number", [float, complex, Fraction])

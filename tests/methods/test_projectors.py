@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.projectors import (
+from whippletree.constraints.projectors import (
     inverse_dynamics_under_constraints,
     null_projector,
     qr_projector,

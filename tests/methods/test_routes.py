@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 import whippletree as wt
 from methods.closeness import close, residual_scale
 from strategies import Random, motions
-from whippletree import linalg
-from whippletree.operators import spatial_operators
+from whippletree.arithmetic import linalg
 from whippletree.tree import hybrid, inertia, inverse
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.operators import spatial_operators
 
 
 def evaluated(model, motion):

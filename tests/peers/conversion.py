@@ -30,8 +30,8 @@ import numpy as np
 import pinocchio as pin
 from lxml import etree
 
-from whippletree.joints import plane_directions
 from whippletree.model import Joint, Model
+from whippletree.spatial.joints import plane_directions
 
 mujoco.set_mju_user_warning(lambda text: None)  # or it writes a log file into the current folder
 

@@ -12,7 +12,7 @@ import pinocchio as pin
 import pytest
 
 import whippletree as wt
-from whippletree.contact.snapshot import snapshot
+from whippletree.contact.kinematics.large_scenes import snapshot
 
 ROBOTS = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
 FILES = [

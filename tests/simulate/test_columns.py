@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whippletree.simulation.columns import Column
+from whippletree.simulation.events.event_log import Column
 
 
 def test_earlier_rows_stay_while_later_ones_come():

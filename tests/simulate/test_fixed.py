@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import whippletree as wt
-from whippletree.compiler.rollout import Plan
-from whippletree.simulation.batches import InTurn
+from whippletree.compiler.rollout.rollout import Plan
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.one_by_one import InTurn
 
 GRAVITY = 9.81
 ORDERS = {"semi_implicit_euler": 1, "rk4": 4, "implicit_midpoint": 2}
@@ -73,7 +73,7 @@ def test_order_with_constraints_on_the_n_four_bar_of_iftomm_a02(method, order):
 
 def test_the_squeezer_by_runge_kutta():
     """Andrews' squeezer (IVP test set) with the motor as a traced controller, every loop closed to rounding."""
-    from whippletree.squeezer import MOTOR_TORQUE
+    from whippletree.mechanisms.andrews import MOTOR_TORQUE
 
     model = wt.mechanisms.andrews()
     motor = wt.controllers.motor(model, "beta", MOTOR_TORQUE)
@@ -214,7 +214,7 @@ def test_the_adaptive_method_gives_up_after_max_steps():
 
 @pytest.mark.parametrize("method", ["adaptive", *ORDERS])
 def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
-    monkeypatch.setattr("whippletree.simulation.fixed.WORK_PER_CHUNK", 60)
+    monkeypatch.setattr("whippletree.simulation.fixed_step.fixed_step_method.WORK_PER_CHUNK", 60)
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
     task = Task(
         Motion(wt.compile(model)), np.concatenate([model.home.q, model.home.v]), np.linspace(0, 0.5, 51), 1e-8, 1e-10
@@ -230,7 +230,7 @@ def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
 
 @pytest.mark.parametrize("method", ["adaptive", "rk4"])
 def test_a_batch_goes_on_from_any_chunk_too(method, monkeypatch):
-    monkeypatch.setattr("whippletree.simulation.fixed.WORK_PER_CHUNK", 60)
+    monkeypatch.setattr("whippletree.simulation.fixed_step.fixed_step_method.WORK_PER_CHUNK", 60)
     model = wt.mechanisms.double_pendulum()
     starts = np.random.default_rng(1).uniform(-1, 1, (3, 4))
     task = Task(Motion(wt.compile(model)), starts, np.linspace(0, 0.2, 21), 1e-8, 1e-10)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.simulation.collocation import POINTS, basis_integrals, gauss_rule
-from whippletree.simulation.integrator import Event, Integrator, Progress
+from whippletree.simulation.adaptive.collocation import POINTS, basis_integrals, gauss_rule
+from whippletree.simulation.adaptive.integrator import Event, Integrator, Progress
 
 
 class Oscillator:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.joints import KINDS
+from whippletree.spatial.joints import KINDS
 
 STATISTICS = {"steps", "rejections", "events", "projections", "max_residual", "energy_drift"}
 EVERYTHING = {"q", "v", "a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio"}
@@ -48,10 +48,10 @@ def test_every_entry_of_every_joint_has_a_name_of_its_own(kind):
 
 
 def test_more_output_than_memory_is_refused_before_it_is_computed(bar, monkeypatch):
-    from whippletree.simulation import trajectory
+    from whippletree.simulation.output import dataset
 
     model, dyn = bar
-    monkeypatch.setattr(trajectory, "physical_memory", lambda: 1e6)
+    monkeypatch.setattr(dataset, "physical_memory", lambda: 1e6)
     with pytest.raises(ValueError, match=r"10001 rows of output with 22 numbers of 1 run are 0\.00176 GB, more than"):
         wt.simulate(model, duration=1.0, output_dt=1e-4, compiled=dyn)
     wt.simulate(model, duration=1.0, output_dt=1e-4, compiled=dyn, variables=())  # 6 numbers do fit

@@ -55,7 +55,7 @@ def test_a_start_exactly_at_a_dead_point_follows_its_velocity(bars):
 
 def test_andrews_squeezer():
     """IVP test set, problem 1: the state and a multiplier at t = 0.03 s."""
-    from whippletree.squeezer import MOTOR_TORQUE
+    from whippletree.mechanisms.andrews import MOTOR_TORQUE
 
     model = wt.mechanisms.andrews()
     tau = np.zeros(model.nv)

@@ -10,7 +10,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints.tangent_cone import TieWarning, least_constraint
-from whippletree.linkages import rod
+from whippletree.mechanisms.linkages import rod
 
 IN_LINE = {
     "parallelogram": (2.0, 1.0, 2.0, 1.0),

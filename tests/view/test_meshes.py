@@ -5,7 +5,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.view import solids
-from whippletree.view.mesh_files import creased, read_mesh, simplified
+from whippletree.view.drawn_meshes import creased, read_mesh, simplified
 from whippletree.view.scene import scene
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]], dtype=float)

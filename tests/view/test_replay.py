@@ -11,7 +11,7 @@ import xarray
 
 import whippletree as wt
 from whippletree.view.gallery import gallery
-from whippletree.view.motion import Moves
+from whippletree.view.pose_series import Moves
 
 
 def data_of(path):

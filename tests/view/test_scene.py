@@ -7,7 +7,7 @@ import xarray
 import whippletree as wt
 from whippletree.view import solids, sticks
 from whippletree.view.forces import constraint_wrenches, contact_forces
-from whippletree.view.motion import Moves
+from whippletree.view.pose_series import Moves
 from whippletree.view.scene import scene
 
 CLOSED = ["four_bar", "crank_slider", "andrews", "n_four_bar", "peaucellier", "stewart_platform", "delta_robot"]

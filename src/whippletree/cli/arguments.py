@@ -31,7 +31,7 @@ class ModelFile:
     def load(self) -> Model:
         """The model."""
         import whippletree as wt
-        from whippletree.scenario.reading import is_scenario
+        from whippletree.scenario.scenario_reader import is_scenario
 
         if is_scenario(self.file):
             return wt.load_scenario(self.file).model

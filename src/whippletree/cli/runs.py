@@ -95,7 +95,7 @@ class View(ModelFile):
 
     def _shown(self) -> tuple[Model, xarray.Dataset | None, Any]:
         import whippletree as wt
-        from whippletree.scenario.reading import is_scenario
+        from whippletree.scenario.scenario_reader import is_scenario
 
         if self.file.suffix in RUNS:
             return *stored(self.file), None
@@ -129,7 +129,7 @@ class Plot:
 
 def check_outputs(keep: Path | None, plots: Sequence[str]) -> None:
     """Refuse outputs that could not be written, before anything is computed."""
-    from whippletree.simulation.run_files import check_place
+    from whippletree.simulation.output.run_files import check_place
     from whippletree.view.plots import check_figures
 
     if keep is not None:
@@ -145,7 +145,7 @@ def stored(path: Path) -> tuple[Model, xarray.Dataset]:
         UnsupportedError: a run without its model.
     """
     import whippletree as wt
-    from whippletree.scenario.keeping import model_of
+    from whippletree.scenario.model_in_run import model_of
 
     run = wt.load_run(path)
     model = model_of(run)

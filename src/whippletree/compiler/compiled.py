@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree import catalogue
-from whippletree.catalogue import Function
-from whippletree.compiler.fingerprint import fingerprint
-from whippletree.compiler.functions import compile_function, real_type
-from whippletree.compiler.ir import Real
-from whippletree.compiler.kernel import Recipe
-from whippletree.compiler.named import NamedFunction, Wording
+from whippletree import functions as catalogue
+from whippletree.compiler.cpu.cpu_function import compile_function, real_type
+from whippletree.compiler.frontend.fingerprint import fingerprint
+from whippletree.compiler.llvm.ir import Real
+from whippletree.compiler.llvm.kernel import Recipe
+from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constrained_failures import failure
-from whippletree.derived import derived_function
+from whippletree.constraints.failures import failure
+from whippletree.constraints.massless import with_massless
 from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.massless import with_massless
-from whippletree.messages import shape_hints
+from whippletree.functions import Function
+from whippletree.functions.differentiate import derived_function
+from whippletree.functions.registry import checked_names
 from whippletree.model import Model
-from whippletree.parameters import find_parameter
-from whippletree.registry import checked_names
+from whippletree.model.input_checks import shape_hints
+from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.contact_rollout import ContactRollout
-    from whippletree.compiler.rollout import Plan, Rollout
+    from whippletree.compiler.rollout.contact_rollout import ContactRollout
+    from whippletree.compiler.rollout.rollout import Plan, Rollout
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -51,12 +51,12 @@ def compile(  # the public name; Python's own compile is not used here
 
     Args:
         model: what to compile for.
-        target: ``cpu``, or ``cuda`` for NVIDIA GPUs (:mod:`whippletree.compiler.cuda_function`). The bits are the same.
+        target: ``cpu``, or ``cuda`` for NVIDIA GPUs (:mod:`whippletree.compiler.cuda.cuda_function`). The bits are the same.
         dtype: float64 or float32, of all inputs and outputs.
         threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
-            :mod:`whippletree.massless`.
+            :mod:`whippletree.constraints.massless`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -84,9 +84,9 @@ class Compiled:
         self._threads = threads
         self._target = target
         if target == "cuda":
-            from whippletree.compiler import cuda
+            from whippletree.compiler.cuda import driver
 
-            cuda.driver()  # its absence is said here, not at the first call
+            driver.driver()  # its absence is said here, not at the first call
         self._made: dict[tuple[Any, ...], NamedFunction] = {}
 
     @property
@@ -122,25 +122,27 @@ class Compiled:
         return found
 
     def jvp(self, name: str, *names: Any) -> NamedFunction:
-        """The derivative of a function along a direction: inputs x and ẋ; see :mod:`whippletree.derived`."""
+        """The derivative of a function along a direction: inputs x and ẋ; see
+        :mod:`whippletree.functions.differentiate`.
+        """
         function = derived_function("jvp", catalogue.find(name, self.model), self._parameter_shapes)
         return self._function(function, checked_names(function, names))
 
     def vjp(self, name: str, *names: Any) -> NamedFunction:
-        """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.derived`."""
+        """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.functions.differentiate`."""
         function = derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes)
         return self._function(function, checked_names(function, names))
 
     @cached_property
     def rollout(self) -> Rollout:
         """``dyn.rollout(q0, v0, tau, dt, method=…)``: whole trajectories in one call."""
-        from whippletree.compiler.rollout import Rollout
+        from whippletree.compiler.rollout.rollout import Rollout
 
         return Rollout(self._tree, self.rollout_function)
 
     def rollout_function(self, plan: Plan) -> NamedFunction:
-        """The function of :func:`whippletree.compiler.rollout.rollout_program`."""
-        from whippletree.compiler.rollout import loops, rollout_program
+        """The function of :func:`whippletree.compiler.rollout.rollout.rollout_program`."""
+        from whippletree.compiler.rollout.rollout import loops, rollout_program
 
         key = ("rollout", plan)
         count = len(self._tree.nodes)
@@ -173,10 +175,10 @@ class Compiled:
 
         Returns:
             States, impulses and the residual of each step:
-            :class:`~whippletree.compiler.contact_rollout.ContactRollout`. A scene that is no longer finite is NaN from
-            there on, with a RuntimeWarning.
+            :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`. A scene that is no longer finite is
+            NaN from there on, with a RuntimeWarning.
         """
-        from whippletree.compiler import contact_rollout
+        from whippletree.compiler.rollout import contact_rollout
 
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
@@ -192,8 +194,8 @@ class Compiled:
         return contact_rollout.told(found)
 
     def _contact_function(self, sweeps: int, limits: bool) -> NamedFunction:
-        """The function of :func:`whippletree.compiler.contact_rollout.contact_rollout_program`."""
-        from whippletree.compiler.contact_rollout import contact_rollout_program
+        """The function of :func:`whippletree.compiler.rollout.contact_rollout.contact_rollout_program`."""
+        from whippletree.compiler.rollout.contact_rollout import contact_rollout_program
 
         key = ("contact_rollout", sweeps, limits)
         if key not in self._made:
@@ -213,7 +215,7 @@ class Compiled:
         Returns:
             The files written. The header explains how to call the functions.
         """
-        from whippletree.compiler.export import c_name, export_programs
+        from whippletree.compiler.cpu.export import c_name, export_programs
 
         programs = {}
         for text in functions:
@@ -241,8 +243,8 @@ class Compiled:
     def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
         """Unrolled where that is small enough, else as loops over bodies."""
         # imported here: where the cache knows a function, nothing of this is needed
-        from whippletree.compiler.loops import loop_program
-        from whippletree.compiler.tracing import unrolled_program
+        from whippletree.compiler.frontend.loops import loop_program
+        from whippletree.compiler.frontend.unrolled import unrolled_program
 
         count = len(self._tree.nodes)
         can_loop = function.loops and not self.parameters
@@ -267,7 +269,7 @@ class Compiled:
             recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
         wording = Wording(shape_hints(self.model), self._explain, explanation)
         if self._target == "cuda":
-            from whippletree.compiler.cuda_function import compile_for_cuda
+            from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
         return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording)

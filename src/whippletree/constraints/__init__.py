@@ -1,1 +1,26 @@
-"""Constraints: kinds (what is demanded) and rows (residual, A and bias at a state)."""
+"""Constraints: the rows A a + γ = 0, and the block matrix of document 000 that solves for a motion under them.
+
+From what a constraint demands to what it carries:
+
+    kinds                    each kind of constraint as a residual with named rows
+    rows                     residual, Jacobian A and bias γ of all rows at a state
+    row_derivatives          how A and γ answer to small displacements
+    constraint_set           the rows of a model with their names (``wt.constraint_set``)
+    kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them
+    redundancy               which rows repeat others, found at generic configurations
+    loop_closure             the iteration that closes loops
+    assembly                 ``wt.assemble`` and the home state
+    exploration              generic configurations, and the branches that leave a singular one
+    tangent_cone             accelerations at rest on a dead point: the branch of least constraint
+    dead_points, motions     branches of the motion where A loses rank; motions that the rows allow
+    massless_rows            rows that hold a motion without inertia, or let dampers and springs decide it
+    massless                 the search for such motions, and their treatment in a model
+    dynamics                 accelerations and forces under constraints, the route chosen
+    node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
+    constrained_derivatives  of accelerations and constraint forces
+    midpoint_step            a step that keeps loops closed
+    projectors               the projectors of document 001
+    failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
+
+The chapter imports ``tree`` and what is below it.
+"""

@@ -1,254 +1,177 @@
-"""Closing loops: coordinates near a guess that meet every position row.
-
-Gauss–Newton on the manifold of the tree's coordinates, with least-norm steps, so that what the rows do not ask for
-stays where the guess put it. Near a singular configuration, where such a step grows without bound, it is damped as
-in Levenberg and Marquardt's method; the damping goes with the residual, so that convergence stays fast. Where it
-stalls at a saddle of |g|² (frames that must coincide and are half a turn apart: both ways round are equally long) it
-goes on along the direction in which |g|² bends down most. Numbers only.
-"""
+"""What a user asks of a model's constraints: close its loops, check a state, leave rows out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.rows import Prepared, Rows
-from whippletree.errors import AssemblyError, ShapeError
-from whippletree.messages import coordinates
-from whippletree.model import Array, Model
-from whippletree.scalars import Dual, duals, slopes
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
+from whippletree.constraints.loop_closure import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.rows import prepare
+from whippletree.errors import AssemblyError, NameLookupError
+from whippletree.model import Model, State, require_model
+from whippletree.model.input_checks import coordinates
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
 
-ITERATIONS = 100
-TOLERANCE = 1e-11
-"""Largest residual of a row that counts as closed, m or rad."""
-
-
-SADDLES = 4
-"""How many saddles of |g|² are left one after the other: as many closures may be half a turn off at once."""
-
-HALF_TURN = 1e-3
-"""How much shorter than 2 the residual 2 sin(θ/2) of a rotation may be to speak of half a turn: θ within 4 degrees."""
-
-FLAT = 1e-8
-"""Share of the largest curvature of |g|² up to which a negative one is rounding."""
-
-BENDS = 100
-"""Velocities up to which the curvature of |g|² is formed, at the price of one derivative of the Jacobian each."""
+POSITION_TOLERANCE = VELOCITY_TOLERANCE = 1e-8
+"""Residual of a row, m or rad, and its velocity, m/s or rad/s, that a consistent state may have."""
 
 
-def attainable(model: Model) -> float:
-    """TOLERANCE, or what rounding leaves of it where positions add up to many metres: 1e-13 of all joint offsets."""
-    return max(TOLERANCE, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
-
-
-class Closure:
-    """The rigid position rows of a model as a system of equations in floats."""
-
-    def __init__(self, mechanism: Mechanism, demands: Sequence[Prepared], t: float = 0.0) -> None:
-        self.mechanism = mechanism
-        self.demands = [
-            c for c in demands if c.demand.level == "position" and not c.constraint.parameters.get("compliance")
-        ]
-        self.t = t
-        self.names = [name for c in self.demands for name in c.row_names]
-        self.units = [unit for c in self.demands for unit in c.demand.units]
-        self._last: tuple[bytes, Rows] | None = None
-        """The rows at the last coordinates: a step asks for the Jacobian where the residual was taken."""
-        self._slope: tuple[bytes, Array] | None = None
-        """The last Jacobian: steps that are refused start again from the same coordinates."""
-
-    def residual(self, q: Array) -> Array:
-        """g (p,)."""
-        with np.errstate(invalid="ignore"):  # not a number where a direction is lost: the caller moves on
-            return self._rows(q).residual().astype(float)
-
-    def jacobian(self, q: Array) -> Array:
-        """∂g/∂q in the tangent space, (p, nv)."""
-        if self._slope is None or self._slope[0] != q.tobytes():
-            self._slope = q.tobytes(), self._rows(q).jacobian().astype(float)
-        return self._slope[1]
-
-    def jacobian_rate(self, q: Array, d: Array) -> Array:
-        """The rate (p, nv) at which the Jacobian changes while q moves along d (nv,)."""
-        m, at = self.mechanism, q.astype(object)
-        state = duals(at, m.manifold().rate(at, d.astype(object)))
-        rows = Rows(m, self.demands, m.still(state), state, None, Dual(self.t, 0))
-        return slopes(rows.jacobian()).astype(float)
-
-    def moved(self, q: Array, d: Array) -> Array:
-        """q ⊕ d."""
-        return self.mechanism.manifold().integrate(q.astype(object), d.astype(object)).astype(float)
-
-    def normalised(self, q: Array) -> Array:
-        """The coordinates with quaternions at unit length."""
-        return self.mechanism.manifold().normalised(q.astype(object)).astype(float)
-
-    def solve(self, q: Array, held: Array, tolerance: float) -> tuple[Array, Array]:
-        """The coordinates reached from q and their residual; the velocities in ``held`` do not move."""
-        free = ~held
-        g = self.residual(q)
-        damping = 0.0
-        for _ in range(ITERATIONS):
-            if not tolerance < _largest(g) < np.inf or damping > 1.0:
-                break
-            d = np.zeros(len(held))
-            d[free] = _step(self.jacobian(q)[:, free], g, damping)
-            trial = self.moved(q, d)
-            after = self.residual(trial)
-            if np.linalg.norm(after) < np.linalg.norm(g):
-                q, g, damping = trial, after, damping / 100 if damping > 1e-8 else 0.0
-            else:
-                damping = max(10 * damping, 1e-8)
-        return q, g
-
-    def _rows(self, q: Array) -> Rows:
-        if self._last is None or self._last[0] != q.tobytes():
-            state = q.astype(object)
-            m = self.mechanism
-            self._last = q.tobytes(), Rows(m, self.demands, m.still(state), state, None, self.t)
-        return self._last[1]
-
-
-def _largest(g: Array) -> float:
-    """The largest residual; infinite if one is not a number."""
-    return float(np.abs(g).max(initial=0.0)) if np.all(np.isfinite(g)) else np.inf
-
-
-def _step(A: Array, g: Array, damping: float) -> Array:
-    """−Aᵀ (A Aᵀ + μ |A|² 1)⁻¹ g, by singular values; without damping those below 1e-9 of the largest are left out."""
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    if not s.size or s[0] == 0:
-        return np.zeros(A.shape[1])
-    factors = s / (s * s + damping * s[0] ** 2) if damping else np.where(s > 1e-9 * s[0], 1 / np.maximum(s, 1e-300), 0)
-    step = -Vt.T @ (factors * (U.T @ g))
-    # no more than about a radian or a metre at a time: beyond, the linearisation means nothing
-    return np.asarray(step / max(1.0, np.abs(step).max()))
-
-
-def close_loops(
-    closure: Closure, guess: Array, hold: Mapping[str, Any], tolerance: float, attempts: int = 4, spread: float = 0.4
+def assemble(
+    model: Model,
+    guess: Any = None,
+    *,
+    hold: Mapping[str, Any] | None = None,
+    tolerance: float = TOLERANCE,
+    t: float = 0.0,
 ) -> Array:
-    """Coordinates that close every loop near a guess; see :func:`whippletree.constraints.closing.assemble`.
+    """Coordinates q (nq,) near a guess that close every loop: all rigid position rows within ``tolerance``.
 
-    A guess from which Newton's method stalls is left where |g|² bends down, if it does, and else (a singular
-    configuration, a loop that is far open) moved a little, at most ``attempts`` times, by fixed pseudo-random amounts
-    up to ``spread``.
+    Args:
+        model: with or without constraints.
+        guess: where to start, (nq,); default: the model's own start.
+        hold: joints by name whose coordinates are set to these values and do not move: ``{"crank": 0.3}``.
+        tolerance: largest residual of a row, m or rad.
+        t: time, for constraints that depend on it.
+
+    Returns:
+        q (nq,). Joints that no row asks to move stay where the guess put them. Switchable constraints are closed too.
+
+    Raises:
+        AssemblyError: if some loop cannot close; names the constraints, and by how much they stay open.
     """
-    model = closure.mechanism.tree.model
-    q, held = _with_held(model, np.array(guess, dtype=float), hold)
-    q = closure.normalised(coordinates("assemble", "guess", q, model))
-    best, g = closure.solve(q, held, tolerance)
-    if attempts and tolerance < _largest(g) < np.inf:
-        best, g = _leave_saddles(closure, best, g, held, tolerance, spread)
-    random = np.random.default_rng(0)
-    for attempt in range(attempts):
-        if _largest(g) <= tolerance:
-            return best
-        d = np.where(held, 0.0, random.uniform(-spread, spread, model.nv) * (attempt + 1) / attempts)
-        found, after = closure.solve(closure.moved(q, d), held, tolerance)
-        if _largest(after) < _largest(g):
-            best, g = found, after
-    if _largest(g) <= tolerance:
-        return best
-    _require_numbers(closure, best)
-    gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
-    raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
+    require_model(model, "assemble")
+    start = (model.start or model.neutral).q if guess is None else guess
+    q = coordinates("assemble", "guess", start, model)
+    return close_loops(Closure(_mechanism(model), constraint_set(model).demands, t), q, hold or {}, tolerance)
 
 
-def _leave_saddles(
-    closure: Closure, q: Array, g: Array, held: Array, tolerance: float, spread: float
-) -> tuple[Array, Array]:
-    """The coordinates reached, and their residual, after going on from saddles of |g|² at q; q where there is none.
+def require_consistent(
+    model: Model,
+    q: Any,
+    v: Any,
+    *,
+    t: float = 0.0,
+    position_tolerance: float = POSITION_TOLERANCE,
+    velocity_tolerance: float = VELOCITY_TOLERANCE,
+) -> None:
+    """Refuse a state that violates the constraints, with the size of the violation; nothing is corrected.
 
-    A direction of negative curvature keeps everything else where it is: a body turns about one axis, and does not
-    slide along it.
+    Args:
+        model: with or without constraints; switchable ones and compliant ones are not asked, nor velocities of
+            relaxed massless motions, which are no part of the state.
+        q, v: (nq,), (nv,).
+        t: time, for constraints that depend on it.
+        position_tolerance: largest residual of a row, m or rad.
+        velocity_tolerance: largest A v + ∂g/∂t of a row, m/s or rad/s.
+
+    Raises:
+        AssemblyError: naming the rows; ``wt.assemble`` and ``project_velocity`` are the cures.
     """
-    for _ in range(SADDLES):
-        d = np.zeros(len(held))
-        d[~held] = spread * _steepest_bend(closure, q, g, ~held)
-        if not np.any(d) or _largest(g) <= tolerance:
-            break
-        trials = [closure.solve(closure.moved(q, way), held, tolerance) for way in (d, -d)]
-        found, after = min(trials, key=lambda trial: _size(trial[1]))
-        if not _size(after) < _size(g):
-            break
-        q, g = found, after
-    return q, g
-
-
-def _steepest_bend(closure: Closure, q: Array, g: Array, free: Array) -> Array:
-    """The unit direction in which ½ |g|² bends down most, among the free velocities; zeros where it nowhere does, or
-    where there are more than ``BENDS`` of them."""
-    count = int(np.sum(free))
-    if not 0 < count <= BENDS:
-        return np.zeros(count)
-    A = closure.jacobian(q)[:, free]
-    moves = np.eye(len(free))[free]
-    curvature = A.T @ A + np.stack([closure.jacobian_rate(q, d)[:, free].T @ g for d in moves], axis=1)
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    if not values[0] < -FLAT * np.abs(values).max():
-        return np.zeros(count)
-    return np.asarray(vectors[:, 0])
-
-
-def _size(g: Array) -> float:
-    """The length of a residual; infinite if an entry is not a number."""
-    return float(np.linalg.norm(g)) if np.all(np.isfinite(g)) else np.inf
-
-
-def _require_numbers(closure: Closure, q: Array) -> None:
-    """A residual that is not a number at the guess and around it is a fault of the constraint, not of the guess."""
-    bad = [name for name, x in zip(closure.names, closure.residual(q), strict=True) if not np.isfinite(x)]
-    if bad:
+    system = constraint_set(model)
+    m = _mechanism(model)
+    at, rates = np.array(q, dtype=float).astype(object), np.array(v, dtype=float).astype(object)
+    rows = system.rows(m, m.moving(at, rates), at, rates, t)
+    asked = [
+        i
+        for i, k in enumerate(system.switch_of_row)
+        if k < 0 and not system.compliance[i] and i not in system.relaxed_rows
+    ]
+    residual = dict(zip(system.position_rows, rows.residual().astype(float), strict=True))
+    gaps = {system.row_names[i]: float(residual[i]) for i in asked if abs(residual.get(i, 0.0)) > position_tolerance}
+    if gaps:
         raise AssemblyError(
-            f"model {closure.mechanism.tree.model.name!r}: the residual of {', '.join(bad)} is not a number at the "
-            f"guess: move the guess, or correct the function of the constraint",
+            f"model {model.name!r}: q does not meet its constraints: {_sizes(gaps)} (more than "
+            f"{position_tolerance:g}). wt.assemble(model, q) closes the loops.",
             q,
-            dict.fromkeys(bad, float("nan")),
+            gaps,
+        )
+    velocity = rows.velocity().astype(float)
+    slips = {system.row_names[i]: float(velocity[i]) for i in asked if abs(velocity[i]) > velocity_tolerance}
+    if slips:
+        raise AssemblyError(
+            f"model {model.name!r}: v violates its constraints: {_sizes(slips)} per second (more than "
+            f"{velocity_tolerance:g}). project_velocity(q, v) gives the closest velocity that they allow.",
+            q,
+            slips,
         )
 
 
-def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
-    held = np.zeros(model.nv, dtype=bool)
-    for joint, value in hold.items():
-        own = q[model.q_slice(joint)]
-        if np.shape(value) not in ((), own.shape):
-            raise ShapeError(f"assemble: joint {joint!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
-        own[:] = value
-        held[model.slice(joint)] = True
-    return q, held
+def _sizes(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {x:.6g}" for name, x in list(values.items())[:8])
 
 
-def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:
-    """Which constraints stay open, and by how much."""
-    lines = []
-    start = 0
-    for c in closure.demands:
-        part = g[start : start + len(c.demand.rows)]
-        start += len(part)
-        if np.abs(part).max() > tolerance:
-            rows = ", ".join(
-                f"{row} = {value:.6g} {unit}"
-                for row, value, unit in zip(c.demand.rows, part, c.demand.units, strict=True)
-            )
-            lines.append(
-                f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}"
-                f"{_half_a_turn(c, part)}"
-            )
-    kept = f" with {', '.join(f'{n} = {v}' for n, v in hold.items())} held" if hold else ""
-    return (
-        f"model {model.name!r}: no configuration near the guess{kept} meets these constraints within {tolerance:g}:\n"
-        + "\n".join(lines)
-        + "\nMove the guess, hold fewer joints, or check the lengths."
-    )
+def without_rows(model: Model, *rows: str) -> Model:
+    """The model without some rows of its constraints.
+
+    For rows that rounded data made all but redundant and that nobody meant: ``wt.diagnose(model).faint`` names them
+    with their angle to the others. Whether they were meant is the user's decision, so it takes names::
+
+        model = wt.without_rows(model, *wt.diagnose(model).faint)
+
+    Args:
+        model: any model with constraints.
+        rows: names as ``constraint_set(model).row_names`` and ``wt.diagnose`` give them: ``"loop.x"``.
+
+    Returns:
+        A model whose constraints have the parameter ``without``; a constraint that loses all its rows is gone.
+
+    Raises:
+        NameLookupError: if there is no such row.
+    """
+    prepared = prepare(model)
+    known = [name for c in prepared for name in c.row_names]
+    for name in rows:
+        if name not in known:
+            raise NameLookupError("row", name, known, where=f"model {model.name!r}")
+    kept = []
+    for constraint in model.constraints:
+        own = [row for c in prepared if c.constraint is constraint for row in c.demand.rows]
+        lost = [row for row in own if f"{constraint.name}.{row}" in rows]
+        if not lost:
+            kept.append(constraint)
+        elif len(lost) < len(own):
+            before = tuple(constraint.parameters.get("without", ()))
+            kept.append(replace(constraint, parameters={**constraint.parameters, "without": (*before, *lost)}))
+    return replace(model, constraints=tuple(kept))
 
 
-def _half_a_turn(c: Prepared, g: Array) -> str:
-    """The reason in words where frames, or axes, that must agree are opposite: their residual has its full length 2."""
-    turns = np.array([x for x, unit in zip(g, c.demand.units, strict=True) if unit == "rad"])
-    if c.demand.on != "frames" or len(turns) < 2 or not np.linalg.norm(turns) > 2 - HALF_TURN:
-        return ""
-    return ". They are half a turn apart and nothing can turn them: turn one of the two frames, or free a joint"
+def home_state(model: Model, start: State) -> State:
+    """The start state with its loops closed and its velocity on the constraints, at time 0.
+
+    A start that meets them already keeps its exact numbers. A velocity that does not (a motor that turns from the first
+    moment on) is changed as little as possible.
+    """
+    q, v = start.q, start.v
+    closure = Closure(_mechanism(model), constraint_set(model).demands)
+    g, tolerance = closure.residual(np.array(q, dtype=float)), attainable(model)
+    if g.size and not np.abs(g).max() <= tolerance:
+        q = close_loops(closure, np.array(q, dtype=float), {}, tolerance)
+        q.setflags(write=False)
+    change = _missing_velocity(model, q, v)
+    if np.any(change):
+        v = v + change
+        v.setflags(write=False)
+    return State(q, v)
+
+
+def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
+    """The least change of v (nv,) after which A v + gₜ = 0 at time 0: joints that no row asks to move keep theirs."""
+    system, m = constraint_set(model), _mechanism(model)
+    at, rates = (x.astype(float).astype(object) for x in (q, v))
+    asked = [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
+    rows = system.rows(m, m.moving(at, rates), at, rates, 0)
+    slips = rows.velocity()[asked].astype(float)
+    if not np.any(np.abs(slips) > VELOCITY_TOLERANCE):
+        return np.zeros(model.nv)
+    return np.asarray(-np.linalg.lstsq(rows.jacobian()[asked].astype(float), slips, rcond=STRUCTURE_TOLERANCE)[0])
+
+
+def _mechanism(model: Model) -> Mechanism:
+    return Mechanism(skeleton(model))

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from whippletree.constraints.assembly import Closure, attainable, close_loops
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.errors import AssemblyError
-from whippletree.model import Array
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
 if TYPE_CHECKING:
-    from whippletree.constraints.system import ConstraintSet
+    from whippletree.constraints.constraint_set import ConstraintSet
 
 STRUCTURE_TOLERANCE = 1e-7
 """Sine of the angle to the rows before it below which a row counts as dependent, at a generic configuration."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whippletree.model import Array, Model
+from whippletree.arithmetic.arrays import Array
+from whippletree.model import Model
 
 SHARE = 1e-6
 """Part of the largest entry of a motion below which a joint is not mentioned."""

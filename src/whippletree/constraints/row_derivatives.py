@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.rows import (
     Prepared,
     Rows,
@@ -28,8 +30,7 @@ from whippletree.constraints.rows import (
     lifted_pose,
     moved_pose,
 )
-from whippletree.scalars import Dual, duals, slopes
-from whippletree.spatial import Array, Pose, cross_force, identity, zeros
+from whippletree.spatial import Pose, cross_force
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.tangents import Accelerated, Tangents
 

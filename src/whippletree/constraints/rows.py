@@ -19,18 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.checks import kind_fault, spelling_faults
-from whippletree.constraints.demand import Demand
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.kinds import KINDS
-from whippletree.constraints.relaxation import HeldRows, RelaxedRows
-from whippletree.constraints.selection import selected
+from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, spelling_faults
+from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
-from whippletree.scalars import Dual, duals, slopes
-from whippletree.spatial import Array, Pose, cross, identity, skew, zeros
-from whippletree.sweeps import Field
+from whippletree.spatial import Pose, cross, skew
 from whippletree.tree import kinematics
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.sweeps import Field
 
 
 @dataclass(frozen=True)

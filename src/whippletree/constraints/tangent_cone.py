@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.motions import Motion
 from whippletree.model import Model
-
-Array = np.ndarray[Any, Any]
 
 EMPTY = 1e-9
 """Size of a quadric, relative to the rates of the rows that it is made of, below which it says nothing."""
@@ -85,7 +83,7 @@ def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadri
         basis: motions that the rows allow, (n, d).
         particular: an acceleration with A a = −γ, (n,).
         quadrics: symmetric forms of the basis and the particular acceleration, (p, d + 1, d + 1): see
-            :func:`whippletree.constraints.branches.quadrics`.
+            :func:`whippletree.constraints.dead_points.quadrics`.
     """
     moved = bool(np.any(particular))
     P = np.concatenate([basis, particular[:, None]], axis=1) if moved else basis

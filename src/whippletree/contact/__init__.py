@@ -1,1 +1,12 @@
-"""Contact: where shapes touch (geometry), what happens when they meet (impact), who pushes whom (complementarity)."""
+"""Contact: where shapes touch, who pushes whom, and what an impact does.
+
+    geometry           shapes and the distance between two of them
+    kinematics         candidates of contact at a state: gaps, points, axes, rows
+    problem            the contact problem: impulses in friction cones and the velocities after them
+    impact             laws of impact, their derivatives, saltation
+    modes              which contacts stick, slide or lift
+    time_step          one step through time with contacts, limits and friction of joints
+    implicit_springs   springs and dampers taken at the end of a step
+
+The chapter imports ``accuracy``, ``constraints``, ``tree`` and what is below them.
+"""

@@ -1,7 +1,8 @@
 """Modes of motion in contact: which candidates are open, stick or slide, and which mode follows an event.
 
 The mode is not guessed: the contacts that touch and do not separate pose the complementarity problem of
-:mod:`whippletree.contact.coulomb` at the level of accelerations, u̇ = G f + J a_free + J̇ v, and its answer is the mode.
+:mod:`whippletree.contact.problem.active_set` at the level of accelerations, u̇ = G f + J a_free + J̇ v, and its answer
+is the mode.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from whippletree.contact import coulomb
-from whippletree.contact.coulomb import OPEN, SLIDE, STICK
-
-Array = np.ndarray[Any, Any]
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.problem import active_set
+from whippletree.contact.problem.active_set import OPEN, SLIDE, STICK
 
 __all__ = ["OPEN", "SLIDE", "STICK", "Mode", "open_mode"]
 
@@ -57,7 +56,7 @@ class Mode:
         parts = [f"{names[i]} {WORDS[self.status[i]]}" for i in self.closed]
         return ", ".join(parts) or "free"
 
-    def changed(self, contacts: Sequence[int], answer: coulomb.Answer) -> Mode:
+    def changed(self, contacts: Sequence[int], answer: active_set.Answer) -> Mode:
         """The mode with the answer for these contacts."""
         status, directions, forces = list(self.status), self.directions.copy(), np.zeros((len(self.status), 3))
         for number, i in enumerate(contacts):

@@ -22,9 +22,10 @@ from typing import Any, NoReturn, TypeAlias, overload
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ShapeError
 from whippletree.graph.digraph import Node
-from whippletree.graph.partition import Array, Partition
+from whippletree.graph.partition import Partition
 
 Blocks: TypeAlias = Mapping[tuple[Node, Node], Array]
 

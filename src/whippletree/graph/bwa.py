@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import GraphError, ShapeError
 from whippletree.graph.blocks import BlockOperator, Operator, accumulate, identity
 from whippletree.graph.digraph import Digraph, Node, arrows, check_weights, quoted
-from whippletree.graph.partition import Array, Partition
+from whippletree.graph.partition import Partition
 
 
 class BlockWeightedAdjacency(BlockOperator):

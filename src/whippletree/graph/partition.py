@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import GraphError, ShapeError
 from whippletree.graph.digraph import Node, check_permutation, quoted
-
-Array: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True, init=False)

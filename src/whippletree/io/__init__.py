@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
-from whippletree.io.files import read_bytes
+from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 
 __all__ = ["load", "save"]
@@ -37,7 +37,7 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
         base: How the root of a URDF or SDF model stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float.
             An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
             takes no base.
-        loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops`): the loops
+        loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops_file`): the loops
             that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside ``robot.urdf``
             that was not asked for is mentioned in ``model.source``.
 
@@ -52,7 +52,7 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
     path = Path(path)
     model = _load(path, base)
     if loops is not None:
-        from whippletree.io.loops import with_loops
+        from whippletree.io.loops_file import with_loops
 
         return with_loops(model, Path(loops))
     beside = path.with_suffix(".loops.toml")
@@ -70,9 +70,9 @@ def _load(path: Path, base: str) -> Model:
         )
     data = read_bytes(path)
     if suffix in _NATIVE:
-        from whippletree.io import native
+        from whippletree.io.native import native_reader
 
-        return native.read(path, data, base=base)
+        return native_reader.read(path, data, base=base)
     if suffix not in _XML:
         known = ", ".join((*_XML, *_NATIVE))
         raise FileError(
@@ -82,22 +82,22 @@ def _load(path: Path, base: str) -> Model:
 
 
 def _load_xml(path: Path, data: bytes, base: str) -> Model:
-    from whippletree.io import markup
+    from whippletree.io import xml
 
-    root = markup.parse(path, data)
+    root = xml.parse(path, data)
     match root.tag:
         case "robot":
-            from whippletree.io import urdf
+            from whippletree.io.urdf import urdf_reader
 
-            return urdf.read(path, root, base=base)
+            return urdf_reader.read(path, root, base=base)
         case "mujoco":
-            from whippletree.io import mjcf
+            from whippletree.io.mjcf import mjcf_reader
 
-            return mjcf.read(path, data, root, base=base)
+            return mjcf_reader.read(path, data, root, base=base)
         case "sdf":
-            from whippletree.io import sdf
+            from whippletree.io.sdf import sdf_reader
 
-            return sdf.read(path, root, base=base)
+            return sdf_reader.read(path, root, base=base)
         case _:
             fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot>, <sdf> or <mujoco>"
             raise FileError(str(path), [fault])
@@ -112,7 +112,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     Raises:
         UnsupportedError: the suffix is another one, or the model holds numbers that a file cannot keep exactly.
     """
-    from whippletree.io import native_writer
+    from whippletree.io.native import native_writer
 
     require_model(model, "save")
     native_writer.write(model, Path(path))

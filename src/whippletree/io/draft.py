@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whippletree.builder import Builder
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import FileError, Hints, ModelError, listed
-from whippletree.frozen import frozen_array, inertia_matrix
 from whippletree.io import rotations
-from whippletree.model import EARTH_GRAVITY, Array, Body, Model, Vector
-from whippletree.soundness import inertia_faults
+from whippletree.model import EARTH_GRAVITY, Body, Model, Vector
+from whippletree.model.builder import Builder
+from whippletree.model.faults import inertia_faults
+from whippletree.model.frozen import frozen_array, inertia_matrix
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(

@@ -1,7 +1,7 @@
 """A run kept on disk while it is computed, so that a killed process loses little and the same call takes it up again.
 
-A checkpoint is a folder: ``run.json`` says which run it is (:mod:`whippletree.simulation.identity`), and each numbered
-part holds the output since the part before, with all that the method needs to go on
+A checkpoint is a folder: ``run.json`` says which run it is (:mod:`whippletree.simulation.run_identity`), and each
+numbered part holds the output since the part before, with all that the method needs to go on
 (:class:`~whippletree.simulation.method.Chunk`). A part is written as a whole or not at all, so that a reader never sees
 half of one; ``finished.json`` comes last. Every file ends with a seal: a digest of its content, by which damage is
 found before anything is read, and of the run that it belongs to. One process at a time computes a run: ``lock`` is
@@ -26,15 +26,15 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import FileError
-from whippletree.simulation.identity import INCOMPARABLE
+from whippletree.files.whole_files import DRAFTS, write_whole
 from whippletree.simulation.method import Chunk, Memo, preview
-from whippletree.whole_files import DRAFTS, write_whole
+from whippletree.simulation.run_identity import INCOMPARABLE
 
 if TYPE_CHECKING:
     import xarray
 
-Array = np.ndarray[Any, Any]
 
 FORMAT = 3
 _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from whippletree.contact.candidates import contact_set
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import NameLookupError
 from whippletree.model import Model
-from whippletree.simulation.integrator import Event
+from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
 
-Array = np.ndarray[Any, Any]
 Memo: TypeAlias = dict[str, Array]
 """Named arrays of plain numbers or texts (0-dimensional ones too), so that any file format can keep them."""
 
@@ -172,12 +172,12 @@ def _plain(value: Any) -> Any:
 
 
 METHODS = {
-    "adaptive": "whippletree.simulation.adaptive:Adaptive",
-    "events": "whippletree.simulation.hybrid:Events",
-    "time_stepping": "whippletree.simulation.stepping:TimeStepping",
-    "rk4": "whippletree.simulation.fixed:RungeKutta4",
-    "implicit_midpoint": "whippletree.simulation.fixed:ImplicitMidpoint",
-    "semi_implicit_euler": "whippletree.simulation.fixed:SemiImplicitEuler",
+    "adaptive": "whippletree.simulation.adaptive.adaptive_method:Adaptive",
+    "events": "whippletree.simulation.events.event_method:Events",
+    "time_stepping": "whippletree.simulation.time_stepping.stepping_method:TimeStepping",
+    "rk4": "whippletree.simulation.fixed_step.fixed_step_method:RungeKutta4",
+    "implicit_midpoint": "whippletree.simulation.fixed_step.fixed_step_method:ImplicitMidpoint",
+    "semi_implicit_euler": "whippletree.simulation.fixed_step.fixed_step_method:SemiImplicitEuler",
 }
 """Names that ``wt.simulate`` accepts, and where the method is."""
 

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
-from whippletree.compiler.named import NamedFunction
-from whippletree.constraints.system import constraint_set
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.contact.candidates import contact_set
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
-from whippletree.plain import Reference, reference
-from whippletree.simulation.integrator import IntegrationError
-from whippletree.simulation.plain_contacts import PlainContacts
-
-Array = np.ndarray[Any, Any]
+from whippletree.functions.reference import Reference, reference
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.contacts_in_python import PlainContacts
 
 CLOSING_ROUNDS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""

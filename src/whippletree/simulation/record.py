@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
+from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.checkpoint import Checkpoint, Finished
-from whippletree.simulation.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method
 from whippletree.simulation.progress import Shows
-
-Array = np.ndarray[Any, Any]
 
 INTERRUPTED = "interrupted by the user"
 """The failure of a run that was stopped from the keyboard."""

@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
-from whippletree.compiler.fingerprint import fingerprint
-from whippletree.constraints.closing import require_consistent
+from whippletree.compiler.frontend.fingerprint import fingerprint
+from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.controllers import limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
-from whippletree.messages import refuse_zero_quaternions
 from whippletree.model import Model, require_model
-from whippletree.simulation.batches import InTurn
+from whippletree.model.input_checks import refuse_zero_quaternions
+from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
-from whippletree.simulation.identity import run_identity
-from whippletree.simulation.integrator import Event
+from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, suitable
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.one_by_one import InTurn
+from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
-from whippletree.simulation.trajectory import check_names, dataset, refuse_more_than_memory
-from whippletree.simulation.watch import Watch
+from whippletree.simulation.run_identity import run_identity
 
 if TYPE_CHECKING:
     import xarray
 
-Array = np.ndarray[Any, Any]
 Controller = Callable[[float, Array, Array], Any]
 """tau = f(t, q, v), (nv,)."""
 

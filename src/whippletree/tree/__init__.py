@@ -1,16 +1,24 @@
 """Dynamics of trees: every recursion of document 002, written once on scatter and gather, for any scalar.
 
-skeleton     the moving parts of a model: welds lumped, axes along z
-links        what the dynamics needs to know of each body at one state
-kinematics   poses, Jacobians and twists of frames
-inverse      joint forces of a motion: Newton–Euler, and by composite inertias
-inertia      mass matrix, M⁻¹ b, M⁻¹, operational-space inertia
-forward      accelerations under forces: the articulated recursion
-hybrid       some joints given forces, others accelerations
-momentum     energies, momentum, centre of mass, regressor
-moments      mass, its first and second moments, and how fast they change
-parts        the same mechanics with simpler joints and less inertia beyond each
-tangents     what small displacements of q and v do to forces and frames
-derivatives  of inverse and forward dynamics
-steps        one time step of an integrator
+The theory first, then the recursions in the order in which they build on each other:
+
+    operators        spatial operators as matrices: one equation of 002 per line (``wt.spatial_operators``)
+    sweeps           scatter and gather: the only place that indexes bodies
+    skeleton         the moving parts of a model: welds lumped, axes along z
+    links            what the dynamics needs to know of each body at one state
+    mechanism        a model ready for the recursions
+    kinematics       poses, Jacobians and twists of frames
+    inverse          joint forces of a motion: Newton–Euler, and by composite inertias
+    inertia          mass matrix, M⁻¹ b, M⁻¹, operational-space inertia
+    diagonal         the diagonal of M without M
+    forward          accelerations under forces: the articulated recursion
+    hybrid           some joints given forces, others accelerations
+    momentum         energies, momentum, centre of mass, regressor
+    moments          mass, its first and second moments, and how fast they change
+    reduced_inertia  the mechanics of a tree whose joints and bodies are simplified where that changes nothing
+    tangents         how forces and frames answer to small displacements of q and v
+    derivatives      of inverse and forward dynamics
+    steps            one time step of an explicit integrator
+
+The chapter imports ``model``, ``spatial``, ``graph`` and ``arithmetic``.
 """

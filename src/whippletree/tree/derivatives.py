@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whippletree import linalg
-from whippletree.spatial import Array, identity, symmetric, zeros
-from whippletree.sweeps import Field
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.spatial import symmetric
 from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.sweeps import Field
 from whippletree.tree.tangents import Tangents
 
 

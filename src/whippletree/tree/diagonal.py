@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import linalg, scalars
-from whippletree.spatial import Array, RigidInertia
-from whippletree.sweeps import Field, Sweeper
+from whippletree.arithmetic import linalg, scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.spatial import RigidInertia
 from whippletree.tree.inertia import composite_inertias
 from whippletree.tree.links import Link
+from whippletree.tree.sweeps import Field, Sweeper
 
 NO_INERTIA = 1e-40
 """kg m² or kg: a pivot below it is zero, or negative by rounding; in both precisions a number."""

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import linalg
-from whippletree.spatial import Array, identity, zeros
-from whippletree.sweeps import Field, Sweeper
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.tree.links import Link, dense
+from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Articulated(NamedTuple):

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import linalg
-from whippletree.spatial import Array, identity, zeros
-from whippletree.sweeps import Field, Sweeper
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.tree.forward import NOTHING, Articulated, Freedom, split_inertia
 from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.links import Link, dense
+from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Prescribed(NamedTuple):

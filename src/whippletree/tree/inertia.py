@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from whippletree import linalg
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.errors import UnsupportedError
-from whippletree.spatial import Array, RigidInertia, identity, zeros
-from whippletree.sweeps import Field, Sweeper
+from whippletree.spatial import RigidInertia
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.links import Link, pushed
 from whippletree.tree.skeleton import Place, Skeleton
+from whippletree.tree.sweeps import Field, Sweeper
 
 
 def composite_inertias(sweep: Sweeper, links: Field) -> Field:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from whippletree.spatial import Array
-from whippletree.sweeps import Field, Sweeper
+from whippletree.arithmetic.arrays import Array
 from whippletree.tree.links import Link, dense
+from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Load(NamedTuple):

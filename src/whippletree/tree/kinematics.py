@@ -6,9 +6,10 @@ frame to the base is walked, so these functions index the tree and are always un
 
 from __future__ import annotations
 
-from whippletree.spatial import Array, Pose, zeros
-from whippletree.sweeps import Field
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
+from whippletree.tree.sweeps import Field
 
 
 def pose(tree: Skeleton, links: Field, place: Place) -> Pose:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from whippletree import scalars
-from whippletree.joints import Screw
-from whippletree.spatial import Array, Hinge, Pose, RigidInertia, cross_force, cross_motion, join, zeros
-from whippletree.sweeps import BlockWeight, Field, Sweeper
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.spatial import Hinge, Pose, RigidInertia, cross_force, cross_motion, join
+from whippletree.spatial.joints import Screw
 from whippletree.tree.skeleton import Node
+from whippletree.tree.sweeps import BlockWeight, Field, Sweeper
 
 SPARSE_PLACEMENT = 2
 """Exact zeros in a hinge's placement from which two stages are cheaper than one (counted on the test robots)."""

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
-from whippletree.spatial import Array
-from whippletree.sweeps import Field, Sweeper, Unrolled
 from whippletree.tree.forward import articulate
 from whippletree.tree.links import falling, moving_links, still_links
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.tree.steps import Manifold
+from whippletree.tree.sweeps import Field, Sweeper, Unrolled
 
 
 class Mechanism:

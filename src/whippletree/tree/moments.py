@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.spatial import Array, Pose, RigidInertia, add_cross, congruence, join, symmetric, vector, zeros
+from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.spatial import Pose, RigidInertia, add_cross, congruence, join, symmetric
 
 
 class Flow(NamedTuple):

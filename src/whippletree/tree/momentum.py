@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.errors import UnsupportedError
 from whippletree.model import Joint
-from whippletree.spatial import Array, Pose, RigidInertia, cross, skew, vector, zeros
-from whippletree.sweeps import Field, Sweeper
+from whippletree.spatial import Pose, RigidInertia, cross, skew
 from whippletree.tree.inertia import composite_inertias
 from whippletree.tree.links import Link, world_poses
 from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.sweeps import Field, Sweeper
 
 
 def kinetic_energy(sweep: Sweeper, links: Field, v: Field) -> Any:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import joints
+from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.errors import ScalarError
-from whippletree.joints import JointType, rotation_to
 from whippletree.model import WORLD, Body, Joint, Model
-from whippletree.spatial import Array, Pose, RigidInertia, vector, zeros
+from whippletree.spatial import Pose, RigidInertia, joints
+from whippletree.spatial.joints import JointType, rotation_to
 
 ALIGNED = ("revolute", "helical", "prismatic", "cylindrical", "universal", "planar")
 """Joint kinds with an axis."""

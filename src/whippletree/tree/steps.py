@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from whippletree import scalars
-from whippletree.joints import Free, JointType
-from whippletree.spatial import Array, zeros
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.spatial.joints import Free, JointType
 
 Acceleration: TypeAlias = Callable[[Array, Array], Array]
 """a(q, v): the accelerations (nv,) at a state."""

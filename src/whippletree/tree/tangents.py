@@ -36,22 +36,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.joints import Free
-from whippletree.spatial import (
-    Array,
-    Pose,
-    RigidInertia,
-    add_cross_force,
-    add_cross_motion,
-    cross_motion,
-    join,
-    zeros,
-)
-from whippletree.sweeps import Field, Sweeper, Unrolled, add
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.spatial import Pose, RigidInertia, add_cross_force, add_cross_motion, cross_motion, join
+from whippletree.spatial.joints import Free
 from whippletree.tree.links import falling
 from whippletree.tree.moments import Coriolis, Flow, Moments
-from whippletree.tree.parts import Part, parts
+from whippletree.tree.reduced_inertia import Part, parts
 from whippletree.tree.skeleton import Place, Skeleton
+from whippletree.tree.sweeps import Field, Sweeper, Unrolled, add
 
 
 class Moving(NamedTuple):

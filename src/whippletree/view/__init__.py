@@ -1,7 +1,12 @@
-"""Pictures, plots, a live page and a replay of models and runs. Only the command line imports this package.
+"""Pictures, plots, a live page and a replay of models and runs.
 
-scene       a model and its states as meshes that move, independent of who draws them
-plots       figures with matplotlib: ``wt.plot``
-live        a page in the browser with viser: ``wt.show``
-replay      one HTML file that needs no network and no extra package: ``wt.export_html``
+    scene         a model and its states as meshes that move, independent of who draws them
+    plots         figures with matplotlib: ``wt.plot``
+    live          a page in the browser with viser: ``wt.show``
+    replay        one HTML file that needs no network and no extra package: ``wt.export_html``
+    items, shape_meshes, drawn_meshes, solids, sticks, forces, overlays   the things in a scene
+    pose_series, camera, style, painter, strobe, curves, page_curves      how they move and look
+    gallery       pictures for the documentation
+
+Only the command line imports this chapter.
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.model import Model
-from whippletree.view.motion import Moves
-
-Array = np.ndarray[Any, Any]
+from whippletree.view.pose_series import Moves
 
 AZIMUTH, ELEVATION = np.deg2rad(-60.0), np.deg2rad(22.0)
 """Of the eye around a mechanism in space."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.simulation import labels
+from whippletree.simulation.output import labels
 from whippletree.view import style
 
 if TYPE_CHECKING:
     import xarray
 
-Array = np.ndarray[Any, Any]
 
 LEGEND = 8
 """Curves up to which each has its line in the legend."""
@@ -96,7 +96,7 @@ def conditioning(axes: Any, run: xarray.Dataset, model: Model | None = None) -> 
     """The diagonal ratio and its scaled form; with the model also κ₂ and both pivot ratios of the mass matrix."""
     found: dict[str, Any] = {"δ": run.get("diagonal_ratio"), "δ_s": run.get("scaled_diagonal_ratio")}
     if model is not None:
-        from whippletree.monitor.report import conditioning as measured
+        from whippletree.accuracy.report import conditioning as measured
 
         report = measured(model, np.asarray(run["q"], dtype=float))
         found |= {

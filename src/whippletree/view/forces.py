@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.rows import Prepared
-from whippletree.constraints.system import constraint_set
-from whippletree.contact.candidates import contact_set
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.functions.reference import reference
 from whippletree.model import Constraint, Model
-from whippletree.plain import reference
-from whippletree.scalars import Dual, duals, slopes
-from whippletree.spatial import Pose, skew, vector, zeros
-from whippletree.view.motion import Array, Moves
+from whippletree.spatial import Pose, skew
+from whippletree.view.pose_series import Moves
 
 if TYPE_CHECKING:
     import xarray

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
-from whippletree.scenario.keeping import with_model
-from whippletree.simulation.run_files import save_run
+from whippletree.scenario.model_in_run import with_model
+from whippletree.simulation.output.run_files import save_run
 from whippletree.view.plots import plot, save_figure
 from whippletree.view.replay import export_html
 

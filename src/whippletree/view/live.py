@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
-from whippletree.view import series, style
-from whippletree.view.parts import LAYERS
+from whippletree.view import page_curves, style
+from whippletree.view.items import LAYERS
 from whippletree.view.scene import FRAMES, Scene, scene
-from whippletree.view.solids import Array
 
 if TYPE_CHECKING:
     import xarray
@@ -64,7 +64,7 @@ def show(
         raise MissingExtraError("the live page", "viser", "view") from missing
     _require_place(host, port)
     shown = scene(model, run, q=q, frames=frames)
-    curves = series.curves(run, model, shown.times) if run is not None else []
+    curves = page_curves.curves(run, model, shown.times) if run is not None else []
     return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
 
 
@@ -83,7 +83,7 @@ def _require_place(host: str, port: int) -> None:
 class Viewer:
     """A page that plays one scene."""
 
-    def __init__(self, server: Any, shown: Scene, curves: list[series.Curves]) -> None:
+    def __init__(self, server: Any, shown: Scene, curves: list[page_curves.Curves]) -> None:
         self.server, self.scene = server, shown
         self.time = float(shown.times[0])
         self.playing = False
@@ -270,7 +270,7 @@ class _Stage:
 class _Diagram:
     """Curves over time with marks at the present moment."""
 
-    def __init__(self, server: Any, times: Array, curves: series.Curves) -> None:
+    def __init__(self, server: Any, times: Array, curves: page_curves.Curves) -> None:
         self.times, self.values = times, curves.values.astype(float)
         colors = ["rgb({},{},{})".format(*style.bytes_of(color)) for color in curves.colors]
         lines = [{"label": n, "stroke": c, "width": 1.5} for n, c in zip(curves.names, colors, strict=True)]

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.kinds import KINDS
 from whippletree.model import WORLD, Constraint, Model
 from whippletree.view import solids, style
 from whippletree.view.camera import against_gravity
 from whippletree.view.forces import constraint_wrenches, contact_forces, contact_points
-from whippletree.view.motion import Moves
-from whippletree.view.parts import Item, Sizes, Track
-from whippletree.view.solids import Array, Mesh
+from whippletree.view.items import Item, Sizes, Track
+from whippletree.view.pose_series import Moves
+from whippletree.view.solids import Mesh
 
 if TYPE_CHECKING:
     import xarray

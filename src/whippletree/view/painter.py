@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.view import style
-from whippletree.view.parts import Item
+from whippletree.view.items import Item
 from whippletree.view.scene import Scene
-from whippletree.view.solids import Array
 
 LIGHT = np.array([-0.35, 0.55, 0.76])
 """Towards the light, as (right, up, towards the eye)."""

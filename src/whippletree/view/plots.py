@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whippletree.errors import MissingExtraError, NameLookupError, UnsupportedError
+from whippletree.files.whole_files import write_whole
 from whippletree.model import Model
-from whippletree.view import curves, pictures, style
-from whippletree.view.motion import require_single
-from whippletree.whole_files import write_whole
+from whippletree.view import curves, strobe, style
+from whippletree.view.pose_series import require_single
 
 if TYPE_CHECKING:
     import xarray
@@ -43,8 +43,8 @@ PLOTS = {
     "residuals": Plot(curves.residuals),
     "phase": Plot(curves.phase, height=4.2),
     "conditioning": Plot(curves.conditioning),
-    "strobe": Plot(pictures.strobe, needs_model=True, height=4.8),
-    "path": Plot(pictures.path, needs_model=True, height=4.8),
+    "strobe": Plot(strobe.strobe, needs_model=True, height=4.8),
+    "path": Plot(strobe.path, needs_model=True, height=4.8),
 }
 """Every figure by its name."""
 
@@ -149,7 +149,7 @@ def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
             axes.tick_params(labelbottom=False)
     if model is not None:
         picture = figure.add_subplot(grid[:, 0], anchor="N")
-        pictures.strobe(picture, run, model)
+        strobe.strobe(picture, run, model)
     figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
     return figure
 

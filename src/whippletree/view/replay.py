@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
+from whippletree.files.whole_files import write_whole
 from whippletree.model import Model, require_model
-from whippletree.view import series
-from whippletree.view.parts import LAYERS, SOLID
+from whippletree.view import page_curves
+from whippletree.view.items import LAYERS, SOLID
 from whippletree.view.scene import FRAMES, Scene, scene
 from whippletree.view.solids import Mesh
-from whippletree.whole_files import write_whole
 
 if TYPE_CHECKING:
     import xarray
 
-Array = np.ndarray[Any, Any]
 
 POSES = 40_000
 """Poses of one page, bodies times moments: about 2.5 MB. A larger mechanism gets fewer moments."""
@@ -54,14 +54,14 @@ def export_html(
     require_model(model, "export_html")
     moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
     shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
-    curves = series.curves(run, model, shown.times) if run is not None else []
+    curves = page_curves.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
     data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return write_whole(path, page.replace(PLACE, data, 1).encode())
 
 
-def packed(shown: Scene, curves: list[series.Curves]) -> dict[str, Any]:
+def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
     """A scene and its curves as what JSON can hold."""
     camera = shown.camera
     meshes, numbers = _shared([item.mesh for item in shown.items])

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.model import WORLD, Geometry, Model, require_model
-from whippletree.view import overlays, shapes, sticks, style
+from whippletree.view import overlays, shape_meshes, sticks, style
 from whippletree.view.camera import Camera, against_gravity, camera_for
-from whippletree.view.motion import Moves, chosen, single
-from whippletree.view.parts import LAYERS, SOLID, Item, Sizes, Track
+from whippletree.view.items import LAYERS, SOLID, Item, Sizes, Track
+from whippletree.view.pose_series import Moves, chosen, single
 
 if TYPE_CHECKING:
     import xarray
 
-Array = np.ndarray[Any, Any]
 
 FRAMES = 300
 """Moments of a run that are drawn unless told otherwise."""
@@ -121,10 +121,10 @@ class _Drawing:
         shaped: dict[str, list[Item]] = {body.name: [] for body in self.model.bodies}
         ends_only = dict.fromkeys(shaped, True)
         sparse = False
-        for geometry in shapes.visible(self.model):
+        for geometry in shape_meshes.visible(self.model):
             items = self._shape(geometry)
             shaped[geometry.body] += items
-            ends_only[geometry.body] &= shapes.is_end(geometry)
+            ends_only[geometry.body] &= shape_meshes.is_end(geometry)
             sparse |= bool(items) and geometry.kind == "mesh"
         for k, body in enumerate(self.model.bodies):
             items = shaped[body.name]
@@ -144,7 +144,7 @@ class _Drawing:
                 self.items += self._shape(geometry)
 
     def _shape(self, geometry: Geometry) -> list[Item]:
-        found = shapes.pieces(geometry, self.sizes, self.triangles)
+        found = shape_meshes.pieces(geometry, self.sizes, self.triangles)
         if found is None:
             what = geometry.parameters.get("file", geometry.kind)
             self.notes.append(f"{geometry.name}: {what} cannot be drawn")
@@ -154,5 +154,5 @@ class _Drawing:
         layer, track, usual = ("ground", len(self.model.bodies), style.GROUND)
         if k >= 0:
             layer, track, usual = ("bodies", k, style.MESH if geometry.kind == "mesh" else style.body_color(k))
-        given = shapes.color_of(geometry.parameters.get("color"), usual)
+        given = shape_meshes.color_of(geometry.parameters.get("color"), usual)
         return [Item(geometry.body, piece.mesh.moved(pose), piece.color or given, layer, track) for piece in found]

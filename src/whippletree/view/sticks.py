@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.model import Body, Model
 from whippletree.view import solids, style
-from whippletree.view.motion import Moves
-from whippletree.view.parts import Item, Sizes
-from whippletree.view.solids import Array, Mesh
+from whippletree.view.items import Item, Sizes
+from whippletree.view.pose_series import Moves
+from whippletree.view.solids import Mesh
 
 SAME = 1e-6
 """Share of a mechanism's size below which two ports count as one point."""

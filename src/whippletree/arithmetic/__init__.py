@@ -1,0 +1,15 @@
+"""Arithmetic that never asks what its scalars are: floats, fractions, mpmath, complex, symbols and traced numbers.
+
+Everything above is written once on these few operations, so that one source is the reference, the exact oracle and the
+input of the compiler. Read in this order:
+
+    arrays             vectors and matrices of any scalar
+    scalars            sine, cosine, square root, select; dual numbers
+    linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
+    condition          κ₂ of a matrix without a library of eigenvalues
+    lanes              many floats that behave as one scalar
+    user_functions     a user's NumPy function called with any of them
+    trace              the scalar that records: expression graphs, their passes and derivatives
+
+It imports ``errors`` and nothing else of this library.
+"""

@@ -1,0 +1,381 @@
+"""Small factorisations on any scalar: no pivoting on values, so that they can be traced and compiled.
+
+All matrices are dense arrays of scalars; loops run over indices known when the code is written, never over values.
+Pivots are returned so that a caller can test them; nothing is regularised here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import ScalarError, SingularSystemError
+
+
+class LDLT(NamedTuple):
+    """A = L D Lᵀ of a symmetric matrix: L unit lower triangular (n, n), the pivots D and their reciprocals (n,)."""
+
+    L: Array
+    pivots: Array
+    reciprocals: Array
+
+    def solve(self, b: Array) -> Array:
+        """A⁻¹ b for a vector (n,) or the columns of a matrix (n, m)."""
+        return self.backward(self._scaled(self.forward(b)))
+
+    def forward(self, b: Array) -> Array:
+        """L⁻¹ b."""
+        x = np.array(b, dtype=object)
+        for i in range(len(x)):
+            for j in range(i):
+                x[i] = x[i] - self.L[i, j] * x[j]
+        return x
+
+    def backward(self, b: Array) -> Array:
+        """L⁻ᵀ b."""
+        x = np.array(b, dtype=object)
+        for i in reversed(range(len(x))):
+            for j in range(i + 1, len(x)):
+                x[i] = x[i] - self.L[j, i] * x[j]
+        return x
+
+    def _scaled(self, x: Array) -> Array:
+        return (x.T * self.reciprocals).T
+
+
+def ldlt(A: Array, *, lenient: bool = False) -> LDLT:
+    """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite.
+
+    A pivot that is exactly zero raises ZeroDivisionError on scalars that divide so; with ``lenient`` its reciprocal is
+    NaN instead, for callers that look at the pivots.
+    """
+    n = len(A)
+    L = np.eye(n, dtype=int).astype(object)
+    D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    for j in range(n):
+        scaled = [L[j, k] * D[k] for k in range(j)]
+        pivot = A[j, j]
+        for k in range(j):
+            pivot = pivot - L[j, k] * scaled[k]
+        D[j], R[j] = pivot, _reciprocal(pivot, lenient)
+        for i in range(j + 1, n):
+            entry = A[i, j]
+            for k in range(j):
+                entry = entry - L[i, k] * scaled[k]
+            L[i, j] = entry * R[j]
+    return LDLT(L, D, R)
+
+
+def cholesky(A: Array) -> Array:
+    """The lower triangular L with A = L Lᵀ."""
+    factor = ldlt(A)
+    roots = np.array([scalars.sqrt(d) for d in factor.pivots], dtype=object)
+    return np.asarray(factor.L * roots)
+
+
+class TreeLTDL(NamedTuple):
+    """A = Lᵀ D L of a matrix whose entries vanish for unrelated indices of a tree: L has the same zeros, no fill-in."""
+
+    L: Array
+    pivots: Array
+    reciprocals: Array
+    parents: tuple[int, ...]
+
+    def solve(self, b: Array) -> Array:
+        """A⁻¹ b for a vector (n,) or the columns of a matrix (n, m), touching related pairs only."""
+        return self.forward((self.backward(b).T * self.reciprocals).T)
+
+    def backward(self, b: Array) -> Array:
+        """L⁻ᵀ b, tips first."""
+        x = np.array(b, dtype=object)
+        for i in reversed(range(len(x))):
+            for j in _ancestors(self.parents, i):
+                x[j] = x[j] - self.L[i, j] * x[i]
+        return x
+
+    def forward(self, b: Array) -> Array:
+        """L⁻¹ b, base first."""
+        x = np.array(b, dtype=object)
+        for i in range(len(x)):
+            # the parent, which was found last, comes last: nothing else waits for it
+            for j in reversed(_ancestors(self.parents, i)):
+                x[i] = x[i] - self.L[i, j] * x[j]
+        return x
+
+
+def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> TreeLTDL:
+    """Factor a mass matrix as Lᵀ D L along its tree of velocities (parents first; −1 for none).
+
+    Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5): the cost is that of the tree.
+    ``lenient``: see :func:`ldlt`.
+    """
+    n = len(A)
+    H = np.array(A, dtype=object)
+    L = np.eye(n, dtype=int).astype(object)
+    D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    for k in reversed(range(n)):
+        D[k], R[k] = H[k, k], _reciprocal(H[k, k], lenient)
+        for i in _ancestors(parents, k):
+            L[k, i] = H[k, i] * R[k]
+            for j in [i, *_ancestors(parents, i)]:
+                H[i, j] = H[i, j] - L[k, i] * H[k, j]
+    return TreeLTDL(L, D, R, tuple(parents))
+
+
+def sparse_order(pattern: Array) -> list[int]:
+    """An order of the indices of a symmetric matrix in which eliminating the last ones first fills few of its zeros.
+
+    ``pattern`` (n, n) tells which entries are not zero. Greedy: the index with the fewest neighbours goes next, the
+    highest of several (tips before their parents), and its neighbours become neighbours of each other.
+    """
+    near = [set(np.flatnonzero(row)) - {i} for i, row in enumerate(pattern)]
+    left, eliminated = set(range(len(pattern))), []
+    while left:
+        k = min(left, key=lambda i: (len(near[i]), -i))
+        left.remove(k)
+        eliminated.append(k)
+        for i in near[k]:
+            near[i] = (near[i] | near[k]) - {i, k}
+    return eliminated[::-1]
+
+
+def _reciprocal(x: Any, lenient: bool) -> Any:
+    try:
+        return 1 / x
+    except ZeroDivisionError:
+        if not lenient:
+            raise
+        return math.nan
+
+
+def _ancestors(parents: Sequence[int], k: int) -> list[int]:
+    chain = []
+    while parents[k] >= 0:
+        k = parents[k]
+        chain.append(k)
+    return chain
+
+
+class PivotedQR(NamedTuple):
+    """A P = Q R with Householder reflections and column pivoting: reveals the rank. For numbers, not for traces."""
+
+    Q: Array
+    R: Array
+    order: tuple[int, ...]
+
+    def rank(self, tolerance: float) -> int:
+        """How many diagonal entries of R exceed ``tolerance`` times the largest one."""
+        diagonal = [abs(x) for x in np.diag(self.R)]
+        return sum(bool(d > tolerance * diagonal[0]) for d in diagonal) if diagonal and diagonal[0] > 0 else 0
+
+
+def pivoted_qr(A: Array) -> PivotedQR:
+    """Factor a matrix (m, n) with column pivoting, on any ordered scalar that has a square root."""
+    m, n = A.shape
+    R, Q = np.array(A, dtype=object), np.eye(m, dtype=int).astype(object)
+    order = list(range(n))
+    for k in range(min(m, n)):
+        tails = [sum((x * x for x in R[k:, j]), start=0) for j in range(k, n)]
+        best = k + max(range(len(tails)), key=lambda j: tails[j])
+        if tails[best - k] == 0:
+            break
+        R[:, [k, best]], order[k], order[best] = R[:, [best, k]], order[best], order[k]
+        u = R[k:, k].copy()
+        norm = scalars.sqrt(tails[best - k])
+        u[0] = u[0] + (norm if u[0] >= 0 else -norm)
+        scale = 2 / sum(x * x for x in u)
+        R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
+        Q[:, k:] = Q[:, k:] - np.multiply.outer(Q[:, k:] @ u, u * scale)
+    return PivotedQR(Q, R, tuple(order))
+
+
+class OrthogonalRows(NamedTuple):
+    """A[kept] = diag(scales) L U of an independent set of rows: L unit lower triangular (r, r), U (r, n) with
+    orthogonal rows. Without square roots, so it is exact on Fractions; for numbers, not for traces."""
+
+    kept: tuple[int, ...]
+    """The first rows of A that no earlier ones explain."""
+    scales: Array
+    """Largest entry of each kept row, (r,)."""
+    L: Array
+    U: Array
+    squares: Array
+    """uᵢ · uᵢ, (r,)."""
+
+    def right_inverse(self) -> Array:
+        """Uᵀ (U Uᵀ)⁻¹ L⁻¹ diag(scales)⁻¹ (n, r): of all right inverses of the kept rows, the smallest."""
+        found = self.U.T / self.squares
+        for j in reversed(range(len(self.kept))):
+            found[:, j] = found[:, j] - found[:, j + 1 :] @ self.L[j + 1 :, j]
+        return np.asarray(found / self.scales)
+
+    def complement(self) -> Array:
+        """Z (n − r, n), rows orthogonal to each other and to U: a basis of what every row allows, near the axes."""
+        basis, squares = list(self.U), list(self.squares)
+        n = self.U.shape[1]
+        axes = np.eye(n, dtype=int).astype(self.U.dtype)
+        rest = np.array([_remainder(axis, basis, squares)[0] for axis in axes], dtype=self.U.dtype).reshape(n, n)
+        for _ in range(n - len(self.kept)):
+            # the axis of which most is left: the basis stays well conditioned, and near single velocities
+            sizes = [squared_size(row) for row in rest]
+            best = max(range(n), key=lambda i: sizes[i])
+            row = _remainder(rest[best], basis, squares)[0]
+            basis.append(row)
+            squares.append(_own_square(row))
+            rest = rest - np.multiply.outer((rest @ row) / squares[-1], row)
+        return np.array(basis[len(self.kept) :], dtype=self.U.dtype).reshape(-1, n)
+
+
+def orthogonal_rows(A: Array, tolerance: Any) -> OrthogonalRows:
+    """Factor an independent set of the rows of A (m, n): the first ones, in order.
+
+    A row depends on those before it where the sine of its angle to them is at most ``tolerance``, and is what rounding
+    left of zero where it is shorter than ``tolerance``² times the longest. A tolerance of 0 suits exact numbers.
+    Complex numbers are analytic continuations, as a complex step needs them: products are not conjugated.
+
+    Raises:
+        ScalarError: if a complex row is orthogonal to itself.
+        SingularSystemError: if a row depends on others by its real part and leaves them by its imaginary one.
+    """
+    m, n = A.shape
+    largest = [max((abs(x) for x in row), default=0) for row in A]
+    longest = max(largest, default=0)
+    floor = tolerance * tolerance * longest
+    rows = [row / (size if size > floor else longest or 1) for row, size in zip(A, largest, strict=True)]
+    step = max((abs(x.imag) for row in rows for x in row), default=0)
+    kept: list[int] = []
+    U: list[Array] = []
+    squares: list[Any] = []
+    shares: list[list[Any]] = []
+    for i in range(m):
+        rest, share = _remainder(rows[i], U, squares)
+        apart = squared_size(rest) > tolerance * tolerance * squared_size(rows[i])
+        if apart and largest[i] > floor and len(kept) < n:
+            kept.append(i)
+            shares.append([*share, 1])
+            U.append(rest)
+            squares.append(_own_square(rest))
+        else:
+            _require_same_rank(rest, tolerance * step)
+    L = np.zeros((len(kept), len(kept)), dtype=int).astype(A.dtype)
+    for i, share in enumerate(shares):
+        L[i, : i + 1] = share
+    scales = np.array([largest[i] for i in kept], dtype=A.dtype)
+    return OrthogonalRows(
+        tuple(kept), scales, L, np.array(U, dtype=A.dtype).reshape(-1, n), np.array(squares, dtype=A.dtype)
+    )
+
+
+def squared_size(row: Array) -> Any:
+    """Σ |xᵢ|², real also for complex numbers."""
+    return sum((abs(x) * abs(x) for x in row), start=0)
+
+
+ISOTROPIC = 2.0**-40
+"""Share of its size (about 1e-12) that the square of a complex row must have for the row to be divided by it."""
+
+
+def _own_square(row: Array) -> Any:
+    """u · u, which may vanish for complex rows, and then nothing can be made orthogonal to them."""
+    square = row @ row
+    if not abs(square) > ISOTROPIC * squared_size(row):
+        raise ScalarError("a complex row is orthogonal to itself (u · u = 0): there is no projection along it")
+    return square
+
+
+def _require_same_rank(rest: Array, least: Any) -> None:
+    """Refuse a complex step along which a dependent row becomes independent: nothing is differentiable there."""
+    if any(abs(x.imag) > least for x in rest):
+        raise SingularSystemError(
+            "the rank of the rows changes along the imaginary direction of a complex step: a projector has no "
+            "derivative there"
+        )
+
+
+def _remainder(row: Array, basis: Sequence[Array], squares: Sequence[Any]) -> tuple[Array, list[Any]]:
+    """What orthogonal rows leave of a row, and the share of each in it. Done twice: once leaves rounding behind."""
+    shares: list[Any] = [0] * len(basis)
+    for _ in range(2):
+        for k, (u, square) in enumerate(zip(basis, squares, strict=True)):
+            share = (row @ u) / square
+            row = row - share * u
+            shares[k] = shares[k] + share
+    return row, shares
+
+
+class Complement(NamedTuple):
+    """What orthogonal reflections make of independent rows A (r, n)."""
+
+    Q2: Array
+    """(n − r, n): orthonormal rows with Q₂ Aᵀ = 0."""
+    remainders: Array
+    """Of each row, the square of what the rows before it leave, (r,): zero where rows depend on each other."""
+
+
+def orthonormal_complement(A: Array) -> Complement:
+    """An orthonormal basis of what independent rows A (r, n) allow, by Householder reflections without pivoting.
+
+    Nothing branches on a value, so it compiles; entries are NaN where rows depend on each other.
+    """
+    r, n = A.shape
+    R = np.array(A.T, dtype=object)
+    remainders = np.zeros(r, dtype=object)
+    reflections = []
+    for k in range(r):
+        u = R[k:, k].copy()
+        remainders[k] = u @ u
+        norm = scalars.sqrt(remainders[k])
+        u[0] = u[0] + scalars.select(scalars.less(u[0], 0), -norm, norm)
+        scale = 2 * _reciprocal(u @ u, lenient=True)
+        R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
+        reflections.append((u, scale))
+    Q2 = np.eye(n, dtype=int).astype(object)[:, r:]
+    for k, (u, scale) in reversed(list(enumerate(reflections))):
+        Q2[k:] = Q2[k:] - np.multiply.outer(u * scale, u @ Q2[k:])
+    return Complement(Q2.T, remainders)
+
+
+def solve_upper(U: Array, b: Array) -> Array:
+    """U⁻¹ b for an upper triangular matrix, for a vector or columns."""
+    x = np.array(b, dtype=object)
+    for i in reversed(range(len(U))):
+        for j in range(i + 1, len(U)):
+            x[i] = x[i] - U[i, j] * x[j]
+        x[i] = x[i] / U[i, i]
+    return x
+
+
+def solve_lower(L: Array, b: Array) -> Array:
+    """L⁻¹ b for a lower triangular matrix, for a vector or columns."""
+    x = np.array(b, dtype=object)
+    for i in range(len(L)):
+        for j in range(i):
+            x[i] = x[i] - L[i, j] * x[j]
+        x[i] = x[i] / L[i, i]
+    return x
+
+
+def solve_pivoted(A: Array, b: Array) -> Array:
+    """A⁻¹ b by Gaussian elimination with partial pivoting, for a vector or columns. For numbers; exact on Fractions."""
+    n = len(A)
+    U = np.array(A, dtype=object)
+    x = np.array(b, dtype=object)
+    for k in range(n):
+        best = max(range(k, n), key=lambda i: abs(U[i, k]))
+        if U[best, k] == 0:
+            raise SingularSystemError(f"the matrix has no inverse: elimination stops at column {k} of {n}")
+        U[[k, best]], x[[k, best]] = U[[best, k]], x[[best, k]]
+        for i in range(k + 1, n):
+            factor = U[i, k] / U[k, k]
+            U[i, k:] = U[i, k:] - factor * U[k, k:]
+            x[i] = x[i] - factor * x[k]
+    for k in reversed(range(n)):
+        for j in range(k + 1, n):
+            x[k] = x[k] - U[k, j] * x[j]
+        x[k] = x[k] / U[k, k]
+    return x

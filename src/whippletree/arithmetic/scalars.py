@@ -1,0 +1,394 @@
+"""Elementary functions on any scalar: the only functions that generic code may call.
+
+An algorithm written with ``+ - * /`` and the functions of this module runs unchanged on floats, complex numbers,
+``fractions.Fraction``, ``mpmath`` numbers, SymPy and CasADi symbols, :class:`Dual` numbers and the library's traced
+scalars. A type that is not known is refused: ``math.cos`` of an ``mpmath`` number would silently return a double.
+
+Two rules make this work (docs/notation.md lists them all): literals are integers, since a float zero turns a
+``Fraction`` into a float without a word; and generic code never branches on a value but calls :func:`select`.
+"""
+
+from __future__ import annotations
+
+import cmath
+import hashlib
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.errors import ScalarError
+
+Scalar = Any
+"""Any number-like object with ``+ - * /``; arrays of them have dtype ``object`` unless they are plain floats."""
+
+
+SYMBOLIC = 2
+"""Rank from which on a scalar has no value yet: symbols and traces."""
+
+
+class Table(str):
+    """Numbers to look up: x ↦ values[⌊x⌋], with the first entry below 0 and for NaN, and the last beyond the end.
+
+    As text it is the digest of its values, so that equal tables are one operation of a trace.
+    """
+
+    values: tuple[float, ...]
+    array: np.ndarray[Any, Any]
+    """The same as an array."""
+
+    def __new__(cls, values: Iterable[float]) -> Table:
+        numbers = tuple(float(x) for x in values)
+        if not numbers:
+            raise ScalarError("a table needs at least one entry")
+        self = super().__new__(cls, "table" + hashlib.sha256(np.array(numbers).tobytes()).hexdigest()[:32])
+        self.values, self.array = numbers, np.array(numbers)
+        return self
+
+    def at(self, x: Any) -> Any:
+        """The entry at a number; at a symbol, a tree of selections."""
+        if functions_of(x).rank >= SYMBOLIC:
+            return _selected(self.values, x, 0)
+        last = len(self.values) - 1
+        return self.values[int(x.real) if 0 <= x.real < last else last if x.real >= last else 0]
+
+
+class Functions(NamedTuple):
+    """What a scalar type must offer beside its operators."""
+
+    sin: Callable[[Any], Any]
+    cos: Callable[[Any], Any]
+    sqrt: Callable[[Any], Any]
+    atan2: Callable[[Any, Any], Any]
+    less: Callable[[Any, Any], Any]
+    select: Callable[[Any, Any, Any], Any]
+    rank: int = 1
+    """Which type wins in mixed company: 0 plain numbers, 1 other numbers, 2 symbols and traces, 3 duals of these."""
+    entry: Callable[[Any, Any], Any] = lambda table, x: table.at(x)
+    """The entry of a :class:`Table` at x: (table, x)."""
+
+
+def sin(x: Scalar) -> Scalar:
+    """sin x, on the scalar type of x."""
+    return functions_of(x).sin(x)
+
+
+def cos(x: Scalar) -> Scalar:
+    """cos x, on the scalar type of x."""
+    return functions_of(x).cos(x)
+
+
+def sqrt(x: Scalar) -> Scalar:
+    """√x, on the scalar type of x; exact for squares of Fractions, refused for other Fractions."""
+    return functions_of(x).sqrt(x)
+
+
+def atan2(y: Scalar, x: Scalar) -> Scalar:
+    """The angle of the point (x, y), in (−π, π]."""
+    return functions_of(y, x).atan2(y, x)
+
+
+def less(a: Scalar, b: Scalar) -> Any:
+    """a < b as a condition for :func:`select`; complex numbers compare by their real parts (complex step)."""
+    return functions_of(a, b).less(a, b)
+
+
+def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
+    """``a`` where the condition holds, else ``b``. Both sides are evaluated: guard denominators, not results."""
+    return functions_of(condition, a, b).select(condition, a, b)
+
+
+def entry(table: Table, x: Scalar) -> Scalar:
+    """The entry ⌊x⌋ of a table; it does not change with x but from entry to entry."""
+    return functions_of(x).entry(table, x)
+
+
+def quotient(a: Scalar, b: Scalar) -> Scalar:
+    """a / b; infinite where b is zero, as machine numbers have it, also where Python would raise."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        return math.inf
+
+
+def functions_of(*values: Scalar) -> Functions:
+    """The functions for the most general type among ``values`` (plain numbers yield to every other type)."""
+    found = _PLAIN
+    for x in values:
+        functions = _KNOWN.get(type(x)) or _learn(type(x))
+        if functions.rank > found.rank:
+            found = functions
+    return found
+
+
+def register(kind: type, functions: Functions) -> None:
+    """Teach this module a scalar type; :mod:`whippletree.arithmetic.trace` registers its traced scalar here."""
+    _KNOWN[kind] = functions
+
+
+def half_angle(t: Scalar) -> tuple[Scalar, Scalar]:
+    """(sin, cos) of the angle with half-angle tangent ``t``: rational for rational t, so rotations can be exact."""
+    return 2 * t / (1 + t * t), (1 - t * t) / (1 + t * t)
+
+
+def _selected(values: tuple[float, ...], x: Any, first: int) -> Any:
+    """The entry of values that are numbered from ``first`` on, by halving."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    below, above = _selected(values[:half], x, first), _selected(values[half:], x, first + half)
+    return select(less(x, first + half), below, above)
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
+
+
+def _less_real(a: Any, b: Any) -> bool:
+    return bool(a.real < b.real)
+
+
+def _complex_atan2(y: Any, x: Any) -> Any:
+    # the analytic continuation: d atan2 = (x dy − y dx) / (x² + y²), exact to first order for the complex step
+    a, b = complex(x), complex(y)
+    angle = math.atan2(b.real, a.real)
+    return complex(angle, (a.real * b.imag - b.real * a.imag) / (a.real**2 + b.real**2))
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(*values: Any) -> Any:
+        raise ScalarError(
+            f"{name} of a Fraction is not a Fraction. Use rational rotations (scalars.half_angle gives sine and cosine "
+            f"of the angle whose half-angle tangent is rational), mpmath numbers or floats."
+        )
+
+    return refuse
+
+
+def _fraction_sqrt(x: Fraction) -> Fraction:
+    root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator)) if x >= 0 else Fraction(-1)
+    if root * root != x:
+        raise ScalarError(f"the square root of the Fraction {x} is not a Fraction: use mpmath numbers or floats")
+    return root
+
+
+def _float_sqrt(x: float) -> float:
+    return math.sqrt(x) if x >= 0 else math.nan
+
+
+_PLAIN = Functions(
+    lambda x: math.sin(x) if math.isfinite(x) else math.nan,
+    lambda x: math.cos(x) if math.isfinite(x) else math.nan,
+    _float_sqrt,
+    math.atan2,
+    lambda a, b: a < b,
+    _choose,
+    rank=0,
+)
+_COMPLEX = Functions(cmath.sin, cmath.cos, cmath.sqrt, _complex_atan2, _less_real, _choose)
+_FRACTION = Functions(
+    _refuse("the sine"), _refuse("the cosine"), _fraction_sqrt, _refuse("the angle"), lambda a, b: a < b, _choose
+)
+_KNOWN: dict[type, Functions] = {
+    **dict.fromkeys((int, float, bool, np.bool_), _PLAIN),
+    complex: _COMPLEX,
+    Fraction: _FRACTION,
+}
+
+
+def _learn(kind: type) -> Functions:
+    """Find the functions of a type met for the first time, by its base classes and the library it comes from."""
+    library = kind.__module__.partition(".")[0]
+    if issubclass(kind, (np.floating, np.integer)):
+        functions = _PLAIN
+    elif issubclass(kind, np.complexfloating):
+        functions = _COMPLEX
+    elif base := next((b for b in kind.__mro__[1:] if b in _KNOWN), None):
+        functions = _KNOWN[base]
+    elif library in _LIBRARIES:
+        functions = _LIBRARIES[library]()
+    else:
+        raise ScalarError(
+            f"scalars of type {kind.__module__}.{kind.__qualname__} are not known here: use floats, complex, Fraction, "
+            f"mpmath, SymPy or CasADi scalars, or teach the type with whippletree.arithmetic.scalars.register"
+        )
+    _KNOWN[kind] = functions
+    return functions
+
+
+def _mpmath() -> Functions:
+    import mpmath
+
+    def less(a: Any, b: Any) -> bool:
+        return bool(mpmath.re(a) < mpmath.re(b))
+
+    return Functions(mpmath.sin, mpmath.cos, mpmath.sqrt, mpmath.atan2, less, _choose)
+
+
+def _sympy() -> Functions:
+    import sympy
+
+    def select(condition: Any, a: Any, b: Any) -> Any:
+        return sympy.Piecewise((a, condition), (b, True))
+
+    return Functions(sympy.sin, sympy.cos, sympy.sqrt, sympy.atan2, sympy.Lt, select, rank=2)
+
+
+def _casadi() -> Functions:
+    import casadi
+
+    return Functions(casadi.sin, casadi.cos, casadi.sqrt, casadi.atan2, casadi.lt, casadi.if_else, rank=2)
+
+
+_LIBRARIES: dict[str, Callable[[], Functions]] = {"mpmath": _mpmath, "sympy": _sympy, "casadi": _casadi}
+
+
+class Dual:
+    """A number x + ẋ ε with ε² = 0: pushing it through generic code gives the derivative along ẋ.
+
+    ``value`` and ``slope`` may be of any scalar type, so duals nest (second derivatives) and can be traced.
+    """
+
+    __slots__ = ("slope", "value")
+
+    def __init__(self, value: Scalar, slope: Scalar = 0) -> None:
+        self.value = value
+        self.slope = slope
+
+    def __repr__(self) -> str:
+        return f"Dual({self.value!r}, {self.slope!r})"
+
+    def __neg__(self) -> Dual:
+        return Dual(-self.value, -self.slope)
+
+    def __pos__(self) -> Dual:
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        y, dy = _parts(other)
+        return Dual(self.value + y, self.slope + dy)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        y, dy = _parts(other)
+        return Dual(self.value - y, self.slope - dy)
+
+    def __rsub__(self, other: Any) -> Any:
+        y, dy = _parts(other)
+        return Dual(y - self.value, dy - self.slope)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        y, dy = _parts(other)
+        return Dual(self.value * y, self.slope * y + self.value * dy)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        y, dy = _parts(other)
+        ratio = self.value / y
+        return Dual(ratio, (self.slope - ratio * dy) / y)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Dual(*_parts(other)) / self
+
+    def __pow__(self, exponent: int) -> Any:
+        """Integer powers, by products."""
+        if not isinstance(exponent, int):
+            return NotImplemented
+        if exponent < 0:
+            return 1 / self**-exponent
+        result: Any = 1
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    # the names under which NumPy's functions look for a method on arrays of objects
+
+    def sin(self) -> Any:
+        return sin(self)
+
+    def cos(self) -> Any:
+        return cos(self)
+
+    def sqrt(self) -> Any:
+        return sqrt(self)
+
+    def arctan2(self, x: Any) -> Any:
+        return atan2(self, x)
+
+
+def duals(value: Any, slope: Any) -> np.ndarray[Any, Any]:
+    """An array of dual numbers from arrays of values and slopes; one dual number from two scalars."""
+    values, rates = np.asarray(value, dtype=object), np.asarray(slope, dtype=object)
+    result = np.empty(values.shape, dtype=object)
+    for index in np.ndindex(*values.shape):
+        result[index] = Dual(values[index], rates[index])
+    found: np.ndarray[Any, Any] = result if values.ndim else result[()]
+    return found
+
+
+def slopes(value: Any) -> np.ndarray[Any, Any]:
+    """The slopes of an array of dual numbers (or of one); 0 of what is no dual number, since it did not move."""
+    array = np.asarray(value, dtype=object)
+    result = np.empty(array.shape, dtype=object)
+    for index in np.ndindex(*array.shape):
+        x: Any = array[index]
+        result[index] = x.slope if isinstance(x, Dual) else 0
+    found: np.ndarray[Any, Any] = result if array.ndim else result[()]
+    return found
+
+
+def real_value(x: Any) -> float:
+    """The number of a scalar that may move: of a dual number, its value.
+
+    Raises:
+        TypeError, ValueError, ScalarError: symbols and traced scalars, which have none.
+    """
+    while isinstance(x, Dual):
+        x = x.value
+    return float(x)
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    return (x.value, x.slope) if isinstance(x, Dual) else (x, 0)
+
+
+def _dual_sqrt(x: Dual) -> Dual:
+    root = sqrt(x.value)
+    return Dual(root, x.slope / (2 * root))
+
+
+def _dual_atan2(y: Any, x: Any) -> Dual:
+    (b, db), (a, da) = _parts(y), _parts(x)
+    return Dual(atan2(b, a), (a * db - b * da) / (a * a + b * b))
+
+
+def _dual_select(condition: Any, a: Any, b: Any) -> Dual:
+    (x, dx), (y, dy) = _parts(a), _parts(b)
+    return Dual(select(condition, x, y), select(condition, dx, dy))
+
+
+register(
+    Dual,
+    Functions(
+        lambda x: Dual(sin(x.value), x.slope * cos(x.value)),
+        lambda x: Dual(cos(x.value), -x.slope * sin(x.value)),
+        _dual_sqrt,
+        _dual_atan2,
+        lambda a, b: less(_parts(a)[0], _parts(b)[0]),
+        _dual_select,
+        rank=3,
+        entry=lambda table, x: entry(table, x.value),
+    ),
+)

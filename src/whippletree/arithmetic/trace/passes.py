@@ -1,0 +1,143 @@
+"""From a trace to straight-line code: dead-code elimination and fused multiply-adds; and its evaluation in Python.
+
+The fused multiply-adds are chosen here, in the graph, and nowhere else: a back end emits exactly the operations that it
+finds, so that every lane width, optimisation level and device rounds alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.scalars import Table
+from whippletree.arithmetic.trace.traced import Node, Trace, Traced
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Straight-line code: nodes in order, and for each output either the index of a node or a number."""
+
+    nodes: list[Node]
+    outputs: list[int | float]
+
+    @property
+    def operations(self) -> int:
+        """How many arithmetic operations one evaluation costs."""
+        return sum(node[0] not in ("input", "const") for node in self.nodes)
+
+
+def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
+    """Keep what the outputs need, fuse multiply-adds, and number the nodes anew."""
+    wanted = [x.index if isinstance(x, Traced) else float(x) for x in outputs]
+    nodes = trace.nodes
+    used = _live(nodes, [w for w in wanted if isinstance(w, int)])
+    fused = _fuse(nodes, used, [w for w in wanted if isinstance(w, int)])
+    kept = _live(fused, [w for w in wanted if isinstance(w, int)])
+    number: dict[int, int] = {}
+    straight: list[Node] = []
+    for index, node in enumerate(fused):
+        if kept[index]:
+            number[index] = len(straight)
+            straight.append(node if node[0] in ("input", "const") else (node[0], *[number[i] for i in node[1:]]))
+    return Straight(straight, [number[w] if isinstance(w, int) else w for w in wanted])
+
+
+def _live(nodes: list[Node], outputs: Sequence[int]) -> bytearray:
+    """Which nodes the outputs depend on."""
+    live = bytearray(len(nodes))
+    for index in outputs:
+        live[index] = 1
+    for index in range(len(nodes) - 1, -1, -1):
+        if live[index]:
+            node = nodes[index]
+            if node[0] not in ("input", "const"):
+                for operand in node[1:]:
+                    live[operand] = 1
+    return live
+
+
+def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[Node]:
+    """Turn a·b + c into one operation wherever that makes the product disappear.
+
+    A product is absorbed only if *every* use of it is an addition or subtraction that can absorb it: then the product
+    costs nothing any more. An addition of two such products absorbs the one that was computed last.
+    """
+    wish: dict[int, int] = {}  # addition or subtraction -> the product that it would absorb
+    uses = [0] * len(nodes)
+    for index in outputs:
+        uses[index] += 1
+    for index, node in enumerate(nodes):
+        if live[index] and node[0] not in ("input", "const"):
+            for operand in node[1:]:
+                uses[operand] += 1
+    absorbed = [0] * len(nodes)
+    for index, node in enumerate(nodes):
+        if live[index] and node[0] in ("add", "sub"):
+            products = [i for i in node[1:] if nodes[i][0] == "mul"]
+            if products:
+                # the product with fewer uses vanishes more surely; the later one is on the critical path
+                best = min(products, key=lambda i: (uses[i], -i))
+                wish[index] = best
+                absorbed[best] += 1
+    fused = list(nodes)
+    for index, product in wish.items():
+        if absorbed[product] == uses[product]:
+            operation, i, j = nodes[index]
+            a, b = nodes[product][1:]
+            if operation == "add":
+                fused[index] = ("fma", a, b, j if product == i else i)
+            elif product == i:
+                fused[index] = ("fms", a, b, j)
+            else:
+                fused[index] = ("fnma", a, b, i)
+    return fused
+
+
+def evaluate(code: Straight, inputs: Sequence[Any]) -> list[Any]:
+    """Evaluate straight-line code on numbers, one operation at a time: the slow oracle of the compiler.
+
+    On floats a fused operation is rounded once (through exact rational arithmetic), as the machine does it.
+    """
+    values: list[Any] = []
+    for node in code.nodes:
+        if node[0] == "input":
+            values.append(inputs[node[1]])
+        elif node[0] == "const":
+            values.append(node[1])
+        else:
+            meaning = node[0].at if isinstance(node[0], Table) else _MEANING[node[0]]
+            values.append(meaning(*[values[i] for i in node[1:]]))
+    return [values[w] if isinstance(w, int) else w for w in code.outputs]
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    if all(isinstance(x, float) and math.isfinite(x) for x in (a, b, c)):
+        from fractions import Fraction
+
+        return float(Fraction(a) * Fraction(b) + Fraction(c))
+    return a * b + c
+
+
+_MEANING: dict[str, Callable[..., Any]] = {
+    "neg": lambda a: -a,
+    "abs": abs,
+    "sqrt": scalars.sqrt,
+    "sin": scalars.sin,
+    "cos": scalars.cos,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "atan2": scalars.atan2,
+    "lt": scalars.less,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "not": lambda a: not a,
+    "select": scalars.select,
+    "fma": _fma,
+    "fms": lambda a, b, c: _fma(a, b, -c),
+    "fnma": lambda a, b, c: _fma(-a, b, c),
+}

@@ -1,0 +1,95 @@
+"""An order of straight-line code that keeps few numbers alive, for machines where registers are what is scarce.
+
+Generic code is traced pass by pass: all bodies outwards, then all inwards. Numbers of the first pass then wait for
+long. Here a part of the code keeps its order, and whatever comes before that part is moved to where it is first
+needed, in its own order: the kinematics of a limb to right before the limb's own pass inwards. Where the part begins
+is found by trying; the order with the least crowding is taken. The operations are the same, so the bits are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from whippletree.arithmetic.trace.passes import Straight
+from whippletree.arithmetic.trace.traced import Node
+
+_LEAVES = ("input", "const")
+_TRIALS = 24
+
+
+def ordered(code: Straight, registers: int) -> Straight:
+    """The same code in the order that needs the fewest numbers beyond that many registers."""
+    size = len(code.nodes)
+    trials = [_with_late_leaves(code.nodes, range(size))]
+    if crowding(code.nodes, trials[0], registers):
+        starts = range(0, size + 1, max(1, size // _TRIALS))
+        trials += [_with_late_leaves(code.nodes, _demanded(code, start)) for start in starts]
+    return _renumbered(code, min(trials, key=lambda order: crowding(code.nodes, order, registers)))
+
+
+def crowding(nodes: Sequence[Node], order: Sequence[int], registers: int) -> int:
+    """How many numbers beyond the registers there are, summed over the code; constants do not count."""
+    last = {operand: place for place, i in enumerate(order) for operand in _operands(nodes[i])}
+    alive = total = 0
+    for place, i in enumerate(order):
+        for operand in set(_operands(nodes[i])):
+            alive -= last[operand] == place and nodes[operand][0] != "const"
+        alive += i in last and nodes[i][0] != "const"
+        total += max(0, alive - registers)
+    return total
+
+
+def _operands(node: Node) -> Sequence[int]:
+    return () if node[0] in _LEAVES else node[1:]
+
+
+def _demanded(code: Straight, start: int) -> list[int]:
+    """From ``start`` on everything in its order, what comes before when it is first needed."""
+    nodes = code.nodes
+    done = bytearray(len(nodes))
+    order: list[int] = []
+    for wanted in (*range(start, len(nodes)), *[w for w in code.outputs if isinstance(w, int)]):
+        missing = sorted(_missing(nodes, wanted, done))
+        for i in missing:
+            done[i] = 1
+        order += missing
+    return order
+
+
+def _missing(nodes: Sequence[Node], wanted: int, done: bytearray) -> set[int]:
+    """What a node needs and is not there yet, itself included."""
+    found: set[int] = set()
+    stack = [wanted]
+    while stack:
+        i = stack.pop()
+        if not done[i] and i not in found:
+            found.add(i)
+            stack.extend(_operands(nodes[i]))
+    return found
+
+
+def _with_late_leaves(nodes: Sequence[Node], order: Sequence[int]) -> list[int]:
+    """Inputs and constants right before their first use."""
+
+    def sequence() -> Iterator[int]:
+        seen: set[int] = set()
+        for i in order:
+            if nodes[i][0] not in _LEAVES:
+                for operand in nodes[i][1:]:
+                    if nodes[operand][0] in _LEAVES and operand not in seen:
+                        seen.add(operand)
+                        yield operand
+                yield i
+        # an output may be an input itself
+        yield from (i for i in order if nodes[i][0] in _LEAVES and i not in seen)
+
+    return list(sequence())
+
+
+def _renumbered(code: Straight, order: Sequence[int]) -> Straight:
+    number = {i: place for place, i in enumerate(order)}
+    nodes = [
+        node if node[0] in _LEAVES else (node[0], *[number[i] for i in node[1:]])
+        for node in (code.nodes[i] for i in order)
+    ]
+    return Straight(nodes, [number[w] if isinstance(w, int) else w for w in code.outputs])

@@ -1,0 +1,312 @@
+"""The traced scalar: a number that records what is done to it.
+
+Every operation on a :class:`Traced` looks up or appends one node of its :class:`Trace`; equal operations on equal
+operands are the same node (hash-consing). Constants stay plain Python numbers for as long as they meet no traced
+scalar, so Python itself folds them, and an exact 0 or ±1 is absorbed before a node exists:
+
+    x * 0 → 0      x + 0 → x      x * 1 → x      x * −1 → −x      x − x → 0      x / 1 → x
+
+The zero is a *structural* zero: it also absorbs a NaN or an infinity in x. Nothing else is rewritten in a way that
+changes rounding; signs are moved (x * −c = −(x * c)) because that is exact and lets more nodes coincide.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.scalars import Table
+from whippletree.errors import ScalarError
+
+Node: TypeAlias = tuple[Any, ...]
+"""One operation: ("input", number), ("const", value), or (operation, operand index, …)."""
+
+ARITY = {
+    "neg": 1, "sqrt": 1, "sin": 1, "cos": 1, "abs": 1,
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "atan2": 2,
+    "lt": 2, "and": 2, "or": 2, "not": 1, "select": 3,
+    "fma": 3, "fms": 3, "fnma": 3,
+}  # fmt: skip
+"""Operands of each operation. fma a b c = a·b + c, fms = a·b − c, fnma = c − a·b, each rounded once."""
+
+CONDITIONS = frozenset({"lt", "and", "or", "not"})
+"""Operations whose value is a truth value, not a number."""
+
+
+def arity(operation: str) -> int | None:
+    """How many operands an operation has; None if there is no such operation."""
+    return 1 if isinstance(operation, Table) else ARITY.get(operation)
+
+
+_OTHERS = (np.ndarray, scalars.Dual)
+"""What knows better than a traced scalar how to combine with one."""
+
+
+class Trace:
+    """A growing graph of operations; ``nodes`` is in topological order because operands exist before their use."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._scalars: list[Traced] = []
+        self._known: dict[Node, Traced] = {}
+        self._inputs = 0
+
+    def input(self) -> Traced:
+        """A new independent variable."""
+        self._inputs += 1
+        return self.node(("input", self._inputs - 1))
+
+    def inputs(self, *shape: int) -> np.ndarray[Any, Any]:
+        """An array of new independent variables."""
+        array = np.empty(shape, dtype=object)
+        for index in np.ndindex(*shape):
+            array[index] = self.input()
+        return array
+
+    def constant(self, value: Any) -> Traced:
+        """The node of a number; −0.0 and 0.0 are one constant, and Fractions are rounded here."""
+        return self.node(("const", float(value)))
+
+    def node(self, key: Node) -> Traced:
+        """The traced scalar of a node, new or met before."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Traced(self, len(self.nodes))
+            self.nodes.append(key)
+            self._scalars.append(found)
+        return found
+
+    def node_at(self, index: int) -> Traced:
+        """The traced scalar of an existing node."""
+        return self._scalars[index]
+
+
+class Traced:
+    """A scalar of a :class:`Trace`. Supports + − * / and the functions of :mod:`whippletree.arithmetic.scalars`."""
+
+    __slots__ = ("index", "trace")
+
+    def __init__(self, trace: Trace, index: int) -> None:
+        self.trace = trace
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"Traced({self.index}: {' '.join(map(str, self.trace.nodes[self.index]))})"
+
+    def __bool__(self) -> bool:
+        raise ScalarError(
+            "a traced scalar has no truth value: generic code must not branch on a value. "
+            "Use scalars.select(condition, a, b); shapes and topology may be branched on freely."
+        )
+
+    def __float__(self) -> float:
+        raise ScalarError("a traced scalar has no number yet: this code converts to float and cannot be compiled")
+
+    def __neg__(self) -> Traced:
+        node = self.trace.nodes[self.index]
+        if node[0] == "neg":
+            return self.trace.node_at(node[1])
+        if node[0] == "sub":
+            return self.trace.node(("sub", node[2], node[1]))
+        return self.trace.node(("neg", self.index))
+
+    def __pos__(self) -> Traced:
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        if type(other) is not Traced:
+            if isinstance(other, _OTHERS):
+                return NotImplemented
+            if other == 0:
+                return self
+            other = self.trace.constant(other)
+        trace, i, j = self.trace, self.index, other.index
+        nodes = trace.nodes
+        if nodes[j][0] == "neg":
+            return self - trace.node_at(nodes[j][1])
+        if nodes[i][0] == "neg":
+            return other - trace.node_at(nodes[i][1])
+        return trace.node(("add", i, j) if i < j else ("add", j, i))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is not Traced:
+            if isinstance(other, _OTHERS):
+                return NotImplemented
+            if other == 0:
+                return self
+            other = self.trace.constant(other)
+        trace, i, j = self.trace, self.index, other.index
+        if i == j:
+            return 0
+        nodes = trace.nodes
+        if nodes[j][0] == "neg":
+            return self + trace.node_at(nodes[j][1])
+        if nodes[i][0] == "neg":
+            return -(trace.node_at(nodes[i][1]) + other)
+        return trace.node(("sub", i, j))
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self if other == 0 else self.trace.constant(other) - self
+
+    def __mul__(self, other: Any) -> Any:
+        trace = self.trace
+        nodes = trace.nodes
+        i = self.index
+        if type(other) is not Traced:
+            if isinstance(other, _OTHERS):
+                return NotImplemented
+            if other == 0:
+                return 0
+            if other == 1:
+                return self
+            if other == -1:
+                return -self
+            if other < 0:
+                return -(self * -other)
+            if nodes[i][0] == "neg":
+                return -(trace.node_at(nodes[i][1]) * other)
+            j = trace.constant(other).index
+            return trace.node(("mul", i, j) if i < j else ("mul", j, i))
+        j = other.index
+        if nodes[i][0] == "neg":
+            return -(trace.node_at(nodes[i][1]) * other)
+        if nodes[j][0] == "neg":
+            return -(self * trace.node_at(nodes[j][1]))
+        return trace.node(("mul", i, j) if i < j else ("mul", j, i))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        trace = self.trace
+        nodes = trace.nodes
+        if type(other) is not Traced:
+            if isinstance(other, _OTHERS):
+                return NotImplemented
+            if other == 1:
+                return self
+            if other == -1:
+                return -self
+            if other < 0:
+                return -(self / -other)
+            if math.frexp(other)[0] == 0.5 and 1e-30 < other < 1e30:
+                return self * (1 / other)  # a power of two: the same number, without a division
+            other = trace.constant(other)
+        i, j = self.index, other.index
+        if nodes[i][0] == "neg":
+            return -(trace.node_at(nodes[i][1]) / other)
+        if nodes[j][0] == "neg":
+            return -(self / trace.node_at(nodes[j][1]))
+        return trace.node(("div", i, j))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return 0 if other == 0 else self.trace.constant(other) / self
+
+    def __pow__(self, exponent: Any) -> Any:
+        """Integer powers, by products, and the square root."""
+        if exponent == 0.5:
+            return self.sqrt()
+        if isinstance(exponent, Traced) or exponent != int(exponent):
+            return NotImplemented
+        if exponent < 0:
+            return 1 / self**-exponent
+        result: Any = 1
+        for _ in range(int(exponent)):
+            result = self * result
+        return result
+
+    def __abs__(self) -> Traced:
+        return self.trace.node(("abs", self.index))
+
+    def __lt__(self, other: Any) -> Traced:
+        return _operation("lt", self, other)
+
+    def __gt__(self, other: Any) -> Traced:
+        return _operation("lt", other, self)
+
+    def __le__(self, other: Any) -> Traced:
+        return ~_operation("lt", other, self)  # true also where one is NaN
+
+    def __ge__(self, other: Any) -> Traced:
+        return ~_operation("lt", self, other)
+
+    def __and__(self, other: Any) -> Traced:
+        return _operation("and", self, other)
+
+    def __or__(self, other: Any) -> Traced:
+        return _operation("or", self, other)
+
+    def __invert__(self) -> Traced:
+        return self.trace.node(("not", self.index))
+
+    def sin(self) -> Traced:
+        """sin x; odd, so a sign moves outside."""
+        node = self.trace.nodes[self.index]
+        if node[0] == "neg":
+            return -self.trace.node(("sin", node[1]))
+        return self.trace.node(("sin", self.index))
+
+    def cos(self) -> Traced:
+        """cos x; even, so a sign vanishes."""
+        node = self.trace.nodes[self.index]
+        return self.trace.node(("cos", node[1] if node[0] == "neg" else self.index))
+
+    def sqrt(self) -> Traced:
+        """√x."""
+        return self.trace.node(("sqrt", self.index))
+
+    # further names under which NumPy's functions look for a method on arrays of objects
+
+    def tan(self) -> Any:
+        """sin x / cos x."""
+        return self.sin() / self.cos()
+
+    def arctan(self) -> Traced:
+        """The angle in (−π/2, π/2) whose tangent is x."""
+        return _operation("atan2", self, 1)
+
+    def arctan2(self, x: Any) -> Traced:
+        """The angle of the point (x, self)."""
+        return _operation("atan2", self, x)
+
+    def hypot(self, x: Any) -> Any:
+        """√(self² + x²)."""
+        return (self * self + x * x).sqrt()
+
+
+def _operation(name: str, *operands: Any) -> Traced:
+    """A node of traced and plain operands; at least one is traced."""
+    trace = next(x.trace for x in operands if isinstance(x, Traced))
+    indices = (x.index if isinstance(x, Traced) else trace.constant(x).index for x in operands)
+    return trace.node((name, *indices))
+
+
+def _entry(table: Table, x: Any) -> Any:
+    return _operation(table, x)
+
+
+def _select(condition: Any, a: Any, b: Any) -> Any:
+    if not isinstance(condition, Traced):
+        return a if condition else b
+    if a is b:
+        return a
+    return _operation("select", condition, a, b)
+
+
+scalars.register(
+    Traced,
+    scalars.Functions(
+        Traced.sin,
+        Traced.cos,
+        Traced.sqrt,
+        lambda y, x: _operation("atan2", y, x),
+        lambda a, b: _operation("lt", a, b),
+        _select,
+        rank=2,
+        entry=_entry,
+    ),
+)

@@ -1,0 +1,14 @@
+"""Kernels on the CPU: SIMD lanes across the batch, called as NumPy ufuncs.
+
+cpu_target       a program as code for this machine, in scalar and vector variants
+cpu_memory       how lanes read and write buffers
+cpu_arrays       arrays of a call with their strides
+results          results that leave in tiles
+copies           transposition between rows and lanes
+pieces, threads  large batches cut into pieces, which threads share
+ufunc            a kernel as a NumPy generalised ufunc
+python_objects   the parts of Python's and NumPy's C interface that a call needs
+fast_call        one state from Python with as little overhead as possible
+cpu_function     a compiled function: variants, shapes, status
+export           functions as C source and object files
+"""

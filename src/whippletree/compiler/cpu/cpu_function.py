@@ -1,0 +1,285 @@
+"""Compiled functions as a user sees them: a thin callable over a NumPy generalised ufunc.
+
+    a = forward_dynamics(q, v, tau)            # positional or by name, any batch shape, broadcast like NumPy
+    a = forward_dynamics(q, v, tau, out=a)
+    forward_dynamics.ufunc                     # the ufunc itself
+
+The common path is one ``try`` around the ufunc (or, for a single state, around a native function that does without it,
+:mod:`~whippletree.compiler.cpu.fast_call`). Everything else (names, wrong shapes, other dtypes, a failed status)
+is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it. Inputs of other
+libraries (xarray, pandas) become plain arrays first: some of them do not take such ufuncs, others take them wrongly.
+Whatever a call needs is compiled before it enters machine code, and large calls are run in pieces
+(:mod:`~whippletree.compiler.cpu.pieces`): errors and Ctrl-C are raised in Python, where they can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
+from whippletree.compiler.cpu.fast_call import SingleCall, suits
+from whippletree.compiler.cpu.pieces import LargeCalls
+from whippletree.compiler.cpu.threads import thread_count
+from whippletree.compiler.cpu.ufunc import Engine
+from whippletree.compiler.llvm.cache import Cache, default_cache
+from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
+from whippletree.compiler.named_function import NamedFunction, Told, Wording, as_tuple
+from whippletree.compiler.program import Buffer, Program
+from whippletree.errors import ScalarError, WhippletreeError
+from whippletree.model.input_checks import plain_input
+
+
+def compile_function(
+    source: Program | Recipe,
+    *,
+    dtype: Any = np.float64,
+    threads: int | None = None,
+    wording: Wording | None = None,
+    width: int | None = None,
+    level: int = 2,
+    cache: Cache | None = None,
+) -> CompiledFunction:
+    """Compile a program for this machine; the work is done on the first call.
+
+    Args:
+        source: the program, or a recipe whose key spares building it when the cache knows it.
+        dtype: float64 or float32, of all inputs and outputs.
+        threads: how many threads share a large batch (default: WHIPPLETREE_THREADS, else every core).
+        wording: what errors say.
+        width: lanes of the vector variant (default: what the CPU has).
+        level: effort of code generation, 0 to 3.
+        cache: where object code is kept (default: see :mod:`whippletree.compiler.llvm.cache`).
+    """
+    kind = real_type(dtype)
+    options = Options("double" if kind == np.float64 else "float", width, level)
+    recipe = source if isinstance(source, Recipe) else Recipe.of(source)
+    kernel = Kernel(recipe, options, cache if cache is not None else default_cache())
+    return CompiledFunction(kernel, thread_count(threads), wording or Wording())
+
+
+def real_type(dtype: Any) -> np.dtype[Any]:
+    """float64 or float32; anything else is refused."""
+    kind: np.dtype[Any] = np.dtype(dtype)
+    if kind not in (np.float64, np.float32):
+        raise ScalarError(f"dtype {kind} cannot be compiled: use float64 or float32")
+    return kind
+
+
+def _are_few(inputs: Sequence[Any], ranks: Sequence[int], few: int) -> bool:
+    """Whether the inputs are plain arrays or floats of so few states that nobody waits for them.
+
+    With one batch dimension at most, there are no more states than numbers in the largest array.
+    """
+    for x, rank in zip(inputs, ranks):  # of equal length, which is not checked, for speed
+        if type(x) is np.ndarray:
+            if x.size >= few or x.ndim > rank + 1:
+                return False
+        elif type(x) is not float:
+            return False
+    return True
+
+
+def _are_apart(inputs: Sequence[Any], out: Any) -> bool:
+    """Whether it is plain that a single result shares no memory with an input: both own theirs, and are not one."""
+    if type(out) is not np.ndarray or not out.flags.owndata:
+        return False
+    return not any(x is out or (type(x) is np.ndarray and not x.flags.owndata) for x in inputs)
+
+
+def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
+    """Whether an input has dimensions beyond those of one state."""
+    for x, buffer in zip(inputs, buffers):  # of equal length
+        if (x.ndim if type(x) is np.ndarray else np.ndim(x)) > len(buffer.shape):
+            return True
+    return False
+
+
+class CompiledFunction(NamedFunction):
+    __doc__ = Told(
+        "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.cpu.cpu_function`.",
+        lambda function: function._wording.explanation,
+    )
+    __slots__ = (
+        "_engine",
+        "_few",
+        "_general",
+        "_has_empty",
+        "_large",
+        "_last_status",
+        "_ranks",
+        "_run",
+        "_single",
+        "_ufunc",
+    )
+
+    def __init__(self, kernel: Kernel, threads: int, wording: Wording) -> None:
+        self._single: SingleCall | None = None
+        super().__init__(kernel.interface, wording)
+        self._engine = Engine(kernel)
+        self._ufunc: np.ufunc | None = self._engine.make_ufunc() if self._engine.outputs else None
+        if self._ufunc is not None:
+            self._large = LargeCalls(self._engine, self._ufunc, threads)
+            self._few = self._large.fewest
+        self._ranks = [len(b.shape) for b in self._engine.inputs]
+        self._has_empty = any(b.empty for b in self._inputs + self._outputs)
+        self._general: Callable[..., Any] = self._run_unprepared
+        self._run = self._general
+
+    @property
+    def ufunc(self) -> np.ufunc | None:
+        """The ufunc itself, on the calling thread; None if there are no results with numbers in them.
+
+        Both of its variants are compiled when it is asked for: in the middle of NumPy's loop no error could be raised.
+        An array given as ``out=`` must not be an input: NumPy makes no copy of one that is exactly the same.
+        """
+        if self._ufunc is not None and not self._engine.complete:
+            for states in (1, 2):
+                self._engine.prepare(states)
+            self._choose_ways()
+        return self._ufunc
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float64 or float32."""
+        return self._engine.kernel.options.dtype
+
+    @property
+    def content(self) -> bytes:
+        """What it computes, as a key that is equal for equal functions; not how it was compiled."""
+        kernel = self._engine.kernel
+        return kernel.content + str(kernel.options.dtype).encode()
+
+    @property
+    def status(self) -> Any:
+        """The status of each state of the last call, 0 where all is well; None if there is none."""
+        if self._single is not None and self._status and self._single.was_used():
+            self._last_status = np.int64(0)
+        return self._last_status
+
+    @status.setter
+    def status(self, value: Any) -> None:
+        self._last_status = value
+        if self._single is not None:
+            self._single.was_used()
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        if named or len(inputs) != self._arity:
+            inputs = self._in_order(inputs, named)
+        try:
+            if out is None:
+                return self._run(*inputs)
+            return self._general(*inputs, out=out)
+        except (TypeError, ValueError) as error:
+            return self._recover(inputs, out, error)
+
+    # ---- the ways to run -----------------------------------------------------------------------------------------
+
+    def _run_unprepared(self, *inputs: Any, out: Any = None) -> Any:
+        """The way in while a variant of the code is missing: if this call needs it, it is compiled here and now."""
+        states = 2 if _have_batch(inputs, self._inputs) else 1
+        if not self._engine.is_prepared(states):
+            batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+            self._engine.prepare(math.prod(batch))
+            self._choose_ways()
+        return self._prepared_way()(*inputs, out=out)
+
+    def _prepared_way(self) -> Callable[..., Any]:
+        """The general way of calls whose code exists."""
+        if self._has_empty:
+            return self._run_with_empty_arrays
+        return self._run_with_status if self._status else self._evaluate
+
+    def _choose_ways(self) -> None:
+        """The ways that calls take from now on."""
+        self._general = self._prepared_way() if self._engine.complete else self._run_unprepared
+        self._run = self._general
+        if self._engine.is_prepared(1) and suits(self._inputs, self._outputs):
+            self._single = self._engine.single_call(self._general)
+            self._run = self._single.function
+
+    def _run_with_status(self, *inputs: Any, out: Any = None) -> Any:
+        """The last output is the status; it is not handed on."""
+        if out is None and _are_few(inputs, self._ranks, self._few):
+            assert self._ufunc is not None
+            results = self._ufunc(*inputs)
+        else:
+            results = self._evaluate(*inputs, out=None if out is None else (*as_tuple(out), None))
+        return self._act_on_status(results, inputs)
+
+    def _run_with_empty_arrays(self, *inputs: Any, out: Any = None) -> Any:
+        """Some arrays have a dimension of size 0 and are not known to the ufunc: they are checked and made here."""
+        batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+        if out is not None:
+            check_out(self.name, self._results, out, batch, sizes, self.dtype)
+        made: Iterator[Any] = iter(())
+        if self._ufunc is not None:
+            results = self._evaluate(*[x for x, b in zip(inputs, self._inputs, strict=True) if not b.empty])
+            made = iter(as_tuple(results))
+        every = []
+        for b in self._outputs:
+            shape = batch + tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
+            value = np.empty(shape, self.dtype) if b.empty else np.broadcast_to(next(made), shape).copy()
+            every.append(value[()])
+        kept = self._act_on_status(every, inputs) if self._status else every[0] if len(every) == 1 else tuple(every)
+        if out is None:
+            return kept
+        for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):
+            if target is not None:
+                np.copyto(target, value)
+        return out
+
+    def _evaluate(self, *inputs: Any, out: Any = None) -> Any:
+        """All results, a status included, of the inputs that have numbers."""
+        assert self._ufunc is not None
+        if _are_few(inputs, self._ranks, self._few):
+            if out is None:
+                return self._ufunc(*inputs)
+            given = as_tuple(out)
+            if len(self._results) == 1 and len(given) == len(self._outputs) and _are_apart(inputs, given[0]):
+                return self._ufunc(*inputs, out=given)
+        return self._evaluate_with_care(inputs, out)
+
+    def _evaluate_with_care(self, inputs: Sequence[Any], out: Any) -> Any:
+        """Large calls, inputs that are no plain arrays, and results that may lie where inputs do."""
+        assert self._ufunc is not None
+        known = self._engine.inputs
+        arrays = [plain_input(self.name, b.name, x) for b, x in zip(known, inputs, strict=True)]
+        written = None if out is None else as_tuple(out)
+        if written is not None:
+            arrays = self._apart(arrays, written)
+        fits = written is None or len(written) == len(self._engine.outputs)
+        if fits and _are_few(arrays, self._ranks, self._few):
+            return self._ufunc(*arrays) if written is None else self._ufunc(*arrays, out=written)
+        batch, sizes = check_shapes(self.name, known, arrays, self._wording.hints)
+        if written is not None and not fits:
+            check_out(self.name, self._results, written[: len(written) - self._status], batch, sizes, self.dtype)
+        return self._large.run(arrays, written, batch, sizes)
+
+    def _apart(self, arrays: Sequence[Any], written: Sequence[Any]) -> list[Any]:
+        """The inputs, copied where a result is to be written to their memory.
+
+        NumPy makes such copies, but not where an input and a result are exactly the same: that would be good enough for
+        a function that works number by number.
+        """
+        targets = [y for y in written if isinstance(y, np.ndarray)]
+        if len(targets) > 1:
+            refuse_common_memory(self.name, self._engine.outputs, written)
+        return [x.copy() if any(overlap(x, y) for y in targets) else x for x in arrays]
+
+    # ---- what a good call never needs ----------------------------------------------------------------------------
+
+    def _recover(self, inputs: tuple[Any, ...], out: Any, error: TypeError | ValueError) -> Any:
+        """NumPy refused the call: convert inputs of other dtypes and try again, or say what is wrong in our words."""
+        if isinstance(error, WhippletreeError):
+            raise error
+        batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+        converted = convert(self.name, self._inputs, inputs, self.dtype)
+        if out is not None:
+            check_out(self.name, self._results, out, batch, sizes, self.dtype)
+        if isinstance(error, TypeError) and any(x is not y for x, y in zip(converted, inputs, strict=True)):
+            return self._run(*converted) if out is None else self._general(*converted, out=out)
+        raise error

@@ -1,0 +1,233 @@
+"""Where a program's numbers live on a CPU: NumPy arrays of any strides outside, lane vectors inside.
+
+    input, output   bytes with strides; W neighbouring states are the lanes. Reached by *runs*, see below
+    work            lane vectors, one after the other
+    table, index    plain numbers, the same for all lanes
+
+A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array,
+a run is transposed in registers; if not, it goes number by number (:mod:`~whippletree.compiler.cpu.copies`).
+
+Lanes without a state (the tail of a batch) are aliases of the last state: they read its inputs, compute the same bits,
+and write them to the same place. So a tail needs no masks, and no address exists that is not a state's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
+from whippletree.compiler.cpu.cpu_arrays import Array, Frame, Run, runs_of, starts_of
+from whippletree.compiler.cpu.results import Results
+from whippletree.compiler.llvm.emit import Memory, Registers, Takers
+from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.kernel import STOP
+from whippletree.compiler.program import Address, Program, every_block
+
+WHOLE = 12_000
+"""Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
+but were seen to cost inverse dynamics 2 % of its speed."""
+
+LONGEST_BLOCK = 800
+"""Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
+length, and short ones were seen to be 3 % faster."""
+
+
+class CpuMemory(Memory):
+    """See the module's description."""
+
+    def __init__(self, program: Program, writer: Writer, frame: Frame) -> None:
+        super().__init__(program, writer)
+        self.frame = frame
+        self.lanes = writer.lanes
+        self._results: Results | None = None
+        self._block_start = len(writer.lines)
+        self._long = any(block.code.operations > WHOLE for block in every_block(program.body))
+
+    # ---- small things --------------------------------------------------------------------------------------------
+
+    def count(self, dimension: str) -> Operand:
+        return self.frame.dimensions[dimension]
+
+    def lookup(self, address: Address, registers: Registers) -> Operand:
+        return self.writer.value(f"load i64, ptr {self._flat(address, 'i64', registers)}")
+
+    def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
+        """A pointer into a buffer with one index: register first, so that the offset becomes part of an instruction."""
+        w, (index,) = self.writer, address.indices
+        pointer = self.frame.pointers[address.buffer]
+        if index.register is not None:
+            pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {registers[index.register]}")
+        return self._element(pointer, element, index.offset)
+
+    def _element(self, pointer: Operand, element: str, number: int) -> Operand:
+        if number == 0:
+            return pointer
+        return self.writer.value(f"getelementptr {element}, ptr {pointer}, i64 {number}")
+
+    def _place(self, address: Address, registers: Registers) -> Operand:
+        """A pointer to a number of the first state."""
+        w, array = self.writer, self.frame.arrays[address.buffer]
+        pointer = array.base
+        for index, stride in zip(address.indices, array.strides, strict=True):
+            if index.register is not None or index.offset:
+                bytes_ = w.value(f"mul i64 {self.index(index, registers)}, {stride}")
+                pointer = w.value(f"getelementptr i8, ptr {pointer}, i64 {bytes_}")
+        return pointer
+
+    def _of_lanes(self, array: Array, pointer: Operand) -> list[Operand]:
+        """Pointers to the same number of all W states."""
+        return lane_pointers(self.writer, pointer, array.offsets)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
+        outside = [(i, a) for i, a in enumerate(loads) if a.buffer in self.frame.arrays]
+        runs = list(runs_of(outside))
+        read: dict[int, Callable[[], Operand]] = {}
+        long = [run for run in runs if len(run.members) > 1]
+        for run in runs:
+            if len(run.members) == 1:
+                read[run.members[0]] = lambda run=run: self._read_single(run, registers)  # type: ignore[misc]
+        if long:
+            read.update(self._read_runs(long, registers))
+
+        def load(number: int) -> Operand:
+            if number in read:
+                return read[number]()
+            return self._read_flat(loads[number], registers)
+
+        return load
+
+    def _read_flat(self, address: Address, registers: Registers) -> Operand:
+        w, lanes = self.writer, self.lanes
+        if self.role[address.buffer] == "table":
+            return w.splat(w.value(f"load {lanes.real}, ptr {self._flat(address, lanes.real, registers)}"))
+        return w.value(f"load {lanes.number}, ptr {self._flat(address, lanes.number, registers)}")
+
+    def _read_single(self, run: Run, registers: Registers) -> Operand:
+        w, lanes = self.writer, self.lanes
+        array = self.frame.arrays[run.address.buffer]
+        pointers = self._of_lanes(array, self._place(run.address, registers))
+        values = [w.value(f"load {lanes.real}, ptr {p}") for p in pointers]
+        if lanes.width == 1:
+            return values[0]
+        vector = "poison"
+        for lane, value in enumerate(values):
+            vector = w.value(f"insertelement {lanes.number} {vector}, {lanes.real} {value}, i32 {lane}")
+        return vector
+
+    def _read_runs(self, runs: list[Run], registers: Registers) -> dict[int, Callable[[], Operand]]:
+        """Bring runs into lane vectors; they are loaded from there where they are needed."""
+        w, lanes = self.writer, self.lanes
+        places = [self._place(run.address, registers) for run in runs]
+        starts = [self._element(self.frame.staged_inputs, lanes.number, s) for s in starts_of(runs)]
+        slow, fast, join = w.label("strided"), w.label("plain"), w.label("loaded")
+        w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
+        w.start(slow)
+        for run, place, start in zip(runs, places, starts, strict=True):
+            self._copy(f"gather{lanes.width}", run, place, start)
+        w.emit(f"br label %{join}")
+        w.start(fast)
+        if lanes.width > 1:
+            by_call = self._many(runs)
+            for run, place, start in zip(runs, places, starts, strict=True):
+                self._transpose_in(run, place, start, by_call)
+        w.emit(f"br label %{join}")
+        w.start(join)
+        if lanes.width == 1:
+            # a single state is read where it lies
+            starts = [
+                w.value(f"phi ptr [ {place}, %{fast} ], [ {start}, %{slow} ]")
+                for place, start in zip(places, starts, strict=True)
+            ]
+
+        def reader(pointer: Operand, number: int) -> Callable[[], Operand]:
+            return lambda: w.value(f"load {lanes.number}, ptr {self._element(pointer, lanes.number, number)}")
+
+        return {
+            member: reader(start, number)
+            for run, start in zip(runs, starts, strict=True)
+            for number, member in enumerate(run.members)
+        }
+
+    def _many(self, runs: Sequence[Run]) -> bool:
+        """Whether the tiles of these runs are too many to be written out."""
+        return sum(len(tiles(len(run.members), self.lanes.width)[1]) for run in runs) > MOST_TILES
+
+    def _copy(self, function: str, run: Run, place: Operand, start: Operand) -> None:
+        """Call one of :func:`~whippletree.compiler.cpu.copies.copy_functions`."""
+        array = self.frame.arrays[run.address.buffer]
+        self.writer.emit(
+            f"call void @{function}(ptr {start}, ptr {place}, ptr {array.offsets}, "
+            f"i64 {array.strides[-1]}, i64 {len(run.members)})"
+        )
+
+    def _transpose_in(self, run: Run, place: Operand, start: Operand, by_call: bool) -> None:
+        width = self.lanes.width
+        columns, firsts = tiles(len(run.members), width)
+        if by_call:
+            self._copy(f"gather{width}x{columns}", run, place, start)
+            return
+        rows = self._of_lanes(self.frame.arrays[run.address.buffer], place)
+        for first in firsts:
+            tile_in(self.writer, rows, columns, first, start)
+
+    # ---- code that is too long -----------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """End a basic block that has become long: LLVM's schedulers take time with the square of its length.
+
+        The branch is never taken, but LLVM cannot know that, so it cannot join the pieces again.
+        """
+        w = self.writer
+        if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
+            going_on = w.label("more")
+            w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
+            w.start(going_on)
+            self._block_start = len(w.lines)
+
+    # ---- loops that can be ended ---------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Leave the function if another thread has raised the flag of this call since it began."""
+        w = self.writer
+        flag = w.value(f"load volatile i64, ptr {w.value(f'getelementptr i64, ptr %data, i64 {STOP}')}")
+        going_on = w.label("going_on")
+        w.emit(f"br i1 {w.value(f'icmp ne i64 {flag}, 0')}, label %finish, label %{going_on}, !prof !0")
+        w.start(going_on)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
+        w, lanes = self.writer, self.lanes
+        for address, value in stores:
+            if address.buffer in self.frame.arrays:
+                self._write_single(address, value, registers)
+            else:
+                w.emit(f"store {lanes.number} {value}, ptr {self._flat(address, lanes.number, registers)}")
+
+    def _write_single(self, address: Address, value: Operand, registers: Registers) -> None:
+        w, lanes = self.writer, self.lanes
+        array = self.frame.arrays[address.buffer]
+        kind = "i64" if array.integer else str(lanes.real)
+        if array.integer:
+            value = w.to_integer(value)
+        pointers = self._of_lanes(array, self._place(address, registers))
+        for lane, pointer in enumerate(pointers):
+            part = value
+            if lanes.width > 1:
+                part = w.value(f"extractelement {lanes.of(kind)} {value}, i32 {lane}")
+            w.emit(f"store {kind} {part}, ptr {pointer}")
+
+    def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
+        runs = [
+            run
+            for run in runs_of((i, a) for i, a in enumerate(stores) if self.role[a.buffer] == "output")
+            if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
+        ]
+        self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
+        return {stores[number]: taker for number, taker in self._results.takers().items()}
+
+    def finish_stores(self) -> None:
+        if self._results is not None:
+            self._results.finish()

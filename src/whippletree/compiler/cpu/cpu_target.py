@@ -1,0 +1,265 @@
+"""The CPU target: NumPy's inner loop around a program, with W states side by side.
+
+The function has the signature that NumPy calls, ``(char **args, intp *dimensions, intp *steps, void *data)``:
+
+    args         one pointer for each input and output, in order
+    dimensions   the number of states, then the size of each distinct core dimension
+    steps        bytes from state to state for each array, then the strides of all core dimensions
+    data         the control block of :mod:`~whippletree.compiler.cpu.ufunc`; the tables begin at ``FIRST_TABLE``
+
+Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share
+nothing. Without memory every output becomes NaN (a status: −1), and the function returns.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from whippletree.arithmetic.trace import Straight
+from whippletree.compiler.cpu.copies import copy_functions
+from whippletree.compiler.cpu.cpu_arrays import Array, Frame
+from whippletree.compiler.cpu.cpu_memory import CpuMemory
+from whippletree.compiler.llvm.emit import emit_body
+from whippletree.compiler.llvm.far_arguments import far_arguments_function
+from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Operand, Writer, table_text
+from whippletree.compiler.llvm.kernel import FIRST_TABLE
+from whippletree.compiler.llvm.sine import FAR_ARGUMENTS
+from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, every_block, tables_of
+
+STACK_LIMIT = 32 * 1024
+"""Work space up to this many bytes lies on the stack."""
+
+_ALIGNMENT = 64
+
+
+def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
+    """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
+    one = Lanes(1, lanes.real)
+    text = _Loop(program, lanes, symbol).text()
+    if work_bytes(program, lanes) > STACK_LIMIT:
+        text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
+        text += _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True).text()
+    # only what is called costs time to compile
+    for kind in {lanes, one}:
+        text += "".join(copy for name, copy in copy_functions(kind).items() if f"@{name}(" in text)
+    if lanes.width > 1:
+        text += _LANE_OFFSETS.substitute(width=lanes.width)
+    if f"@{FAR_ARGUMENTS}(" in text:
+        text += far_arguments_function(lanes)
+    text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
+    return _declarations({lanes, one, Lanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
+
+
+def work_bytes(program: Program, lanes: Lanes) -> int:
+    """Bytes of work space that one call needs."""
+    return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program, lanes).values())
+
+
+def _work(program: Program, lanes: Lanes) -> dict[str, int]:
+    """The work buffers and how many numbers each holds; and room for what a block reads from arrays.
+
+    A single state also has room for what it writes: the results of many lanes leave without being collected.
+    """
+    arrays = {b.name for b in program.of_role("input", "output")}
+    blocks = list(every_block(program.body))
+
+    def most(kind: str) -> int:
+        return max((sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks), default=0)
+
+    sizes = {b.name: b.size for b in program.of_role("work")}
+    return sizes | {_LOADS: most("loads"), _STORES: most("stores") if lanes.width == 1 else 0}
+
+
+_LOADS, _STORES = ".loads", ".stores"
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class _Loop:
+    """Writes the function: read the arguments, get work space, then W states at a time."""
+
+    def __init__(self, program: Program, lanes: Lanes, symbol: str, internal: bool = False) -> None:
+        self.program = program
+        self.lanes = lanes
+        self.symbol = symbol
+        self.internal = internal
+        self.writer = Writer(lanes)
+        self.bases: dict[str, Operand] = {}
+        self.steps: dict[str, Operand] = {}
+
+    def text(self) -> str:
+        w = self.writer
+        frame = self.frame()
+        release = self.allocate(frame)
+        self.each_group(frame)
+        for line in release:
+            w.emit(line)
+        w.emit("ret void")
+        linkage = "internal " if self.internal else ""
+        head = f"define {linkage}void @{self.symbol}(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{"
+        return "\n".join([head, "entry:", *w.entry, *w.lines, "}", ""])
+
+    def frame(self) -> Frame:
+        """Read what NumPy passes."""
+        w, program = self.writer, self.program
+        # NumPy does not know arrays without numbers, and no statement can mean one
+        buffers = [b for b in program.of_role("input", "output") if not b.empty]
+        names = list(dict.fromkeys(str(d) for b in buffers for d in b.shape))
+        dimensions = {n: self.load("i64", "%dimensions", names.index(n) + 1) for n in names if not n.isdigit()}
+        width = self.lanes.width
+        offsets = w.stack(f"[{len(buffers) * width} x i64]", 8) if width > 1 else "@no_offset"
+        arrays, place = {}, len(buffers)
+        for number, b in enumerate(buffers):
+            self.bases[b.name] = self.load("ptr", "%args", number)
+            self.steps[b.name] = self.load("i64", "%steps", number)
+            strides = [self.load("i64", "%steps", place + i) for i in range(len(b.shape))]
+            place += len(b.shape)
+            own = w.value(f"getelementptr i64, ptr {offsets}, i64 {number * width}") if width > 1 else offsets
+            arrays[b.name] = Array(b, "", strides, own)
+        self.offsets = offsets
+        self.states = w.value("load i64, ptr %dimensions")
+        never = w.value(f"icmp slt i64 {self.states}, 0")
+        return Frame(arrays, self.tables(), dimensions, self.plain(arrays), never)
+
+    def load(self, kind: str, pointer: Operand, number: int) -> Operand:
+        w = self.writer
+        return w.value(f"load {kind}, ptr {w.value(f'getelementptr {kind}, ptr {pointer}, i64 {number}')}")
+
+    def tables(self) -> dict[str, Operand]:
+        return {
+            b.name: self.load("ptr", "%data", FIRST_TABLE + number)
+            for number, b in enumerate(self.program.of_role("table", "index"))
+        }
+
+    def plain(self, arrays: dict[str, Array]) -> Operand:
+        """Whether every innermost stride is that of a plain array."""
+        w = self.writer
+        verdict = "true"
+        for array in arrays.values():
+            if array.strides and not array.integer and array.buffer.shape[-1] != 1:
+                fits = w.value(f"icmp eq i64 {array.strides[-1]}, {self.lanes.bytes}")
+                verdict = w.value(f"and i1 {verdict}, {fits}")
+        return verdict
+
+    def allocate(self, frame: Frame) -> list[str]:
+        """Give every work buffer its place; returns the instructions that release it."""
+        w = self.writer
+        total = work_bytes(self.program, self.lanes)
+        if total == 0:
+            return []
+        release = []
+        if total <= STACK_LIMIT:
+            start = w.stack(f"[{total} x i8]", _ALIGNMENT)
+        else:
+            raw = w.value(f"call ptr @malloc(i64 {total + _ALIGNMENT})")
+            missing = w.value(f"icmp eq ptr {raw}, null")
+            w.emit(f"br i1 {missing}, label %no_memory, label %memory, !prof !0")
+            w.start("no_memory")
+            w.emit(f"call void @{self.symbol}_no_memory(ptr %args, ptr %dimensions, ptr %steps, ptr %data)")
+            w.emit("ret void")
+            w.start("memory")
+            below = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {raw} to i64')}")
+            start = w.value(f"getelementptr i8, ptr {raw}, i64 {w.value(f'and i64 {below}, {_ALIGNMENT - 1}')}")
+            release = [f"call void @free(ptr {raw})"]
+        offset = 0
+        for name, size in _work(self.program, self.lanes).items():
+            frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+            offset += _rounded(size * self.lanes.width * self.lanes.bytes)
+        frame.staged_inputs, frame.staged_outputs = frame.pointers[_LOADS], frame.pointers[_STORES]
+        return release
+
+    def each_group(self, frame: Frame) -> None:
+        """Run the body for W states after the other; the last group may alias lanes to its last state."""
+        w, width = self.writer, self.lanes.width
+        self.set_offsets(str(width))
+        before = w.block
+        w.emit("br label %next_group")
+        w.start("next_group")
+        first, following = w.fresh(), w.fresh()
+        w.emit(f"{first} = phi i64 [ 0, %{before} ], [ {following}, %group_end ]")
+        left = w.value(f"sub i64 {self.states}, {first}")
+        w.emit(f"br i1 {w.value(f'icmp sgt i64 {left}, 0')}, label %lanes, label %finish")
+        w.start("lanes")
+        w.emit(f"br i1 {w.value(f'icmp slt i64 {left}, {width}')}, label %tail, label %group")
+        w.start("tail")
+        self.set_offsets(left)
+        w.emit("br label %group")
+        w.start("group")
+        for name, array in frame.arrays.items():
+            moved = w.value(f"mul i64 {first}, {self.steps[name]}")
+            array.base = w.value(f"getelementptr i8, ptr {self.bases[name]}, i64 {moved}")
+        emit_body(self.program, w, CpuMemory(self.program, w, frame))
+        w.emit("br label %group_end")
+        w.start("group_end")
+        w.emit(f"{following} = add i64 {first}, {width}")
+        w.emit("br label %next_group")
+        w.start("finish")
+
+    def set_offsets(self, valid: Operand) -> None:
+        """From the first state of a group to the state of each lane, if so many states are left."""
+        count, width = len(self.bases), self.lanes.width
+        if width > 1:
+            self.writer.emit(f"call void @lane_offsets(ptr {self.offsets}, ptr %steps, i64 {count}, i64 {valid})")
+
+
+def _failure(program: Program) -> Program:
+    """The program that marks every output as failed."""
+    body: list[Statement] = []
+    for b in program.of_role("output"):
+        if b.empty:
+            continue
+        counters = tuple(f"{b.name}.{i}" for i in range(len(b.shape)))
+        place = Address(b.name, tuple(Index(c) for c in counters))
+        statement: Statement = Block(Straight([], [-1.0 if b.integer else float("nan")]), (), (place,))
+        for counter, size in reversed(list(zip(counters, b.shape, strict=True))):
+            statement = Loop(counter, size, (statement,))
+        body.append(statement)
+    return Program(program.name, tuple(program.of_role("input", "output")), tuple(body))
+
+
+def _declarations(kinds: set[Lanes]) -> str:
+    lines = []
+    for lanes in sorted(kinds, key=lambda k: (k.real, k.width)):
+        suffix = Writer(lanes).suffix
+        for name, count in INTRINSICS.items():
+            arguments = ", ".join([lanes.number] * count)
+            lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({arguments})")
+    return "\n".join(lines) + "\n"
+
+
+_LANE_OFFSETS = Template("""
+define internal void @lane_offsets(ptr %offsets, ptr %steps, i64 %arrays, i64 %valid) noinline nounwind {
+entry:
+  %last = sub i64 %valid, 1
+  br label %array
+array:
+  %number = phi i64 [ 0, %entry ], [ %next, %end ]
+  %sp = getelementptr i64, ptr %steps, i64 %number
+  %step = load i64, ptr %sp
+  %before = mul i64 %number, $width
+  br label %lane
+lane:
+  %l = phi i64 [ 0, %array ], [ %l.next, %lane ]
+  %beyond = icmp sgt i64 %l, %last
+  %state = select i1 %beyond, i64 %last, i64 %l
+  %offset = mul i64 %state, %step
+  %slot = add i64 %before, %l
+  %op = getelementptr i64, ptr %offsets, i64 %slot
+  store i64 %offset, ptr %op
+  %l.next = add i64 %l, 1
+  %more = icmp slt i64 %l.next, $width
+  br i1 %more, label %lane, label %end
+end:
+  %next = add i64 %number, 1
+  %again = icmp slt i64 %next, %arrays
+  br i1 %again, label %array, label %done
+done:
+  ret void
+}
+""")
+
+_NO_OFFSET = "@no_offset = private constant i64 0\n"
+
+_UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'

@@ -1,0 +1,188 @@
+"""A kernel as a real NumPy generalised ufunc: broadcasting, ``out=``, strides and casting are NumPy's own.
+
+NumPy's C function ``PyUFunc_FromFuncAndDataAndSignature`` is reached through the table of pointers that NumPy exports
+to extension modules. It is given one small native function, the dispatcher, and a control block:
+
+    slot 0   the loop for one state
+    slot 1   the loop for W states at a time
+    slot 2   a flag that makes loops over time end
+    slot 3…  pointers to the tables of the program
+
+Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
+for it, before the call enters machine code, and until then its slot holds the other one. Machine code never calls back
+into Python, where an exception would have nowhere to go.
+
+NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable
+above produces and checks them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from string import Template
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.compiler.cpu.fast_call import SingleCall
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel
+from whippletree.compiler.llvm.native_functions import address_of
+from whippletree.compiler.program import Buffer
+
+_ONE, _MANY = range(2)
+
+Control: TypeAlias = "ctypes.Array[ctypes.c_uint64]"
+
+
+class Engine:
+    """A kernel's loops and its control block: everything that must live as long as the ufunc does."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        buffers = [b for b in kernel.interface.buffers if b.role in ("input", "output") and not b.empty]
+        self.inputs = [b for b in buffers if b.role == "input"]
+        self.outputs = [b for b in buffers if b.role == "output"]
+        self.control: Control = (ctypes.c_uint64 * (FIRST_TABLE + len(kernel.tables)))()
+        for number, table in enumerate(kernel.tables):
+            self.control[FIRST_TABLE + number] = table.ctypes.data
+        self._prepared: set[int] = set()
+
+    def prepare(self, states: int) -> None:
+        """Compile what a call with that many states needs, here and now, so that an error has a place to go."""
+        if states == 0:
+            return
+        slot = _ONE if states == 1 else _MANY
+        with jit.compiling():
+            self.control[slot] = self.kernel.loop(1 if slot == _ONE else self.kernel.width)
+            self._prepared.add(slot)
+            for other in {_ONE, _MANY} - self._prepared:
+                self.control[other] = self.control[slot]
+
+    def is_prepared(self, states: int) -> bool:
+        """Whether a call with that many states finds the code that is made for it."""
+        return (_ONE if states == 1 else _MANY) in self._prepared
+
+    @property
+    def complete(self) -> bool:
+        """Whether calls with any number of states do."""
+        return len(self._prepared) == 2
+
+    # ---- the ways in -------------------------------------------------------------------------------------------
+
+    def single_call(self, general: Callable[..., Any]) -> SingleCall:
+        """The shorter way in for single states; every other call goes to ``general``."""
+        kernel = self.kernel
+        loop, control = _dispatcher(kernel.cache), ctypes.addressof(self.control)
+        return SingleCall(self.inputs, self.outputs, loop, control, general, kernel.options.dtype, kernel.cache)
+
+    # ---- the ufunc -----------------------------------------------------------------------------------------------
+
+    def make_ufunc(self, control: Control | None = None) -> np.ufunc:
+        """A ufunc that keeps this engine alive; the engine does not know it, so both can be freed."""
+        control = self.control if control is None else control
+        name = self.kernel.interface.name.encode()
+        signature = _signature(self.inputs, self.outputs).encode()
+        real, whole = self.kernel.options.dtype.num, np.dtype(np.int64).num
+        types = bytes(whole if b.integer else real for b in self.inputs + self.outputs)
+        functions = (ctypes.c_void_p * 1)(_dispatcher(self.kernel.cache))
+        data = (ctypes.c_void_p * 1)(ctypes.addressof(control))
+        document = f"{self.kernel.interface.name}: compiled by whippletree".encode()
+        ufunc: np.ufunc = _from_function_and_signature()(
+            functions, data, types, 1, len(self.inputs), len(self.outputs), -1, name, document, 0, signature
+        )
+        _keep_alive(ufunc, (self, control, functions, data, types, name, document, signature))
+        return ufunc
+
+
+class Stoppable:
+    """A ufunc of its own, for one call at a time, whose loops over time can be ended from another thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._control: Control = type(engine.control)(*engine.control)
+        self.ufunc = engine.make_ufunc(self._control)
+
+    def renew(self) -> Stoppable:
+        """Take the loops that have been compiled since."""
+        for slot in (_ONE, _MANY):
+            self._control[slot] = self._engine.control[slot]
+        return self
+
+    def stop(self) -> None:
+        """Make a call that is under way return soon, with results that mean nothing; for good."""
+        self._control[STOP] = 1
+
+
+def _signature(inputs: list[Buffer], outputs: list[Buffer]) -> str:
+    sides = [",".join(f"({','.join(map(str, b.shape))})" for b in side) for side in (inputs, outputs)]
+    return "->".join(sides)
+
+
+_immortal: list[Any] = []
+
+
+def _keep_alive(ufunc: np.ufunc, needed: Any) -> None:
+    """Tie the life of what the ufunc points to to the ufunc; older NumPy offers no place for it: then for ever."""
+    try:
+        ufunc._whippletree = needed  # type: ignore[attr-defined]
+    except AttributeError:
+        _immortal.append(needed)
+
+
+@cache
+def _from_function_and_signature() -> Any:
+    """PyUFunc_FromFuncAndDataAndSignature: entry 31 of NumPy's table of ufunc functions, the same since NumPy 1.0."""
+    from importlib import import_module
+
+    table_of_numpy = import_module("numpy._core._multiarray_umath")._UFUNC_API
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(pointer(table_of_numpy, None), ctypes.POINTER(ctypes.c_void_p))
+    kind = ctypes.PYFUNCTYPE(
+        ctypes.py_object,
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p),
+        *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        *(ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p),
+    )
+    return kind(table[31])
+
+
+# The flags that NumPy turns into warnings are left as they were found: a vector comparison with a NaN raises "invalid"
+# where a scalar one does not, and what other threads raise is never seen. NaN and the status say what happened.
+_KEEP_FLAGS = {
+    "x86_64": (
+        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
+        "%flags = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %flags)",
+        "call void @llvm.x86.sse.ldmxcsr(ptr %flags)",
+    ),
+    "": (
+        "declare i32 @fegetenv(ptr)\ndeclare i32 @fesetenv(ptr)",
+        "%flags = alloca [16 x i64]\n  call i32 @fegetenv(ptr %flags)",
+        "call i32 @fesetenv(ptr %flags)",
+    ),
+}
+
+_DISPATCHER = Template(f"""
+$declare
+define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{
+  $save
+  %states = load i64, ptr %dimensions
+  %many.p = getelementptr ptr, ptr %data, i64 {_MANY}
+  %one = icmp eq i64 %states, 1
+  %p = select i1 %one, ptr %data, ptr %many.p
+  %loop = load ptr, ptr %p
+  call void %loop(ptr %args, ptr %dimensions, ptr %steps, ptr %data)
+  $restore
+  ret void
+}}
+""")
+
+
+def _dispatcher(kept: Cache) -> int:
+    """The address of the dispatcher, the same for all functions of this process."""
+    declare, save, restore = _KEEP_FLAGS.get(jit.host().triple.partition("-")[0], _KEEP_FLAGS[""])
+    return address_of("dispatch", _DISPATCHER.substitute(declare=declare, save=save, restore=restore), kept)

@@ -1,0 +1,106 @@
+"""How a kernel is written, chosen by its size. Nothing here changes a bit of any result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from whippletree.arithmetic.trace import Straight
+from whippletree.arithmetic.trace.schedule import ordered
+from whippletree.compiler.cuda.staging import Staging, results, staged
+from whippletree.compiler.llvm.ir import Real
+from whippletree.compiler.llvm.spill_plan import plan
+from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kernel is written."""
+
+    threads: int = 128  # of a block
+    registers: int = 0  # at most so many per thread; 0: as many as there are
+    keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
+    room: int = 0  # slots of shared memory that each thread may put other values into
+
+
+SMALL = 1800
+"""Operations up to which a block of code is left as it was traced: it fits the registers of a thread."""
+
+LONG = 5500
+"""Operations beyond which inputs and results go through shared memory in any layout, since that makes the code shorter:
+128 kB of it, 8192 instructions, fit the instruction cache. Shorter code is faster without, unless that serves rows."""
+
+LONGER = 8000
+"""Operations whose code is longer than the instruction cache whatever is done. A warp then waits for instructions most
+of its time, five of them as much as eight; so that form is best which has most room for the values of each thread."""
+
+CANDIDATES: dict[Real, tuple[Form, ...]] = {
+    "float": (Form(128, registers=168, keep=135, room=148), Form(64, keep=220, room=216)),
+    "double": (Form(128, keep=110, room=108),),
+}
+"""Forms of large kernels, the one with most threads first. Each uses the registers and the shared memory of a
+multiprocessor to the full. Measured on an H200: docs/performance.md."""
+
+ROOMIEST: dict[Real, Form] = {"float": Form(160, keep=240, room=358), "double": CANDIDATES["double"][-1]}
+"""Forms of kernels that are longer than the instruction cache and whose values find no room in any of the others."""
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A program arranged for a form: its main part, and what goes through shared memory around it."""
+
+    main: Program
+    form: Form = field(default_factory=Form)
+    staging: Staging = field(default_factory=Staging)
+
+
+def fitted(program: Program, real: Real, rows: bool) -> Shaped:
+    """The program arranged for the first form in which its values find room."""
+    operations = max((block.code.operations for block in every_block(program.body)), default=0)
+    if operations <= SMALL:
+        return Shaped(program)
+    forms = CANDIDATES[real]
+    found = shaped(program, forms[0], rows or operations > LONG)
+    form = next((f for f in forms if _slots(found, f.keep) <= f.room), None)
+    if form is None and operations > LONGER:
+        found = shaped(program, ROOMIEST[real])
+        form = found.form
+    return replace(found, form=form or forms[-1])
+
+
+def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
+    """The program arranged for a form."""
+    if not form.keep:
+        return Shaped(program, form)
+    arranged = replace(program, body=_arranged(program.body, form.keep))
+    if not through_shared_memory:
+        return Shaped(arranged, form)
+    main, staging = staged(arranged, form.room)
+    return Shaped(main, form, staging)
+
+
+def _slots(found: Shaped, keep: int) -> int:
+    """How many slots the values beyond so many registers need."""
+    staging = found.staging
+
+    def needed(code: Straight) -> int:
+        size = len(code.nodes)
+        return plan(
+            code.nodes, range(size), keep, size + staging.waiting, staging.waiting, results(code, staging)
+        ).slots
+
+    return max(needed(block.code) for block in every_block(found.main.body))
+
+
+def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
+    """The statements with every block in an order that needs few registers."""
+    found: list[Statement] = []
+    for statement in body:
+        match statement:
+            case Block():
+                statement = replace(statement, code=ordered(statement.code, registers))
+            case Loop():
+                statement = replace(statement, body=_arranged(statement.body, registers))
+            case Switch():
+                statement = replace(statement, cases=tuple(_arranged(case, registers) for case in statement.cases))
+        found.append(statement)
+    return tuple(found)

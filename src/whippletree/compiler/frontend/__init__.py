@@ -1,0 +1,7 @@
+"""Functions of the table as kernel programs.
+
+unrolled      one straight-line block: for robots of ordinary size
+loops         loops over bodies, whose code does not grow with the system
+controller    a user's controller traced into a program
+fingerprint   a short name for the content of a model, by which the cache knows it again
+"""

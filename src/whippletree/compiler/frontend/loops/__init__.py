@@ -1,0 +1,20 @@
+"""Loops over bodies: the generic algorithms as kernel programs whose size does not grow with the system.
+
+The path from an algorithm to a program:
+
+    flatten              values taken apart into numbers and put together again
+    body_types           bodies sorted into types that share code, and the table of constants
+    edge_pattern         which numbers really cross the edges of the tree
+    recorder             :class:`Looped`, the sweeper that traces every step once per type
+    exchange             single bodies, and the blocks computed once between the loops
+    store_or_recompute   which values later loops load and which they compute again
+    slots                where numbers live
+    looped_program       the program
+    looped_functions     functions of the table
+"""
+
+from whippletree.compiler.frontend.loops.looped_functions import loop_program, work_size
+from whippletree.compiler.frontend.loops.looped_program import assemble
+from whippletree.compiler.frontend.loops.recorder import Looped
+
+__all__ = ["Looped", "assemble", "loop_program", "work_size"]

@@ -1,0 +1,202 @@
+"""A function of the catalogue as loops over bodies: the same implementation, on a mechanism that records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.loops import exchange
+from whippletree.compiler.frontend.loops.body_types import MOST_TYPES
+from whippletree.compiler.frontend.loops.flatten import flatten
+from whippletree.compiler.frontend.loops.looped_program import assemble
+from whippletree.compiler.frontend.loops.recorder import Looped
+from whippletree.compiler.frontend.unrolled import STATUS, traced_status
+from whippletree.compiler.program import Address, Buffer, Index, Program, every_address
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.node_rows import held_nodes
+from whippletree.errors import UnsupportedError
+from whippletree.functions.registry import OPTIONAL, Function, resolve, sizes
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.sweeps import Field
+
+
+class Argument(NamedTuple):
+    """Stands for an input vector; :class:`LoopedMechanism` knows how to take it apart into a field."""
+
+    name: str
+
+
+class Joined(NamedTuple):
+    """Stands for an output vector: the vectors of all joints, one after the other."""
+
+    field: Field
+
+
+class Passive(NamedTuple):
+    """A joint's spring and damper: what algorithms ask of a joint beyond its node."""
+
+    stiffness: Any
+    rest: Any
+    damping: Any
+
+
+class LoopedMechanism(Mechanism):
+    """A mechanism whose fields hold one value per type of body."""
+
+    sweep: Looped
+
+    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
+        """``single``: the nodes that the function looks at by themselves; they share code with each other only."""
+        marks = np.zeros(len(tree.parents), dtype=bool)
+        marks[list(single)] = True
+        looped = Looped(tree.parents, [tree.nodes, marks.tolist()], most_types)
+        super().__init__(tree, looped)
+        self.nodes, self.marked = looped.constant_fields()
+        self.single = tuple(single)
+        self.slots = np.zeros(len(tree.parents), dtype=np.int64)
+        self.slots[list(single)] = np.arange(len(single))
+        looped.offsets["q"] = np.fromiter((s.start for s in tree.q_slices), np.int64, len(tree.parents))
+        looped.offsets["v"] = np.fromiter((s.start for s in tree.v_slices), np.int64, len(tree.parents))
+        self.status: Any = 0
+
+    @property
+    def joints(self) -> Field:
+        """Springs and dampers only: nothing else of a joint's data is used by algorithms that fit a loop."""
+        numbers = [(j.stiffness, j.rest, j.damping) for j in self.tree.joints]
+        return [Passive(*v) for v in self.sweep.number_field("springs", np.array(numbers, dtype=np.float64))]
+
+    @joints.setter
+    def joints(self, field: Field) -> None:
+        """What the base class would keep is not needed here."""
+
+    def argument(self, buffer: Buffer) -> Any:
+        """An input as the function sees it: vectors of the joints stay whole, other numbers belong to the whole."""
+        if buffer.shape in ((self.tree.model.nq,), (self.tree.model.nv,)) and buffer.name not in OPTIONAL:
+            return Argument(buffer.name)
+        numbers = np.array([self.sweep.whole.input(a) for a in every_address(buffer)], dtype=object)
+        return numbers.reshape([int(d) for d in buffer.shape])[()]
+
+    def coordinates(self, q: Array | Argument) -> Field:
+        return self._vectors(q, "q", [node.joint.nq for node in self.nodes])
+
+    def velocities(self, v: Array | Argument) -> Field:
+        return self._vectors(v, "v", [node.joint.nv for node in self.nodes])
+
+    def _vectors(self, flat: Any, register: str, lengths: Sequence[int]) -> Field:
+        if not isinstance(flat, Argument):
+            raise UnsupportedError("in a loop over bodies only the inputs of a function can be taken apart by joints")
+        return self.sweep.argument(flat.name, register, lengths)
+
+    def entries(self, flat: Array | Argument, numbers: Sequence[int]) -> list[Any]:
+        assert isinstance(flat, Argument)
+        return [self.sweep.whole.input(Address(flat.name, (Index(None, i),))) for i in numbers]
+
+    def pick(self, field: Field, nodes: Sequence[int]) -> list[Any]:
+        self._require_single(nodes)
+        if not nodes:
+            return []
+        return exchange.pick(self.sweep, field, self.marked, self.slots)
+
+    def spread(self, values: Sequence[Any], nodes: Sequence[int]) -> Field:
+        self._require_single(nodes)
+        if not nodes:
+            return [None] * len(self.sweep.graphs)
+        return exchange.spread(self.sweep, values, self.marked, self.slots)
+
+    def everywhere(self, value: Any) -> Field:
+        return exchange.everywhere(self.sweep, value)
+
+    def _require_single(self, nodes: Sequence[int]) -> None:
+        if tuple(nodes) != self.single:
+            raise UnsupportedError("in a loop over bodies only the nodes that were announced can be looked at singly")
+
+    def join(self, field: Field) -> Any:
+        return Joined(field)
+
+    def require_inertia(self, freedoms: Field) -> None:
+        """Let the status name a node whose joint has no inertia, of those that could lack it."""
+        if not self.tree.doubtful:
+            return
+        numbers = np.zeros((len(self.tree.nodes), 1))
+        numbers[list(self.tree.doubtful), 0] = 1 + np.array(self.tree.doubtful)
+        suspects = self.sweep.number_field("suspects", numbers)
+
+        def update(status: Any, t: int) -> Any:
+            for pivot in freedoms[t].pivots:
+                # a NaN is neither below 1 nor above 0: the answer is NaN then, and nothing is singular
+                fails = scalars.select(scalars.less(0, pivot), status, suspects[t][0])
+                suspect = scalars.less(0, suspects[t][0])
+                status = scalars.select(suspect, scalars.select(scalars.less(pivot, 1), fails, status), status)
+            return status
+
+        self.status = self.sweep.running(0, update)
+
+    def where_valid(self, field: Field) -> Field:
+        """A field of vectors with NaN in place of its numbers where the status tells of a failure."""
+        verdict = self.verdict()
+        if isinstance(verdict, int):
+            return field
+        known = self.everywhere(verdict) if self.doubts else self.sweep.final(verdict)
+        good = self.sweep.map(lambda status: scalars.less(status, 1), known)
+        return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
+
+    def valid(self, numbers: Sequence[Any]) -> list[Any]:
+        """The same for numbers of the whole."""
+        verdict = self.verdict()
+        if isinstance(verdict, int):
+            return list(numbers)
+        return [scalars.select(scalars.less(verdict, 1), x, math.nan) for x in numbers]
+
+    def verdict(self) -> Any:
+        """The status as a number of the whole: of joints that may lack inertia, and of what the whole doubts."""
+        return traced_status(self, self.status)
+
+
+def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
+    """The kernel program of a function that maps, scatters, gathers and sums only (``function.loops``).
+
+    Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia.
+    """
+    if not function.loops or function.names:
+        raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
+    known = sizes(tree.model)
+    inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
+    mechanism = LoopedMechanism(tree, most_types, _single_nodes(function, tree))
+    result = function.implementation(mechanism, *[mechanism.argument(b) for b in inputs])
+    outputs: list[Buffer] = []
+    whole: list[tuple[Address, Any]] = []
+    for (name, shape), value in zip(
+        function.outputs.items(), result if _is_plain_tuple(result) else (result,), strict=True
+    ):
+        buffer = Buffer(name if name not in function.inputs else f"{name}_out", "output", resolve(shape, known))
+        outputs.append(buffer)
+        if isinstance(value, Joined):
+            mechanism.sweep.result(buffer.name, "v" if shape == ("nv",) else "q", mechanism.where_valid(value.field))
+        else:
+            whole += zip(every_address(buffer), mechanism.valid(flatten(value)[1]), strict=True)
+    if not isinstance(mechanism.verdict(), int):
+        outputs.append(Buffer(STATUS, "output", (), integer=True))
+        whole.append((Address(STATUS, ()), mechanism.verdict()))
+    return assemble(function.name, mechanism.sweep, (*inputs, *outputs), whole)
+
+
+def _single_nodes(function: Function, tree: Skeleton) -> tuple[int, ...]:
+    """The nodes that a function looks at by themselves: those that constraints hold on to."""
+    if function.constraints == "tree" or not tree.model.constraints:
+        return ()
+    return held_nodes(tree, constraint_set(tree.model))
+
+
+def work_size(program: Program) -> int:
+    """How many numbers of scratch space one lane needs."""
+    return sum(int(np.prod([int(d) for d in b.shape])) for b in program.of_role("work"))
+
+
+def _is_plain_tuple(value: Any) -> bool:
+    return type(value) is tuple

@@ -1,0 +1,97 @@
+"""From a function of the catalogue to a kernel program for one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.trace import Trace, Traced, finish
+from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.functions import Function
+from whippletree.model import Model
+from whippletree.model.parameters import find_parameter, with_parameters
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+STATUS = "status"
+"""Name of the output that tells which joint lacked inertia: 0 for none, else the joint's node plus one."""
+
+
+def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Independent variables for every input; a shape of () gives a scalar."""
+    return {name: trace.inputs(*shape)[()] for name, shape in shapes.items()}
+
+
+def traced_tree(model: Model, opened: Mapping[str, Any]) -> Skeleton:
+    """The skeleton of a model with traced scalars in place of its open parameters."""
+    return skeleton(with_parameters(model, opened) if opened else model)
+
+
+def unrolled_program(
+    model: Model,
+    function: Function,
+    names: Sequence[Any] = (),
+    parameters: Sequence[str] = (),
+    *,
+    checked: bool = True,
+) -> Program:
+    """Trace a function over the concrete bodies of a model: one block of straight-line code.
+
+    ``checked`` adds a status output where only the state decides whether there is an answer.
+    """
+    trace = Trace()
+    shapes = input_shapes(model, function, parameters)
+    values = traced_inputs(trace, shapes)
+    opened = {path: values.pop(path) for path in parameters}
+    mechanism = Mechanism(traced_tree(model, opened))
+    with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
+        result = function.implementation(mechanism, *names, *values.values())
+    outputs = result if isinstance(result, tuple) else (result,)
+    flat = [x for y in outputs for x in np.ravel(np.asarray(y, dtype=object))]
+    buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
+    if checked and mechanism.doubts:
+        status = traced_status(mechanism)
+        failed = scalars.less(0, status)
+        flat = [scalars.select(failed, math.nan, x) for x in flat]
+        flat.append(status)
+        buffers.append(Buffer(STATUS, "output", (), integer=True))
+    inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
+    return straight_program(function.name, finish(trace, flat), inputs, buffers)
+
+
+def input_shapes(model: Model, function: Function, parameters: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Every input of a function for a model, open parameters last."""
+    known = functions.sizes(model)
+    shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
+    return shapes | {path: find_parameter(model, path).shape for path in parameters}
+
+
+def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]]:
+    """Every output of a function for a model; one that shares its name with an input gets a suffix."""
+    known = functions.sizes(model)
+    names = [f"{name}_out" if name in function.inputs else name for name in function.outputs]
+    return {n: functions.resolve(shape, known) for n, shape in zip(names, function.outputs.values(), strict=True)}
+
+
+def traced_status(mechanism: Mechanism, status: Any = 0) -> Any:
+    """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one.
+
+    ``status``: what is known of other pivots already.
+    """
+    for node, pivot in mechanism.doubts:
+        if isinstance(pivot, Traced):
+            harmless = scalars.less(0, pivot) | _is_nan(pivot)
+        else:
+            harmless = not pivot <= 0  # a pivot that no state changes: the model itself is singular, or not
+        status = scalars.select(harmless, status, node + 1)
+    return status
+
+
+def _is_nan(x: Traced) -> Any:
+    """True where x is NaN: then neither comparison holds."""
+    return ~(scalars.less(x, 1) | scalars.less(0, x))

@@ -1,0 +1,223 @@
+"""A program on its way to machine code: what is known without it, and its loops, each compiled when first needed.
+
+A :class:`Recipe` is a cheap key and a function that builds the program. If the key is known to the cache, the program
+is never built: its :class:`Interface` and its object code are read instead. That is why a cached first use costs
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.ir import Lanes, Real
+from whippletree.compiler.program import Block, Buffer, Loop, Program, Statement, Switch
+
+WORK_LIMIT = 1 << 25
+"""Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
+
+SYMBOL = "whippletree_loop"
+
+STOP = 2
+"""Slot of the control block that loops over time look at: not 0 if they are to end at once."""
+
+FIRST_TABLE = 3
+"""Slot of the control block that holds the pointer to the first table or index buffer."""
+
+ROUNDS = 10
+"""So many rounds a loop over a named dimension counts for, where its size is not known."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a program, and a key that changes whenever the program would.
+
+    The key need not include the versions of this package, of LLVM or the CPU: they are added here.
+    """
+
+    key: bytes
+    build: Callable[[], Program]
+
+    @staticmethod
+    def of(program: Program) -> Recipe:
+        """The recipe of a program that exists already; its key is its content."""
+        return Recipe(digest(program), lambda: program)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile. None of these changes a single bit of any result, but for ``real``."""
+
+    real: Real = "double"
+    width: int | None = None  # lanes of the vector variant; None: what the CPU has
+    level: int = 2  # effort of code generation, 0 to 3
+    machine: jit.Machine = field(default_factory=jit.host)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's name for ``real``."""
+        return np.dtype(np.float64 if self.real == "double" else np.float32)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a call needs to know of a program: everything but its body."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    operations: int  # per state, roughly: decides when threads pay
+
+    @staticmethod
+    def of(program: Program) -> Interface:
+        """The interface of a program."""
+        return Interface(program.name, program.buffers, _operations(program.body))
+
+    @cached_property
+    def shell(self) -> Program:
+        """A program with these buffers and no body."""
+        return Program(self.name, self.buffers, ())
+
+    def pack(self) -> bytes:
+        """As bytes: a line of JSON, then the contents of the tables."""
+        buffers = [[b.name, b.role, list(b.shape), b.integer] for b in self.buffers]
+        tables = [_table(b, np.dtype(np.float64)) for b in self.buffers if b.role in ("table", "index")]
+        head = json.dumps({"name": self.name, "operations": self.operations, "buffers": buffers}).encode()
+        return head + b"\n" + b"".join(t.tobytes() for t in tables)
+
+    @staticmethod
+    def unpack(data: bytes) -> Interface:
+        """The inverse of :meth:`pack`."""
+        head, _, rest = data.partition(b"\n")
+        content = json.loads(head)
+        buffers, place = [], 0
+        for name, role, shape, integer in content["buffers"]:
+            values = None
+            if role in ("table", "index"):
+                size = int(np.prod(shape, dtype=np.int64))
+                values = np.frombuffer(rest, np.int64 if role == "index" else np.float64, size, place).reshape(shape)
+                place += 8 * size
+            buffers.append(Buffer(name, role, tuple(shape), values, integer))
+        return Interface(content["name"], tuple(buffers), content["operations"])
+
+
+class Kernel:
+    """The loops of one program: one state at a time, and W states at a time."""
+
+    def __init__(self, recipe: Recipe, options: Options, cache: Cache) -> None:
+        self.options = options
+        self._recipe = recipe
+        self.cache = cache
+        self._program: Program | None = None
+        self._loaded: dict[int, jit.Loaded] = {}
+        self.interface = self._find_interface()
+        self.tables = [_table(b, options.dtype) for b in self.interface.buffers if b.role in ("table", "index")]
+
+    @property
+    def content(self) -> bytes:
+        """The key of its program: equal for equal programs."""
+        return self._recipe.key
+
+    @cached_property
+    def width(self) -> int:
+        """Lanes of the vector variant."""
+        bytes_ = self.options.dtype.itemsize
+        width = self.options.width or self.options.machine.width(bytes_)
+        work = sum(b.size for b in self.interface.buffers if b.role == "work") * bytes_
+        while width > 1 and width * work > WORK_LIMIT:
+            width //= 2
+        return width
+
+    def loop(self, width: int) -> int:
+        """The address of NumPy's inner loop with that many lanes."""
+        with jit.compiling():
+            if width not in self._loaded:
+                self._loaded[width] = jit.Loaded(self._object_code(width), [SYMBOL])
+            return self._loaded[width][SYMBOL]
+
+    def _find_interface(self) -> Interface:
+        key = self._key("interface")
+        stored = self.cache.load(key)
+        if stored is not None:
+            return Interface.unpack(stored)
+        interface = Interface.of(self._build())
+        self.cache.store(key, interface.pack())
+        return interface
+
+    def _object_code(self, width: int) -> bytes:
+        o = self.options
+        key = self._key(f"{width} {o.real} {o.level} {o.machine} {jit.llvm_version()}")
+        code = self.cache.load(key)
+        if code is None:
+            # the emitter is not needed, and not imported, where the cache knows the answer
+            from whippletree.compiler.cpu.cpu_target import numpy_loop
+
+            text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
+            code = jit.object_code(text, o.machine, level=o.level)
+            self.cache.store(key, code)
+        return code
+
+    def _key(self, variant: str) -> str:
+        return combined_key(source_digest(), self._recipe.key, variant.encode())
+
+    def _build(self) -> Program:
+        if self._program is None:
+            from whippletree.compiler.program.check import check
+
+            program = self._recipe.build()
+            check(program)
+            self._program = program
+        return self._program
+
+
+def combined_key(*parts: bytes) -> str:
+    """A key for the cache that changes if any of the parts does."""
+    return hashlib.blake2b(b"".join(len(p).to_bytes(8, "little") + p for p in parts), digest_size=20).hexdigest()
+
+
+def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(buffer.data, dtype=np.int64 if buffer.role == "index" else real)
+
+
+def _operations(body: tuple[Statement, ...]) -> int:
+    """Operations of one evaluation; a loop over a named dimension counts as ``ROUNDS``, a switch as its longest."""
+    total = 0
+    for statement in body:
+        match statement:
+            case Block():
+                total += statement.code.operations
+            case Loop():
+                total += (statement.count if isinstance(statement.count, int) else ROUNDS) * _operations(statement.body)
+            case Switch():
+                total += max(map(_operations, statement.cases), default=0)
+    return total
+
+
+def digest(program: Program) -> bytes:
+    """A hash of everything in a program."""
+    hasher = hashlib.blake2b(digest_size=20)
+    hasher.update(repr((program.name, program.buffers, program.body)).encode())
+    for b in program.buffers:
+        if b.data is not None:
+            hasher.update(np.ascontiguousarray(b.data).tobytes())
+    return hasher.digest()
+
+
+@cache
+def source_digest() -> bytes:
+    """A hash of this package's source: a change in any algorithm or emitter must not meet old object code."""
+    hasher = hashlib.blake2b(digest_size=20)
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        hasher.update(f"{path.relative_to(root).as_posix()} {len(content)} ".encode())
+        hasher.update(content)
+    return hasher.digest()

@@ -1,0 +1,197 @@
+"""Straight-line code to instructions: one operation of the graph, one instruction, in an order that suits the machine.
+
+Sines and cosines come first, as early as their arguments allow and all of a stage together: then one test guards the
+rarely taken path of far arguments for all of them. Everything else keeps the order of the graph, which generic code
+wrote body by body and which therefore keeps live ranges short.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from whippletree.arithmetic.trace import Node, Straight, Table
+from whippletree.compiler.llvm.atan2 import angle_of_point
+from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.sine import sines_and_cosines
+from whippletree.compiler.llvm.spill_plan import Step
+
+_LEAVES = ("input", "const")
+_SINES = ("sin", "cos")
+_PIECE = 256
+
+
+class Placement(ABC):
+    """How a target with few registers keeps values between their uses."""
+
+    @abstractmethod
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+        """The computation in that order, with values put aside and taken back in between."""
+
+    @abstractmethod
+    def put(self, slot: int, value: Operand) -> None:
+        """Emit the storing of a value."""
+
+    @abstractmethod
+    def take(self, slot: int) -> Operand:
+        """Emit the reading of a value."""
+
+
+def emit_straight(
+    writer: Writer,
+    code: Straight,
+    load: Callable[[int], Operand],
+    placement: Placement | None = None,
+    ready: Callable[[int, Operand], None] = lambda node, value: None,
+    awaited: Collection[int] = (),
+    pause: Callable[[], None] = lambda: None,
+) -> list[Operand]:
+    """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
+
+    ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
+    ``pause()`` is called now and then, where a new basic block may begin.
+    """
+    emission = _Emission(writer, code.nodes, load)
+    stages = _stages_of_sines(code.nodes)
+    for stage in stages:
+        emission.angles(stage)
+    if placement is None:
+        emission.in_pieces(ready, awaited, pause)
+    else:
+        emission.placed(placement, ready, awaited)
+    return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
+
+
+def _stages_of_sines(nodes: list[Node]) -> list[list[int]]:
+    """The sines and cosines of stage s need those of stage s − 1 for their arguments."""
+    if not any(node[0] in _SINES for node in nodes):
+        return []
+    depth = [0] * len(nodes)
+    stages: list[list[int]] = []
+    for index, node in enumerate(nodes):
+        if node[0] in _LEAVES:
+            continue
+        below = max(depth[i] for i in node[1:])
+        if node[0] in _SINES:
+            if below == len(stages):
+                stages.append([])
+            stages[below].append(index)
+            below += 1
+        depth[index] = below
+    return stages
+
+
+class _Emission:
+    """The values emitted so far."""
+
+    def __init__(self, writer: Writer, nodes: list[Node], load: Callable[[int], Operand]) -> None:
+        self.writer = writer
+        self.nodes = nodes
+        self.load = load
+        self.value: list[Operand] = [""] * len(nodes)
+        number, condition = writer.lanes.number, writer.lanes.condition
+        self.binary = {
+            **{name: f"f{name} {number} " for name in ("add", "sub", "mul")},
+            "lt": f"fcmp olt {number} ",
+            "and": f"and {condition} ",
+            "or": f"or {condition} ",
+        }
+
+    def angles(self, members: list[int]) -> None:
+        """Emit one stage of sines and cosines, sharing the work of those with the same argument."""
+        arguments = list(dict.fromkeys(self.nodes[i][1] for i in members))
+        self.nodes_in_order(self._missing(arguments))
+        results = sines_and_cosines(self.writer, [self.value[a] for a in arguments])
+        pair = dict(zip(arguments, results, strict=True))
+        for i in members:
+            operation, argument = self.nodes[i]
+            self.value[i] = pair[argument][_SINES.index(operation)]
+
+    def in_pieces(
+        self, ready: Callable[[int, Operand], None], awaited: Collection[int], pause: Callable[[], None]
+    ) -> None:
+        """Emit everything else in the order of the graph."""
+        size, first = len(self.nodes), 0
+        for stop in sorted({*(node + 1 for node in awaited), *range(_PIECE, size, _PIECE), size}):
+            self.nodes_in_order(range(first, stop))
+            if stop - 1 in awaited:
+                ready(stop - 1, self.value[stop - 1])
+            pause()
+            first = stop
+
+    def placed(self, placement: Placement, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
+        """Emit everything else, the way the placement wants it."""
+        size = len(self.nodes)
+        order = [i for i in range(size) if self.value[i]] + [i for i in range(size) if not self.value[i]]
+        for step in placement.steps(self.nodes, order):
+            match step.action:
+                case "compute":
+                    self.nodes_in_order((step.node,))
+                    if step.node in awaited:
+                        ready(step.node, self.value[step.node])
+                case "put":
+                    placement.put(step.slot, self.value[step.node])
+                case "take":
+                    self.value[step.node] = placement.take(step.slot)
+
+    def _missing(self, wanted: Iterable[int]) -> list[int]:
+        """The nodes that the wanted ones need and that are not emitted yet, in order."""
+        found: set[int] = set()
+        open_ = [i for i in wanted if not self.value[i]]
+        while open_:
+            i = open_.pop()
+            if i not in found:
+                found.add(i)
+                if self.nodes[i][0] not in _LEAVES:
+                    open_.extend(j for j in self.nodes[i][1:] if not self.value[j])
+        return sorted(found)
+
+    def nodes_in_order(self, indices: Iterable[int]) -> None:
+        """Emit those of the nodes that are not emitted yet."""
+        value, nodes = self.value, self.nodes
+        lines, fresh, binary = self.writer.lines, self.writer.fresh, self.binary
+        for index in indices:
+            if value[index]:
+                continue
+            node = nodes[index]
+            start = binary.get(node[0])
+            if start is not None:
+                # the common case, written out: a humanoid has ten thousand of them
+                name = value[index] = fresh()
+                lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
+            else:
+                value[index] = self._special(node)
+
+    def _special(self, node: Node) -> Operand:
+        """Everything but plain binary operations."""
+        w = self.writer
+        operation = node[0]
+        if operation == "const":
+            return w.constant(node[1])
+        if operation == "input":
+            return self.load(node[1])
+        x = [self.value[i] for i in node[1:]]
+        if isinstance(operation, Table):
+            return w.look_up(operation, len(operation.values), x[0])
+        match operation:
+            case "fma":
+                return w.fma(x[0], x[1], x[2])
+            case "fms":
+                return w.fma(x[0], x[1], w.negate(x[2]))
+            case "fnma":
+                return w.fma(w.negate(x[0]), x[1], x[2])
+            case "div":
+                return w.divide(x[0], x[1])
+            case "neg":
+                return w.negate(x[0])
+            case "sqrt":
+                return w.intrinsic("sqrt", x[0])
+            case "abs":
+                return w.intrinsic("fabs", x[0])
+            case "select":
+                return w.select(x[0], x[1], x[2])
+            case "not":
+                return w.value(f"xor {w.lanes.condition} {x[0]}, {'true' if w.lanes.width == 1 else 'splat (i1 true)'}")
+            case "atan2":
+                return angle_of_point(w, x[0], x[1])
+        raise ValueError(f"no instruction for the operation {operation!r}")

@@ -1,0 +1,172 @@
+"""What every compiled function shares, whatever it runs on: named inputs, named outputs, and a status per state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.compiler.llvm.kernel import Interface
+from whippletree.errors import SingularSystemError, did_you_mean
+from whippletree.model.input_checks import warn_user
+
+NO_MEMORY = -1
+"""The status of a call that could not get its work space."""
+
+CALLS_TOLD = 10
+"""So many calls with failed states are explained one by one."""
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; and
+    what ``help`` says: the ``explanation``.
+    """
+
+    hints: Mapping[str, str] = field(default_factory=dict)
+    failure: Callable[[int, Mapping[str, Any]], str] | None = None
+    explanation: str = ""
+
+
+class Told:
+    """What help and editors ask of a function, which is an instance here, and of its class, which answers apart."""
+
+    def __init__(self, of_class: str | None, of_function: Callable[[Any], Any]) -> None:
+        self.of_class, self.of_function = of_class, of_function
+
+    def __get__(self, function: Any, owner: type) -> Any:
+        return self.of_class if function is None else self.of_function(function)
+
+
+class NamedFunction:
+    """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
+
+    __signature__ = Told(None, lambda function: function._signature())
+    __slots__ = ("_arity", "_failed_calls", "_inputs", "_outputs", "_results", "_status", "_wording", "name", "status")
+
+    def __init__(self, interface: Interface, wording: Wording) -> None:
+        self.name = interface.name
+        self.status: Any = None
+        self._inputs = [b for b in interface.buffers if b.role == "input"]
+        self._outputs = [b for b in interface.buffers if b.role == "output"]
+        self._arity = len(self._inputs)
+        self._wording = wording
+        # an integer at the end is a status per state: it is not returned but acted upon
+        self._status = bool(self._outputs) and self._outputs[-1].integer
+        self._results = self._outputs[:-1] if self._status else self._outputs
+        self._failed_calls = 0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of a positional call."""
+        return tuple(b.name for b in self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the results, in order."""
+        return tuple(b.name for b in self._results)
+
+    @property
+    def fails(self) -> bool:
+        """Whether there may be states without an answer: then calls have a status."""
+        return self._status
+
+    def _signature(self) -> Signature:
+        inputs = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs if name.isidentifier()]
+        return Signature([*inputs, Parameter("out", Parameter.KEYWORD_ONLY, default=None)])
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Evaluate; positional or named inputs of any batch shape."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<compiled function {self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.name}: machine code stays where it was made: pickle or copy what wt.compile returned, and take the "
+            f"function from it"
+        )
+
+    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Positional and named inputs as one tuple."""
+        names = self.inputs
+        listed = f"its inputs are {', '.join(names)}"
+        if len(inputs) > self._arity:
+            count = f"{len(inputs)} inputs were given"
+            raise TypeError(f"{self.name}: {count}; {listed}. An output array is given by out=.")
+        found = dict(zip(names, inputs))
+        for name, value in named.items():
+            if name not in names:
+                raise TypeError(f"{self.name}: there is no input {name!r}; {listed}{did_you_mean(name, names)}")
+            if name in found:
+                raise TypeError(f"{self.name}: {name} was given twice, by position and by name")
+            found[name] = value
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise TypeError(f"{self.name}: {', '.join(missing)} not given; {listed}")
+        return tuple(found[name] for name in names)
+
+    # ---- status --------------------------------------------------------------------------------------------------
+
+    def _act_on_status(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """NumPy results without their status: a failed single state raises, failed states of a batch become NaN."""
+        status = results[-1]
+        if type(status) is not np.int64:
+            status = np.asarray(status)[()]  # of a subclass of arrays, one state has an array without dimensions
+        self.status = status
+        if status.ndim == 0:
+            if status:
+                raise SingularSystemError(self._explain_failure(int(status), inputs))
+        elif status.any():
+            self._mark_failures(results[:-1], status, inputs)
+        return results[0] if len(results) == 2 else results[:-1]
+
+    def _mark_failures(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
+        """Make failed states NaN, and warn."""
+        failed = status != 0
+        for result in results:
+            result[failed] = np.nan
+        self._failed_calls += 1
+        warn_user(self._failure_text(status, inputs), RuntimeWarning)
+
+    def _failure_text(self, status: Array, inputs: Sequence[Any]) -> str:
+        """What a warning says. Python shows a text once for each line of a program: the first calls that fail have
+        texts of their own, and of a loop in which many do, one for each power of ten.
+        """
+        if self._failed_calls > CALLS_TOLD:
+            many = 10 ** int(math.log10(self._failed_calls - 1))
+            return (
+                f"{self.name}: more than {many} calls had states that failed and are NaN in the result "
+                f"(status of the last call: {self.name}.status)"
+            )
+        failed = status != 0
+        place = tuple(int(i) for i in np.argwhere(failed)[0])
+        # the reason is that of one state: its own numbers out of those of all
+        own = [
+            np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
+            for x, buffer in zip(inputs, self._inputs, strict=True)
+        ]
+        reason = self._explain_failure(int(status[place]), own)
+        again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
+        return (
+            f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
+            f"(status: {self.name}.status); the first is {place}: {reason}{again}"
+        )
+
+    def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
+        if code == NO_MEMORY:
+            return f"{self.name}: there is not enough memory for the work space of this call"
+        explain = self._wording.failure
+        return explain(code, dict(zip(self.inputs, inputs, strict=True))) if explain else f"{self.name}: status {code}"
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """One array or several, as a tuple."""
+    return tuple(value) if isinstance(value, tuple) else (value,)

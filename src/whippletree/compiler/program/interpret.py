@@ -1,0 +1,144 @@
+"""Programs run in Python, one number at a time: what machine code is compared with.
+
+The arithmetic is the machine's: every operation is rounded to the chosen dtype once, a fused multiply-add through
+exact rational numbers. Only sine, cosine and atan2 are NumPy's and may differ from compiled code in the last bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.trace import Straight, Table
+from whippletree.compiler.program.program import (
+    Address,
+    Block,
+    Dimension,
+    Lookup,
+    Loop,
+    Program,
+    Register,
+    Statement,
+    Switch,
+)
+
+
+def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Array]:
+    """The outputs of a program for one state."""
+    sizes: dict[str, int] = {}
+    memory: dict[str, Array] = {}
+    for b in program.of_role("input"):
+        memory[b.name] = np.asarray(inputs[b.name], dtype=dtype)
+        sizes.update({d: n for d, n in zip(b.shape, memory[b.name].shape, strict=True) if isinstance(d, str)})
+    for b in program.of_role("table", "index"):
+        memory[b.name] = np.asarray(b.data, dtype=np.int64 if b.role == "index" else dtype).reshape(-1)
+    for b in program.of_role("work", "output"):
+        shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
+        memory[b.name] = np.full(shape if b.role == "output" else math.prod(shape), -1 if b.integer else np.nan)
+        memory[b.name] = memory[b.name].astype(np.int64 if b.integer else dtype)
+    with np.errstate(all="ignore"):
+        _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
+    return {b.name: memory[b.name] for b in program.of_role("output")}
+
+
+class _Run:
+    def __init__(self, memory: dict[str, Array], sizes: Mapping[str, int], real: Any) -> None:
+        self.memory = memory
+        self.sizes = sizes
+        self.real = real
+        self.meaning = machine_arithmetic(real)
+
+    def statements(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
+        known = dict(registers)
+        for statement in body:
+            match statement:
+                case Block():
+                    values = [self.memory[a.buffer][self.place(a, known)] for a in statement.loads]
+                    results = self.straight(statement.code, values)
+                    for address, value in zip(statement.stores, results, strict=True):
+                        self.memory[address.buffer][self.place(address, known)] = value
+                case Lookup():
+                    buffer = self.memory[statement.address.buffer]
+                    known[statement.register] = int(buffer[self.place(statement.address, known)])
+                case Loop():
+                    rounds = range(self.count(statement.count))
+                    for i in reversed(rounds) if statement.backwards else rounds:
+                        self.statements(statement.body, {**known, statement.counter: i})
+                case Switch():
+                    self.statements(statement.cases[known[statement.register]], known)
+
+    def count(self, dimension: Dimension) -> int:
+        return self.sizes[dimension] if isinstance(dimension, str) else dimension
+
+    def place(self, address: Address, registers: Mapping[Register, int]) -> tuple[int, ...]:
+        place = tuple((registers[i.register] if i.register is not None else 0) + i.offset for i in address.indices)
+        if any(i < 0 for i in place):
+            raise IndexError(f"{address} is before the start of its buffer")
+        return place
+
+    def straight(self, code: Straight, inputs: Sequence[Any]) -> list[Any]:
+        values: list[Any] = []
+        for operation, *operands in code.nodes:
+            if operation == "input":
+                values.append(inputs[operands[0]])
+            elif operation == "const":
+                values.append(self.real(operands[0]))
+            else:
+                given = [values[i] for i in operands]
+                known = isinstance(operation, Table)
+                values.append(self.real(operation.at(*given)) if known else self.meaning[operation](*given))
+        return [values[w] if isinstance(w, int) else self.real(w) for w in code.outputs]
+
+
+def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:
+    """What each operation does to numbers of a NumPy type, rounded once."""
+
+    def fma(a: Any, b: Any, c: Any) -> Any:
+        exact = all(math.isfinite(x) for x in (a, b, c))
+        total = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)) if exact else Fraction(0)
+        # the sign of a zero, infinities and NaN are those of the unfused operations
+        return rounded(total, real) if total else a * b + c
+
+    return {
+        "neg": lambda a: -a,
+        "abs": abs,
+        "sqrt": np.sqrt,
+        "sin": np.sin,
+        "cos": np.cos,
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "div": lambda a, b: a / b,
+        "atan2": np.arctan2,
+        "lt": lambda a, b: bool(a < b),
+        "and": lambda a, b: a and b,
+        "or": lambda a, b: a or b,
+        "not": lambda a: not a,
+        "select": lambda c, a, b: a if c else b,
+        "fma": fma,
+        "fms": lambda a, b, c: fma(a, b, -c),
+        "fnma": lambda a, b, c: fma(-a, b, c),
+    }
+
+
+def rounded(x: Fraction, real: Any) -> Any:
+    """The number of a NumPy type nearest to a Fraction, ties to even."""
+    try:
+        start = real(float(x))
+    except OverflowError:
+        return real(math.inf if x > 0 else -math.inf)
+    if not np.isfinite(start):
+        return start
+    # float32: rounding twice can be wrong by one place, so the neighbours are asked too
+    near = [start, np.nextafter(start, real(np.inf)), np.nextafter(start, real(-np.inf))]
+    near = [y for y in near if np.isfinite(y)]
+    return min(near, key=lambda y: (abs(Fraction(float(y)) - x), _last_bit(y)))
+
+
+def _last_bit(x: Any) -> int:
+    return int(np.asarray(x).view(np.uint64 if x.dtype.itemsize == 8 else np.uint32)) & 1

@@ -1,0 +1,292 @@
+"""Whole trajectories with contact as one kernel: a loop over time steps around a loop over sweeps.
+
+Every lane of a batch is a scene of the same model with its own state; all take the same number of sweeps, and the
+residual that these leave is part of the result, step by step.
+
+A robot has more joint limits than feet, and hardly ever reaches one. So a first kernel solves for everything but the
+limits, and tells of every step that ends with a joint beyond its range. Where none does, impulses of zero at all limits
+are the answer of the whole problem, and nothing was left out; a scene in which one does is stepped again, from its
+start, by the kernel that has all blocks. Which of the two answers depends on the scene alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.call_shapes import convert
+from whippletree.compiler.frontend.unrolled import traced_tree
+from whippletree.compiler.program import Buffer, Loop, Program
+from whippletree.compiler.program.traced_blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
+from whippletree.contact.problem.contact_problem import Local, Problem, local, measured, swept
+from whippletree.contact.time_step import Blocks, Posed, Stepped, posed, stepped
+from whippletree.errors import UnsupportedError
+from whippletree.model import Model
+from whippletree.model.parameters import find_parameter
+from whippletree.tree.mechanism import Mechanism
+
+STEP, SWEEP = "step", "sweep"
+
+
+class ContactRollout(NamedTuple):
+    """States and impulses after each of T steps."""
+
+    q: Array
+    """(..., T, nq)"""
+    v: Array
+    """(..., T, nv)"""
+    impulses: Array
+    """Of every block (normal, tangent 1, tangent 2), N s, (..., T, blocks, 3)."""
+    measure: Array
+    """Residual as impulse (N s), as velocity (m/s), and largest violation of a cone (N s), (..., T, 3)."""
+    work: Array
+    """Of the impulses in each step, J, (..., T)."""
+    friction_work: Array
+    """The part of it that friction does, of contacts and joints, J, (..., T)."""
+
+    @property
+    def good_steps(self) -> Array:
+        """Steps before a scene was no longer finite, (...,): T where all went well."""
+        return np.asarray(np.logical_and.accumulate(np.isfinite(self.work), axis=-1).sum(axis=-1))
+
+
+COUPLINGS_UP_TO = 16_000
+"""Entries of the Delassus matrix up to which roll-outs are unrolled: half a minute of compilation (docs/contact.md)."""
+
+
+def refuse_large(model: Model, bodies: int, most: int) -> None:
+    """Say what to do instead where the code would be too long to unroll.
+
+    Raises:
+        UnsupportedError: too many bodies or contacts, or nothing that touches.
+    """
+    blocks = Blocks(model)
+    cure = (
+        "declare only contacts that can happen (feet on ground, no limits that are never reached), or use "
+        'wt.simulate(..., method="time_stepping"), which steps such scenes one by one with the contacts that are near'
+    )
+    if bodies > most or blocks.couplings > COUPLINGS_UP_TO:
+        raise UnsupportedError(
+            f"contact_rollout: model {model.name!r} has {bodies} moving bodies, and {blocks.count} contacts, limits "
+            f"and joint frictions with {blocks.couplings} couplings; every one is code of its own, up to {most} bodies "
+            f"and {COUPLINGS_UP_TO} couplings: {cure}"
+        )
+    if not blocks.count:
+        raise UnsupportedError(
+            f"contact_rollout: model {model.name!r} has no contacts, joint limits or joint friction: use rollout"
+        )
+
+
+def require_steps(dt: Any, sweeps: Any) -> None:
+    """Refuse steps and sweeps that lead nowhere; what is on a device is not looked at.
+
+    Raises:
+        ValueError: a step that is not positive and finite, or no sweep.
+        ScalarError: a step that is no real number.
+    """
+    if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
+        raise ValueError(f"contact_rollout: sweeps is {sweeps!r}, expected a whole number of at least 1")
+    if isinstance(dt, int | float | list | tuple | np.generic | np.ndarray):
+        (steps,) = convert("contact_rollout", [Buffer("dt", "input", ())], [dt], np.dtype(np.float64))
+        bad = ~((steps > 0) & np.isfinite(steps))
+        if bad.any():
+            raise ValueError(f"contact_rollout: dt is {steps[bad][0]} s, expected a positive, finite number")
+
+
+def earlier_result(out: Any) -> ContactRollout | None:
+    """What was given as ``out``: an earlier result, or nothing.
+
+    Raises:
+        TypeError: anything else.
+    """
+    if out is None or (isinstance(out, tuple) and len(out) == len(ContactRollout._fields)):
+        return None if out is None else ContactRollout(*out)
+    fields = ", ".join(ContactRollout._fields)
+    raise TypeError(f"contact_rollout: out is a {type(out).__name__}, expected an earlier result: {fields}")
+
+
+def has_limits(model: Model) -> bool:
+    """Whether a joint of the model has an end of its range."""
+    return bool(Blocks(model).limited)
+
+
+def start(model: Model, impulses: Any) -> Any:
+    """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
+    return np.zeros((Blocks(model).count, 3)) if impulses is None else impulses
+
+
+def told(found: ContactRollout) -> ContactRollout:
+    """The same, NaN throughout from the step on in which a scene was lost, with a warning that counts such scenes."""
+    if not isinstance(found.q, np.ndarray):
+        return found  # on a device, where looking costs a transfer
+    lost = ~(np.isfinite(found.q).all(axis=-1) & np.isfinite(found.v).all(axis=-1))
+    if lost.any():
+        lost = np.logical_or.accumulate(lost, axis=-1)
+        scenes = lost.any(axis=-1)
+        warnings.warn(
+            f"contact_rollout: {scenes.sum()} of {scenes.size} scenes are no longer finite and NaN from there on "
+            f"(good_steps); the first is {tuple(int(i) for i in np.argwhere(scenes)[0])}: shorten the step",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        found = ContactRollout(*[np.where(_beside(lost, part), np.nan, part) for part in found])
+    return found
+
+
+def _beside(lost: Array, part: Array) -> Array:
+    """(..., T) with further dimensions of one, for comparison with an array (..., T, …)."""
+    return lost.reshape(*lost.shape, *[1] * (part.ndim - lost.ndim))
+
+
+def contact_rollout_program(
+    model: Model, sweeps: int, parameters: Sequence[str] = (), *, limits: bool = True
+) -> Program:
+    """(q0, v0, impulses0, tau (T, nv), dt, parameters …) → the arrays of :class:`ContactRollout`.
+
+    Without ``limits``, their impulses are zero, and one more result (T,) is 1 in steps that end beyond one, else 0.
+    """
+    return _Builder(model, parameters, limits).program(sweeps)
+
+
+def rolled(
+    function: Callable[[bool], Callable[..., Any]],
+    inputs: Sequence[Any],
+    dimensions: Sequence[int],
+    out: ContactRollout | None,
+) -> ContactRollout:
+    """Roll-outs of a model with joint limits, which count only where a scene reaches one.
+
+    Args:
+        function: the compiled program with all blocks, or (False) without limits.
+        inputs: arrays whose last dimensions, as many as ``dimensions`` says for each, belong to one scene.
+        out: an earlier result, or None.
+    """
+    memory = None
+    if out is not None:
+        memory = (*out, np.empty_like(out.work))
+        # they are read again after the first results were written
+        inputs = [x.copy() if any(np.may_share_memory(x, y) for y in out) else x for x in map(np.asarray, inputs)]
+    *found, beyond = function(False)(*inputs, out=memory)
+    again = np.asarray(beyond).any(axis=-1)
+    if again.any():
+        parts = [np.asarray(x) for x in inputs]
+        shapes = [part.shape[part.ndim - n :] for part, n in zip(parts, dimensions, strict=True)]
+        theirs = [np.broadcast_to(part, again.shape + shape)[again] for part, shape in zip(parts, shapes, strict=True)]
+        for all_scenes, some in zip(found, function(True)(*theirs), strict=True):
+            all_scenes[again] = some
+    return ContactRollout(*found)
+
+
+class _Builder:
+    """Collects the buffers and blocks of a roll-out with contact."""
+
+    def __init__(self, model: Model, parameters: Sequence[str], limits: bool) -> None:
+        self.model = model
+        self.all_blocks = Blocks(model)
+        self.blocks = self.all_blocks if limits else Blocks(model, limits=False)
+        if not self.blocks.contacts.closed_form:
+            raise UnsupportedError(
+                f"contact_rollout: model {model.name!r} has contacts between shapes without a closed form, which "
+                f'cannot be compiled; wt.simulate(..., method="time_stepping") steps them one scene at a time'
+            )
+        nq, nv, k = model.nq, model.nv, self.all_blocks.count
+        contacts = len(self.blocks.contacts.candidates)
+        limited = len(self.all_blocks.limited) - len(self.blocks.limited)
+        self.solved = [i for i in range(k) if not contacts <= i < contacts + limited]
+        """Numbers of the blocks that are solved for, among all."""
+        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.inputs = [
+            Buffer("q0", "input", (nq,)),
+            Buffer("v0", "input", (nv,)),
+            Buffer("impulses0", "input", (k, 3)),
+            Buffer("tau", "input", ("T", nv)),
+            Buffer("dt", "input", ()),
+            *[Buffer(path, "input", shape) for path, shape in self.parameters.items()],
+        ]
+        self.outputs = [
+            Buffer("q", "output", ("T", nq)),
+            Buffer("v", "output", ("T", nv)),
+            Buffer("impulses", "output", ("T", k, 3)),
+            Buffer("measure", "output", ("T", 3)),
+            Buffer("work", "output", ("T",)),
+            Buffer("friction_work", "output", ("T",)),
+            *[Buffer("beyond", "output", ("T",))] * (not limits),
+        ]
+        own = self.blocks.count
+        shapes: dict[str, tuple[int, ...]] = {"state q": (nq,), "state v": (nv,), "impulse": (own, 3), "kappa": (own,)}
+        sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
+        starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist()))
+        state = Buffer("state", "work", (sum(sizes.values()),))
+        self.buffers = [state]
+        self.at = {name: flat_piece(state, starts[name], *shape) for name, shape in shapes.items()}
+        self.at |= {b.name: piece(b, *[STEP if d == "T" else None for d in b.shape]) for b in self.inputs}
+        self.now = [piece(b, STEP, *[None] * (len(b.shape) - 1)) for b in self.outputs]
+
+    def program(self, sweeps: int) -> Program:
+        begin = traced_block(
+            lambda q, v, impulse: [q, v, impulse[self.solved], [0] * self.blocks.count],
+            self._pieces("q0", "v0", "impulses0"),
+            self._pieces("state q", "state v", "impulse", "kappa"),
+        )
+        pose, kept = keeping_block(
+            self._posed, self._pieces("state q", "state v", "tau", "dt", *self.parameters), self._memory
+        )
+        sweep = traced_block(
+            partial(self._swept, kept), self._pieces("kept", "impulse", "kappa"), self._pieces("impulse", "kappa")
+        )
+        finish = traced_block(
+            partial(self._finished, kept),
+            self._pieces("kept", "state q", "dt", "impulse"),
+            [*self._pieces("state q", "state v"), *self.now],
+        )
+        body = (begin, Loop(STEP, "T", (pose, Loop(SWEEP, sweeps, (sweep,)), finish)))
+        name = f"contact_rollout_{sweeps}" + "_without_limits" * (self.blocks is not self.all_blocks)
+        return Program(name, (*self.inputs, *self.outputs, *self.buffers), body)
+
+    def _pieces(self, *names: str) -> list[Piece]:
+        return [self.at[name] for name in names]
+
+    def _memory(self, size: int) -> Piece:
+        self.buffers.append(Buffer("kept", "work", (size,)))
+        self.at["kept"] = piece(self.buffers[-1])
+        return self.at["kept"]
+
+    def _mechanism(self, opened: Sequence[Any]) -> Mechanism:
+        return Mechanism(traced_tree(self.model, dict(zip(self.parameters, opened, strict=True))))
+
+    def _posed(self, q: Array, v: Array, tau: Array, h: Any, *opened: Any) -> list[Any]:
+        """The arrays of a posed step, and what each block knows of itself."""
+        at = posed(self._mechanism(opened), self.blocks, q, v, tau, h)
+        own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
+        return [own, *at.problem, *at[1:-1], *at.response]
+
+    def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
+        own, *arrays = kept.restored(memory)
+        return list(swept(Problem(*arrays[:4]), [Local(*row) for row in own], impulse, kappa))
+
+    def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
+        _, *arrays = kept.restored(memory)
+        free, gaps, shift, closing, approach, *response = arrays[4:]
+        at = Posed(Problem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
+        # only topology matters here: open parameters stay as they are in the model
+        end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h)
+        every = zeros(self.all_blocks.count, 3)
+        every[self.solved] = impulse
+        told = [end.q, end.v, every, list(measured(at.problem, impulse)), [end.work], [end.friction_work]]
+        told += [[self._beyond(q, end, h)]] * (self.blocks is not self.all_blocks)
+        return [end.q, end.v, *told]
+
+    def _beyond(self, q: Array, end: Stepped, h: Any) -> Any:
+        """1 where a joint is beyond its range at the end of the step, or would be by its velocity alone; else 0."""
+        found: Any = 0
+        for axis in self.all_blocks.limited:
+            for place in (end.q[axis.q], q[axis.q] + h * end.v[axis.v]):
+                found = select(less(place, axis.lower), 1, found)
+                found = select(less(axis.upper, place), 1, found)
+        return found

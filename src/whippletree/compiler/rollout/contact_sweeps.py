@@ -1,0 +1,199 @@
+"""Sweeps over the blocks of any contact problem as one kernel, whose size the arrays of a call decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import sqrt
+from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
+from whippletree.compiler.program import Buffer, Loop, Program, straight_program
+from whippletree.compiler.program.traced_blocks import piece, traced_block
+from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.contact_problem import Local, Measure, Problem, block_measure, local, respond
+from whippletree.contact.problem.delassus import Product, picked
+
+BLOCK, OTHER, SWEEP = "block", "other", "sweep"
+LOCAL = len(Local._fields)
+
+
+@cache
+def contact_sweeps() -> CompiledFunction:
+    """(G, g, friction, cap, impulse, kappa, rounds (S,)) → (impulse, kappa, measure (3,), local): S sweeps.
+
+    The arrays are those of :class:`whippletree.contact.problem.contact_problem.Problem`; only the length of ``rounds``
+    counts. ``local`` (k, 9) is scratch.
+    """
+    return compile_function(sweeps_program(), threads=1)
+
+
+def sweeps_program() -> Program:
+    """Impulses are improved in place in the output; free velocities are summed up in work space."""
+    G = Buffer("G", "input", ("K", 3, "K", 3))
+    g, mu, cap = Buffer("g", "input", ("K", 3)), Buffer("friction", "input", ("K",)), Buffer("cap", "input", ("K",))
+    start, start_kappa = Buffer("start", "input", ("K", 3)), Buffer("start_kappa", "input", ("K",))
+    rounds = Buffer("rounds", "input", ("S",))
+    impulse, kappa = Buffer("impulse", "output", ("K", 3)), Buffer("kappa", "output", ("K",))
+    measure, own = Buffer("measure", "output", (3,)), Buffer("local", "output", ("K", LOCAL))
+    free = Buffer("free", "work", (3,))
+
+    here = {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (g, mu, cap, start, start_kappa, impulse)}
+    here |= {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (kappa, own)}
+    itself = piece(G, BLOCK, None, BLOCK, None)
+    there = [piece(free), piece(G, BLOCK, None, OTHER, None), piece(impulse, OTHER, None)]
+
+    def add(total: Array, G: Array, other: Array) -> list[Array]:
+        return [total + G @ other]
+
+    def answer(total: Array, G: Array, old: Array, mu: float, cap: float, kappa: float, own: Array) -> list[object]:
+        return list(respond(Local(*own), total - G @ old, mu, cap, kappa))
+
+    def judge(total: Array, G: Array, impulse: Array, mu: float, cap: float, worst: Array) -> list[object]:
+        found = block_measure(G, impulse, total, mu, cap)
+        return [[largest([x, y]) for x, y in zip(found, worst)]]
+
+    velocity = (
+        traced_block(lambda g: [g], [here["g"]], [piece(free)]),
+        Loop(OTHER, "K", (traced_block(add, there, [piece(free)]),)),
+    )
+    state = [here[name] for name in ("impulse", "friction", "cap")]
+    sweep = traced_block(
+        answer, [piece(free), itself, *state, here["kappa"], here["local"]], [here["impulse"], here["kappa"]]
+    )
+    body = (
+        Loop(
+            BLOCK,
+            "K",
+            (
+                traced_block(
+                    lambda x, k: [x, k], [here["start"], here["start_kappa"]], [here["impulse"], here["kappa"]]
+                ),
+                traced_block(lambda G: [list(local(G))], [itself], [here["local"]]),
+            ),
+        ),
+        Loop(SWEEP, "S", (Loop(BLOCK, "K", (*velocity, sweep)),)),
+        traced_block(lambda: [[0, 0, 0]], [], [piece(measure)]),
+        Loop(
+            BLOCK,
+            "K",
+            (*velocity, traced_block(judge, [piece(free), itself, *state, piece(measure)], [piece(measure)])),
+        ),
+        traced_block(lambda squares: [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]], *[[piece(measure)]] * 2),
+    )
+    buffers = (G, g, mu, cap, start, start_kappa, rounds, impulse, kappa, measure, own, free)
+    return Program("contact_sweeps", buffers, body)
+
+
+# --- Sweeps over the blocks of a sparse contact problem: blocks that do not act on each other are improved side by side
+# --- A sweep is the one of :mod:`whippletree.contact.problem.contact_problem`, in another order: *colour* by colour, no
+# two blocks of a colour touching the same body. So a sweep has as many steps as there are colours, a dozen or two in a
+# pile of any size. Each reads the velocities M† Jᵀ λ of its bodies, calls one kernel, whose lanes are the blocks, and
+# puts its change back into the velocities.
+
+
+def coloured_sweeps(problem: Problem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
+    """Impulses (k, 3) and κ (k,) after so many sweeps over a problem with a sparse matrix, and their measure."""
+    impulse, kappa = np.array(impulse, dtype=float), np.array(kappa, dtype=float)
+    G: Product = problem.G
+    if count:
+        colours = _colours(problem)
+        for _ in range(count):
+            moved = G.response.T @ impulse.ravel()
+            for colour in colours:
+                colour.improve(moved, impulse, kappa)
+    squares = _measure()(G.own, impulse, problem.velocity(impulse), problem.friction, problem.cap)
+    worst = np.asarray(squares).max(axis=0, initial=0.0)
+    return impulse, kappa, Measure(float(np.sqrt(worst[0])), float(np.sqrt(worst[1])), float(worst[2]))
+
+
+class _Colour(NamedTuple):
+    """Blocks that do not act on each other, with their parts of the problem."""
+
+    blocks: Array
+    rows: Any
+    """J (3 n, nv), sparse."""
+    columns: Any
+    """M† Jᵀ (nv, 3 n), sparse."""
+    g: Array
+    own: Array
+    local: Array
+    friction: Array
+    cap: Array
+
+    def improve(self, moved: Array, impulse: Array, kappa: Array) -> None:
+        """Let these blocks answer to the velocities (nv,) that all impulses cause; all three are changed in place."""
+        before = impulse[self.blocks]
+        total = self.g + (self.rows @ moved).reshape(-1, 3)
+        free = total - (self.own @ before[:, :, None])[:, :, 0]
+        after, kappa[self.blocks] = _respond()(self.local, free, self.friction, self.cap, kappa[self.blocks])
+        impulse[self.blocks] = after
+        moved += self.columns @ (after - before).ravel()
+
+
+def _colours(problem: Problem) -> list[_Colour]:
+    G: Product = problem.G
+    number, local = _colouring(*G.touched, problem.blocks), np.asarray(_local()(G.own))
+    found = []
+    for c in range(number.max(initial=-1) + 1):
+        blocks = np.flatnonzero(number == c)
+        at = (3 * blocks[:, None] + np.arange(3)).ravel()
+        parts = [x[blocks] for x in (problem.g, G.own, local, problem.friction, problem.cap)]
+        found.append(_Colour(blocks, picked(G.rows, at), picked(G.response, at).T, *parts))
+    return found
+
+
+def _colouring(contacts: Array, parts: Array, count: int) -> Array:
+    """A colour (count,) for each block: the first that no block on the same parts of the model has taken."""
+    colours = [0] * count
+    taken = [0] * (int(parts.max(initial=-1)) + 1)  # of each part, bit by bit
+    touched: list[list[int]] = [[] for _ in range(count)]
+    for contact, part in zip(contacts.tolist(), parts.tolist(), strict=True):
+        touched[contact].append(part)
+    for contact, own in enumerate(touched):
+        used = 0
+        for part in own:
+            used |= taken[part]
+        free = ~used & (used + 1)
+        colours[contact] = free.bit_length() - 1
+        for part in own:
+            taken[part] |= free
+    return np.array(colours, dtype=int)
+
+
+@cache
+def _local() -> CompiledFunction:
+    return _compiled("contact_local", lambda G: list(local(G)), {"G": (3, 3)}, {"local": (LOCAL,)})
+
+
+@cache
+def _respond() -> CompiledFunction:
+    def answer(own: Array, free: Array, mu: Any, cap: Any, kappa: Any) -> list[Any]:
+        impulse, better = respond(Local(*own), free, mu[()], cap[()], kappa[()])
+        return [*impulse, better]
+
+    inputs = {"local": (LOCAL,), "free": (3,), "friction": (), "cap": (), "kappa": ()}
+    return _compiled("contact_response", answer, inputs, {"impulse": (3,), "kappa_out": ()})
+
+
+@cache
+def _measure() -> CompiledFunction:
+    def judge(G: Array, impulse: Array, velocity: Array, mu: Any, cap: Any) -> list[Any]:
+        return list(block_measure(G, impulse, velocity, mu[()], cap[()]))
+
+    inputs = {"G": (3, 3), "impulse": (3,), "velocity": (3,), "friction": (), "cap": ()}
+    return _compiled("contact_measure", judge, inputs, {"measure": (3,)})
+
+
+def _compiled(
+    name: str, function: Callable[..., list[Any]], inputs: dict[str, tuple[int, ...]], outputs: dict[str, Any]
+) -> CompiledFunction:
+    trace = Trace()
+    code = finish(trace, function(*[trace.inputs(*shape) for shape in inputs.values()]))
+    given = [Buffer(word, "input", shape) for word, shape in inputs.items()]
+    wanted = [Buffer(word, "output", shape) for word, shape in outputs.items()]
+    return compile_function(straight_program(name, code, given, wanted), threads=1)

@@ -1,0 +1,263 @@
+"""Whole trajectories as one kernel: a loop over time steps around the same dynamics that single evaluations use.
+
+The state lives in work memory, so nothing is handed back to Python between steps:
+
+    state, status and number of steps at their start
+    for each output row:
+        for each step of the row:        (only where rows are further apart than steps)
+            the step of the method       (:mod:`whippletree.compiler.rollout.rollout_steps`)
+            back to the constraints      (``CLOSING_ROUNDS`` corrections of q, one of v)
+            is the state still good?     (in the last block of a step)
+        write the row
+    write status and number of good steps
+
+A state that has failed is NaN from that step on, in its row and in all later ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whippletree.compiler.call_shapes import convert
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.program import Buffer, Loop, Program, Statement
+from whippletree.compiler.rollout.rollout_blocks import (
+    NOT_CLOSED,
+    NOT_CONVERGED,
+    NOT_FINITE,
+    ROW,
+    STEP,
+    Blocks,
+    has_passive_forces,
+)
+from whippletree.compiler.rollout.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.failures import failure
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.model import Model
+from whippletree.model.parameters import find_parameter
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+METHODS = tuple(STEPS)
+
+LOOPS_BEYOND = 48
+"""Moving bodies up to which roll-outs are unrolled even where they could loop."""
+
+Controller = Callable[[Any, Any, Any], Any]
+"""tau = f(t, q, v) (nv,), on any scalar."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a roll-out does; two equal plans of one model are one program."""
+
+    method: str
+    given: bool = True
+    """Whether joint forces over each row are an input, ``tau`` (T, nv); else they are the controller's, or none."""
+    controller: Controller | None = None
+    passive: bool = True
+    """Whether springs and dampers of the joints act."""
+    spaced: bool = False
+    """Whether a row takes several steps, as many as the input ``offsets`` has entries."""
+    iterations: int = 12
+    """Rounds that an implicit method iterates in each step."""
+
+
+def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] = ()) -> Program:
+    """(q0, v0, …, dt, …) → (q (T, nq), v (T, nv), status, steps): the states after each of T rows of steps.
+
+    Inputs, in this order; those in brackets only where the plan or the model needs them:
+
+        q0, v0              the start, (nq,) and (nv,)
+        [tau]               joint forces over each row, (T, nv)
+        dt                  length of a step, s
+        [clock]             when each row starts, s, (T,)
+        [offsets]           when each step of a row starts, counted from the row, s, (K,)
+        [active]            which switchable constraints are on, (switches,)
+        parameters …        open ones, in their order
+
+    ``status`` is 0, or what stopped this state (:func:`explain`); ``steps`` counts the good ones before.
+
+    Raises:
+        NameLookupError: if there is no such method.
+        UnsupportedError: if the method cannot honour the model's constraints.
+    """
+    plan = method if isinstance(method, Plan) else Plan(method)
+    if plan.method not in STEPS:
+        raise NameLookupError("integrator", plan.method, METHODS)
+    _refuse(model, plan)
+    arguments = _arguments(model, plan, parameters)
+    if loops(model, plan, parameters):
+        from whippletree.compiler.rollout.long_trees import looped_rollout
+
+        passive = plan.passive and has_passive_forces(model)
+        return looped_rollout(skeleton(model), plan.method, arguments, passive, plan.spaced)
+    return _program(model, plan, Blocks(model, plan.passive, plan.controller, arguments))
+
+
+def loops(model: Model, plan: Plan, parameters: Sequence[str] = ()) -> bool:
+    """Whether a roll-out runs as loops over bodies: a large tree without constraints, by an explicit method."""
+    plain = not (model.constraints or parameters) and plan.controller is None and plan.method != "implicit_midpoint"
+    return plain and len(skeleton(model).nodes) > LOOPS_BEYOND
+
+
+def _refuse(model: Model, plan: Plan) -> None:
+    kinds = {c.kind: c.name for c in model.constraints}
+    relaxed = kinds.get("relax", kinds.get("rest"))
+    if relaxed is not None and (plan.given or plan.controller is not None or plan.method == "implicit_midpoint"):
+        raise UnsupportedError(
+            f"rollout: {relaxed!r} lets forces decide the velocity of a massless motion, which fixed steps of "
+            f"{plan.method} do not follow: use wt.simulate with its adaptive method"
+        )
+    if plan.method == "implicit_midpoint" and any(constraint_set(model).compliance):
+        raise UnsupportedError(
+            f"rollout: model {model.name!r} has compliant constraints, which implicit_midpoint does not honour: use rk4"
+        )
+
+
+def _arguments(model: Model, plan: Plan, parameters: Sequence[str]) -> list[Buffer]:
+    nq, nv = model.nq, model.nv
+    timed, switches = False, 0
+    if model.constraints:
+        timed, switches = constraint_set(model).timed, len(constraint_set(model).switches)
+    inputs: dict[str, tuple[int | str, ...]] = {"q0": (nq,), "v0": (nv,)}
+    if plan.given:
+        inputs["tau"] = ("T", nv)
+    inputs["dt"] = ()
+    if not plan.given or timed:
+        inputs["clock"] = ("T",)
+    if plan.spaced:
+        inputs["offsets"] = ("K",)
+    if switches:
+        inputs["active"] = (switches,)
+    inputs |= {path: find_parameter(model, path).shape for path in parameters}
+    outputs: dict[str, tuple[int | str, ...]] = {"q": ("T", nq), "v": ("T", nv)}
+    return [
+        *[Buffer(name, "input", shape) for name, shape in inputs.items()],
+        *[Buffer(name, "output", shape) for name, shape in outputs.items()],
+        Buffer("status", "output", (), integer=True),
+        Buffer("steps", "output", ()),
+    ]
+
+
+def _program(model: Model, plan: Plan, blocks: Blocks) -> Program:
+    nq, nv = model.nq, model.nv
+    blocks.work("state", nq + nv)
+    blocks.work("progress", 2)
+    begin = blocks.plain(["q0", "v0"], lambda q0, v0: [q0, v0, 0, 0], ["state", "progress"])
+    step: list[Statement] = [*STEPS[plan.method](blocks, plan.iterations)]
+    if model.constraints:
+        step += settled(blocks, closing=plan.method != "implicit_midpoint")
+    row = [Loop(STEP, "K", tuple(step))] if plan.spaced else step
+    record = blocks.plain(["state"], lambda state: [state], ["q", "v"])
+    end = blocks.plain(["progress"], lambda progress: [progress], ["status", "steps"])
+    body = (begin, Loop(ROW, "T", (*row, record)), end)
+    buffers = [b for b in blocks.buffers.values() if b.role != "work" or b.size]
+    return Program(f"rollout_{plan.method}", tuple(buffers), body)
+
+
+def explain(tree: Skeleton, method: str, status: int) -> str:
+    """What a status that is not zero means."""
+    words = {
+        NOT_FINITE: "the state is no longer finite: the forces grow without bound, or the steps",
+        NOT_CLOSED: f"constraints stay open by more than {CLOSED:g} after {CLOSING_ROUNDS} corrections: the steps",
+        NOT_CONVERGED: "the iteration did not converge: for its springs and speeds, the steps",
+    }
+    kind = status - len(tree.nodes)
+    if kind in words:
+        return f"model {tree.model.name!r}: {words[kind]} of {method} are too long"
+    return str(failure(tree, status - 1, {}))
+
+
+def _require_plan(method: Any, iterations: Any) -> None:
+    """Refuse a method that does not exist, and rounds that cannot be counted."""
+    if method not in METHODS:
+        raise NameLookupError("integrator", method, METHODS, where="rollout")
+    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
+        raise ValueError(f"rollout: iterations is {iterations!r}, expected a whole number of at least 1")
+
+
+def _clock(t: Any, dt: Any, tau: Any) -> Any:
+    """When each step starts, s, (..., T); what is wrong with the shape of tau is found where all shapes are."""
+    scalar = Buffer("t", "input", ()), Buffer("dt", "input", ())
+    start, step = convert("rollout", scalar, (t, dt), np.dtype(np.float64))
+    shape = np.shape(tau)
+    return start[..., None] + step[..., None] * np.arange(shape[-2] if len(shape) > 1 else 0)
+
+
+class Rollout:
+    """``dyn.rollout``: whole trajectories in one call. ``status`` and ``steps`` tell of the last one."""
+
+    def __init__(self, tree: Skeleton, function: Callable[[Plan], NamedFunction]) -> None:
+        self.status: Any = None
+        """Of each state of the last call: 0, or what stopped it."""
+        self.steps: Any = None
+        """Good steps of each state of the last call."""
+        self._tree = tree
+        self._function = function
+
+    def __call__(
+        self,
+        q0: Any,
+        v0: Any,
+        tau: Any,
+        dt: Any,
+        *opened: Any,
+        method: str = "semi_implicit_euler",
+        t: Any = 0.0,
+        active: Any = None,
+        passive: bool = True,
+        iterations: int = Plan.iterations,
+    ) -> tuple[Any, Any]:
+        """Step through time.
+
+        Args:
+            q0, v0: start states that meet the constraints, (..., nq) and (..., nv).
+            tau: joint forces over each step, (..., T, nv); springs and dampers act beside them.
+            dt: length of a step, s, (...).
+            opened: open parameters, in their order.
+            method: ``semi_implicit_euler`` (first order), ``rk4`` (fourth order) or ``implicit_midpoint`` (second
+                order, bounded energy error); each step ends on the constraints.
+            t: when the roll-outs start, s, (...), for constraints that depend on time.
+            active: which switchable constraints are on, (..., switches); default all.
+            passive: whether springs and dampers of the joints act.
+            iterations: rounds that ``implicit_midpoint`` iterates in each step.
+
+        Returns:
+            (q, v): the states after each step, (..., T, nq) and (..., T, nv). A state that fails is NaN from that step
+            on, with a RuntimeWarning; ``status`` and ``steps`` tell what and when.
+        """
+        _require_plan(method, iterations)
+        function = self._function(Plan(method, passive=bool(passive), iterations=int(iterations)))
+        named = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}
+        if "clock" in function.inputs:
+            named["clock"] = _clock(t, dt, tau)
+        if "active" in function.inputs:
+            named["active"] = np.ones(len(constraint_set(self._tree.model).switches)) if active is None else active
+        left = function.inputs[len(named) :]
+        if len(opened) != len(left):
+            expected = f"{len(left)} ({', '.join(left)})" if left else "none"
+            raise TypeError(f"rollout: {len(opened)} open parameters were given after dt, expected {expected}")
+        parameters = dict(zip(left, opened, strict=True))
+        with np.errstate(all="ignore"):  # a state that grows without bound is told by its status
+            q, v, self.status, self.steps = function(**named, **parameters)
+        if isinstance(self.status, (np.ndarray, np.integer)) and np.any(self.status):
+            self._warn(method)
+        return q, v
+
+    def _warn(self, method: str) -> None:
+        failed = np.argwhere(self.status)
+        place = tuple(int(i) for i in failed[0])
+        when = int(np.asarray(self.steps)[place])
+        warnings.warn(
+            f"{len(failed)} of {np.size(self.status)} roll-outs failed and are NaN from there on (rollout.status, "
+            f"rollout.steps); the first is {place}, after {when} steps: "
+            f"{explain(self._tree, method, int(np.asarray(self.status)[place]))}",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,332 @@
+"""``wt.diagnose``: what a model can and cannot do at a configuration, in names, numbers and cures. Numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.dead_points import IMMOBILE
+from whippletree.constraints.dynamics import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweeps, default_route
+from whippletree.constraints.exploration import generic_configurations
+from whippletree.constraints.loop_closure import TOLERANCE, Closure
+from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
+from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
+from whippletree.errors import AssemblyError
+from whippletree.model import Constraint, Model, require_model
+from whippletree.model.constraint_syntax import JOINT_DATA
+from whippletree.model.input_checks import coordinates
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+NEAR = 1e-6
+"""Relative inertia of an allowed motion below which it is reported as nearly massless."""
+
+MATRICES = 1000
+"""Velocities beyond which no mass matrix is formed, and so no single motions are looked at."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found; ``str()`` of it is the report."""
+
+    model: Model = field(repr=False)
+    q: Array
+    """Where: (nq,)."""
+    freedoms: int
+    """Degrees of freedom at almost every configuration."""
+    mobility: int
+    """Velocities that the rows leave free at this configuration: more than ``freedoms`` at a singular one."""
+    branches: tuple[int, ...]
+    """Degrees of freedom of the branches that meet at the model's start, each number once; one number elsewhere."""
+    stuck: bool
+    """Whether nothing can move, though the rows let something move to first order."""
+    redundant: tuple[str, ...]
+    """Rows that depend on earlier ones everywhere; left out of every factorisation."""
+    faint: dict[str, float]
+    """Rows that are all but redundant, with the sine of their angle to the rows before them."""
+    dependent: tuple[str, ...]
+    """Rows that depend on earlier ones at this configuration only."""
+    conditional: tuple[str, ...]
+    """Rows that depend on others when certain switchable constraints are on together."""
+    astray: tuple[str, ...]
+    """Redundant rows that are independent here: the configuration is on another branch than the model's start."""
+    open: dict[str, float]
+    """Position rows that this configuration does not meet, with their residual, m or rad."""
+    conflict: bool
+    """Whether no configuration nearby meets the open rows: the constraints contradict each other."""
+    massless: tuple[Motion, ...]
+    """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
+    margin: float
+    """Inertia of the lightest allowed motion relative to the heaviest, or to the tree's mean inertia (the trace of M by
+    nv) where that is larger: how close (32) is to failing. NaN, as is ``condition``, for more than 1000 velocities."""
+    lightest: Motion | None
+    condition: float
+    """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
+    route: str
+    """How the block matrix is solved."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether accelerations are determined and every row is met."""
+        return not self.massless and not self.open and not self.astray and self.mobility == self.freedoms
+
+    @property
+    def _immobile(self) -> bool:
+        """Whether constraints that do not move themselves hold every joint."""
+        return self.freedoms == 0 and self.model.nv > 0 and not constraint_set(self.model).timed
+
+    def __str__(self) -> str:
+        return "\n".join([*self._counts(), *self._rows(), *self._inertia(), *self._cures()])
+
+    __repr__ = __str__  # a terminal and a notebook show the report
+
+    def _counts(self) -> list[str]:
+        model = self.model
+        system = constraint_set(model)
+        lines = [
+            f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, "
+            f"{len(system.row_names)} constraint rows ({len(system.velocity_rows)} at velocity level), "
+            f"route {self.route}",
+            f"  degrees of freedom: {self.freedoms}" + (": nothing can move" if self._immobile else ""),
+        ]
+        if len(self.branches) > 1:
+            lines.append(
+                f"  branches with {', '.join(map(str, self.branches[:-1]))} and {self.branches[-1]} degrees of freedom "
+                f"meet at the model's start; rows that any of them needs are kept"
+            )
+        if self.mobility > self.freedoms:
+            consequence = (
+                "nothing can move, but no finite force withstands a load along what the first-order rows allow"
+                if self.stuck
+                else "the first-order constraints do not determine the acceleration; the branch that the velocity "
+                "points along is followed"
+            )
+            lines.append(f"  mobility at this configuration: {self.mobility}. It is singular: {consequence}")
+        if system.off:
+            lines.append(f"  switched off by the model: {_listed(system.off)}")
+        idle = [f"{c.name} ({', '.join(words)})" for c in model.constraints if (words := _idle_data(c))]
+        if idle:
+            lines.append(f"  data of joints that close loops, kept without effect: {_listed(idle)}")
+        if system.switches:
+            lines.append(f"  switchable (input active): {_listed(system.switches)}")
+        return lines
+
+    def _rows(self) -> list[str]:
+        lines = []
+        if self.redundant:
+            lines.append(f"  redundant rows, left out everywhere: {_listed(self.redundant)}")
+        if self.faint:
+            rows = ", ".join(f"{name} (sine {sine:.2g})" for name, sine in self.faint.items())
+            lines.append(f"  rows that are all but redundant, honoured at the price of digits: {rows}")
+        if self.astray:
+            lines.append(
+                f"  left out, but not redundant here: {_listed(self.astray)}. The mechanism has several branches, and "
+                f"this is not that of its start"
+            )
+        if self.dependent:
+            lines.append(f"  rows that depend on others here: {_listed(self.dependent)}")
+        if self.conditional:
+            lines.append(f"  rows that depend on others when all switches are on: {_listed(self.conditional)}")
+        if self.open:
+            why = (
+                "rows in conflict, which no configuration nearby meets"
+                if self.conflict
+                else "rows that are not met here"
+            )
+            lines.append(f"  {why}: " + ", ".join(f"{name} (residual {gap:.6g})" for name, gap in self.open.items()))
+        return lines
+
+    def _inertia(self) -> list[str]:
+        lines = [f"  massless motion that nothing stops: {motion.words(self.model)}" for motion in self.massless]
+        if self.massless:
+            return lines
+        if self.model.nv > MATRICES:
+            own = "every joint carries" if not skeleton(self.model).doubtful else "some joints may lack"
+            lines.append(
+                f"  {own} inertia; single motions are looked at for up to {MATRICES} velocities "
+                f"(forward_dynamics_with_diagonal compares the inertias of joints for any number)"
+            )
+        if self.lightest is not None:
+            lines.append(
+                f"  accelerations are determined (condition (32) holds); {self._lightest_share()}: "
+                f"{self.lightest.words(self.model)}"
+            )
+            digits = max(0.0, 15.95 - np.log10(self.condition)) if np.isfinite(self.condition) else 0.0
+            lines.append(
+                f"  reduced mass matrix: condition number {self.condition:.3g}, about {digits:.0f} digits are kept"
+            )
+        return lines
+
+    def _lightest_share(self) -> str:
+        """How much inertia the lightest allowed motion has, in words; one alone has no heaviest to compare with."""
+        near = " (nearly massless)" if self.margin < NEAR else ""
+        if self.mobility > 1:
+            return f"the lightest allowed motion has {self.margin:.3g} of the heaviest's inertia{near}"
+        share = f" has {self.margin:.3g} of the tree's mean inertia{near}" if near else ""
+        return f"the only allowed motion{share}"
+
+    def _cures(self) -> list[str]:
+        cures = []
+        if self.massless:
+            cures.append(
+                "give a body of each massless motion mass, add the constraint that carries it, hold its joint "
+                '(massless="hold"), or give it a damper or spring and relax it (massless="relax")'
+            )
+        if self.open:
+            cures.append(
+                "remove or correct one of the rows in conflict (lengths, positions)"
+                if self.conflict
+                else "close the loops with wt.assemble(model, q)"
+            )
+        if self.faint:
+            cures.append(
+                "if rounded data made rows all but redundant, leave them out: wt.without_rows(model, "
+                "*wt.diagnose(model).faint)"
+            )
+        if self._immobile and not self.conflict:
+            cures.append(f"if it should move: {IMMOBILE}")
+        elif len(self.branches) > 1 and self.mobility in self.branches and not self.open:
+            cures.append(
+                "choose the branch that is meant: make one of its configurations the start, "
+                "dataclasses.replace(model, start=whippletree.model.State(q, v))"
+            )
+        elif self.mobility > self.freedoms and not self.open:
+            cures.append("move away from the singular configuration, or give a velocity along the branch that is meant")
+        if self.astray:
+            cures.append("make this the start: dataclasses.replace(model, start=whippletree.model.State(q, v))")
+        return [f"  cure: {cure}" for cure in cures]
+
+
+def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = TOLERANCE) -> Diagnosis:
+    """Explain a model at a configuration: freedoms, redundant and conflicting rows, massless motions, conditioning,
+    cures.
+
+    Args:
+        model: with or without constraints; ``model.tree`` shows what the constraints do.
+        q: (nq,); default: the model's home, or the closest to it that was found if its loops cannot close.
+        t: time, for constraints that depend on it.
+        tolerance: residual up to which a row counts as met, m or rad.
+    """
+    require_model(model, "diagnose")
+    conflict = False
+    gaps: dict[str, float] = {}
+    if q is None:
+        try:
+            q = model.home.q
+        except AssemblyError as error:
+            q, gaps, conflict = error.q, error.residuals, True
+    at = coordinates("diagnose", "q", q, model)
+    system = constraint_set(model)
+    m = Mechanism(skeleton(model))
+    if not conflict:
+        closure = Closure(m, system.demands, t)
+        gaps = {n: float(g) for n, g in zip(closure.names, closure.residual(at), strict=True) if abs(g) > tolerance}
+    return _diagnosis(system, m, at, t, gaps, conflict)
+
+
+def _diagnosis(
+    system: ConstraintSet, m: Mechanism, q: Array, t: float, gaps: dict[str, float], conflict: bool
+) -> Diagnosis:
+    A = _rows(system, m, q, t)
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    here = independent_rows(A, rigid, RANK_TOLERANCE)
+    redundant, conditional, faint, freedoms = [i for i in rigid if i not in here], [], {}, system.model.nv - len(here)
+    stuck, astray, route = False, [], "none"
+    branches: tuple[int, ...] = (freedoms,)
+    if not conflict:  # else nothing is assembled to learn the structure from: this configuration has to do
+        found = system.structure
+        redundant, conditional, faint = list(found.redundant), list(found.conditional), found.faint
+        stuck, freedoms, branches = found.stuck, 0 if found.stuck else found.mobility, found.branches
+        # against all rows that are kept, faint ones too: their share may be what explains a redundant row
+        sines = row_sines(A, [*(i for i in rigid if i not in redundant), *redundant])
+        astray = [] if gaps else [i for i in redundant if sines.get(i, 0.0) > FAINT]
+        route = "recursion" if by_sweeps(m) else default_route(m, system)
+        here = independent_rows(A, [*(i for i in rigid if i not in redundant), *redundant], RANK_TOLERANCE)
+    dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
+    motions: list[Motion] = []
+    condition = np.nan
+    if system.model.nv <= MATRICES:
+        M = _stiffened(system, _mass_matrix(m, q), A)
+        motions, condition = lightest(M, A[rigid], RANK_TOLERANCE), _condition(M, A[rigid])
+    massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
+    return Diagnosis(
+        model=system.model,
+        q=q,
+        freedoms=freedoms,
+        mobility=system.model.nv - len(here),
+        branches=branches,
+        stuck=stuck,
+        redundant=system.named(redundant),
+        faint={system.row_names[i]: sine for i, sine in faint.items()},
+        dependent=system.named(dependent),
+        conditional=system.named(conditional),
+        astray=system.named(astray),
+        open=gaps,
+        conflict=conflict,
+        massless=tuple(sparsest(massless, system.model)),
+        margin=motions[0].inertia if motions else np.nan if system.model.nv > MATRICES else 1.0,
+        lightest=motions[0] if motions else None,
+        condition=condition,
+        route=route,
+    )
+
+
+def _mass_matrix(m: Mechanism, q: Array) -> Array:
+    return inertia.mass_matrix(m.tree, m.sweep, m.still(q.astype(object))).astype(float)
+
+
+def _rows(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> Array:
+    """A (m, nv) as floats."""
+    state = q.astype(object)
+    return system.matrix(m, m.still(state), state, t)
+
+
+def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:
+    """M with the inertia 1/C that compliant rows add: what the accelerations feel."""
+    soft = [i for i, c in enumerate(system.compliance) if c and system.switch_of_row[i] < 0]
+    stiffness = np.array([1 / float(system.compliance[i]) for i in soft])
+    return np.asarray(M + (A[soft].T * stiffness) @ A[soft])
+
+
+def _condition(M: Array, A: Array) -> float:
+    """κ of the reduced mass matrix at unit diagonal."""
+    basis = allowed(A, RANK_TOLERANCE)
+    if not basis.shape[1]:
+        return 1.0
+    reduced = basis.T @ M @ basis
+    scale = np.sqrt(np.maximum(np.diag(reduced), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(reduced / np.outer(scale, scale))
+    return float(values[-1] / values[0]) if values[0] > 0 else np.inf
+
+
+def massless_everywhere(model: Model) -> list[Motion]:
+    """Motions without inertia that nothing stops at generic configurations, each moving as few joints as possible."""
+    system = constraint_set(model)
+    m = Mechanism(skeleton(model))
+    if not m.tree.doubtful:
+        return []  # every joint carries inertia
+    rigid = [i for i, c in enumerate(system.compliance) if not c and system.switch_of_row[i] < 0]
+    smallest: list[Motion] | None = None
+    for q in generic_configurations(system):
+        A = _rows(system, m, q, 0.0)
+        motions = lightest(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
+        found = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
+        if smallest is None or len(found) < len(smallest):
+            smallest = found
+    return sparsest(smallest or [], model)
+
+
+def _idle_data(c: Constraint) -> list[str]:
+    """Springs, dampers and the like that a file gave a joint which closes a loop."""
+    given = ((word, c.parameters.get(word, 0)) for word in JOINT_DATA if word not in ("rest", "gear_ratio"))
+    return [word for word, value in given if value and np.isfinite(float(value))]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,0 +1,387 @@
+"""Dynamics under constraints at one state: the block matrix of a mechanism, factored by the route that suits it.
+
+    M a + c = τ + Aᵀ f          A a + γ = −C f
+
+The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
+``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
+corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities.
+All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
+the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
+their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
+points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.dead_points`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.constraints import kkt, recursive_dynamics
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
+from whippletree.constraints.exploration import LONG
+from whippletree.constraints.long_solves import recursive
+from whippletree.constraints.node_rows import LongRows, fits, is_swept, sighted
+from whippletree.constraints.rows import Rows
+from whippletree.tree import inertia, inverse
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.sweeps import Field, add
+
+PIVOT_TOLERANCE = 2.0**-33
+"""Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows
+are within 1e-5 rad of being dependent; accelerations are still right to about 1e-11, forces to about 1e-6."""
+
+RANK_TOLERANCE = 1e-6
+"""Relative size below which a pivot of the rank-revealing factor counts as zero."""
+
+MASSLESS_TOLERANCE = 1e-12
+"""Relative inertia below which a motion that every row allows counts as massless, in the rank-revealing route."""
+
+DEPENDENT, MASSLESS = 0, 1
+"""Numbers of the two ways to fail, after the nodes of the tree in ``mechanism.doubts``."""
+
+
+class Closed(NamedTuple):
+    """The block matrix of a mechanism at one state, factored."""
+
+    system: ConstraintSet
+    kept: list[int]
+    """Rows that were factored, among all rows."""
+    rows: Rows
+    A: Array
+    """Of the factored rows, zeros where switched off, (k, nv)."""
+    factor: kkt.Factored
+    mask: Array | None
+    """1 for factored rows that are on, 0 for those that are off, (k,); None if nothing can be switched."""
+
+    def right(self, values: Array) -> Array:
+        """A right-hand side of all rows (m, ...), for the factored ones: zero where switched off."""
+        own = values[self.kept]
+        return own if self.mask is None else (own.T * self.mask).T
+
+    def right_of_rigid(self, values: Array) -> Array:
+        """The same with zero for compliant rows: a correction does not close them, but feels their inertia 1/C."""
+        kept = np.array([0 if self.system.compliance[i] else 1 for i in self.kept], dtype=object)
+        return np.asarray((self.right(values).T * kept).T)
+
+    def all_rows(self, f: Array) -> Array:
+        """Numbers of the factored rows among zeros for the others, (m, ...)."""
+        result = zeros(len(self.system.row_names), *f.shape[1:])
+        result[self.kept] = f
+        return result
+
+
+def closed(
+    m: Mechanism,
+    links: Field,
+    q: Array,
+    v: Array | None,
+    t: Any,
+    active: Array | None,
+    *,
+    load: Array | None = None,
+    M: Array | None = None,
+) -> Closed:
+    """Factor the block matrix.
+
+    ``load``: τ − c (nv,) where the right-hand sides will be those of :func:`solve`, so that a singular configuration
+    may be given the rows that keep to a branch. ``M``: the mass matrix (nv, nv), where it is known already.
+    """
+    system = constraint_set(m.tree.model)
+    rows = system.rows(m, links, q, v, t)
+    found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
+    if load is not None and v is not None and _is_dead(found):
+        # rows that are redundant elsewhere may not be here
+        found = _closed_by(list(range(len(system.row_names))), m, system, links, rows, active, M)
+        found = found._replace(factor=_on_branch(found, m, q, v, t, load))
+    _doubt(m, found.factor)
+    if m.route != "nullspace":
+        A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
+        _doubt_sizes(m, system, found.kept, [row @ row for row in A], _usual(system, found.kept))
+    return found
+
+
+def _closed_by(
+    kept: list[int],
+    m: Mechanism,
+    system: ConstraintSet,
+    links: Field,
+    rows: Rows,
+    active: Array | None,
+    M: Array | None,
+) -> Closed:
+    """The block matrix with these rows."""
+    A = rows.jacobian()[kept]
+    mask = system.mask(active)
+    mask = None if mask is None else mask[kept]
+    factor = _factored(m, system, links, kept, A, mask, M)
+    return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
+
+
+def _is_dead(at: Closed) -> bool:
+    """Whether rigid rows that are on depend on each other: only the rank-revealing factor tells."""
+    factor, hard = _rigid_part(at)
+    if not isinstance(factor, kkt.Nullspace):
+        return False
+    return factor.rank < (len(hard) if at.mask is None else sum(bool(at.mask[i]) for i in hard))
+
+
+def _rigid_part(at: Closed) -> tuple[kkt.Factored, list[int]]:
+    """The factor of the rigid rows, and which they are of the factored ones."""
+    if isinstance(at.factor, kkt.Softened):
+        return at.factor.rigid, at.factor.where[0]
+    return at.factor, list(range(len(at.kept)))
+
+
+def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array) -> kkt.Factored:
+    """The factor with rows that take the place of those that have vanished: along the velocity, or from rest."""
+    factor, hard = _rigid_part(at)
+    assert isinstance(factor, kkt.Nullspace)
+    rigid = [at.kept[i] for i in hard]
+    y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
+    gamma = at.right(at.rows.bias())
+    b = at.factor.loaded(load, gamma) if isinstance(at.factor, kkt.Softened) else load
+    beta = zeros(0)
+    found = factor
+    if not is_at_rest(v):
+        B, beta, y = branch_rows(m, at.system, rigid, y, q, v, t)
+        found = kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE) if len(B) else factor
+    dead = Dead(found.M, b, found.basis, found.particular(np.concatenate([gamma[hard], beta])))
+    chosen = branch_of_least_constraint(m, at.system, rigid, y, q, t, dead, moving=not is_at_rest(v))
+    if chosen is not None:
+        if chosen.others:
+            m.remarks.append(chosen.words(m.tree.model))
+        B = found.basis.T
+        beta = np.concatenate([beta, -(B @ chosen.a.astype(object))])
+        found = kkt.nullspace(found.M, np.concatenate([found.A, B]), RANK_TOLERANCE)
+    whole = _Branched(found, beta) if len(beta) else found
+    return at.factor._replace(rigid=whole) if isinstance(at.factor, kkt.Softened) else whole
+
+
+class _Branched(NamedTuple):
+    """A rank-revealing factor with rows that keep to a branch, whose bias is their own."""
+
+    factor: kkt.Nullspace
+    beta: Array
+
+    @property
+    def basis(self) -> Array:
+        """Motions that every row and the branch allow."""
+        return self.factor.basis
+
+    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
+        a, f = self.factor.solve(b, np.concatenate([gamma, self.beta]))
+        return kkt.Solution(a, f[: len(gamma)])
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return self.factor.margins(tolerance)
+
+
+def _factored(
+    m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None, M: Array | None
+) -> kkt.Factored:
+    """By the mechanism's route, or by the one that its masses call for."""
+    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
+    on = A if mask is None else (A.T * mask).T
+    idle = None if mask is None else 1 - mask
+    route = m.route or default_route(m, system)
+    if route == "recursion":
+        corner = compliance if idle is None else compliance * mask + idle
+        return recursive(m, links, on, corner if np.any(corner != 0) else None)
+    M = inertia.mass_matrix(m.tree, m.sweep, links) if M is None else M
+    if route in ("schur", "block"):
+        corner = compliance if idle is None else compliance * mask + idle
+        if route == "block":
+            return kkt.block(M, on, corner)
+        some = corner if np.any(corner != 0) else None
+        return kkt.schur(M, on, m.tree.velocity_parents, some, doubtful=bool(m.tree.doubtful))
+    soft = [i for i, c in enumerate(compliance) if c != 0]
+    hard = [i for i, c in enumerate(compliance) if c == 0]
+    stiffness = np.array([1 / compliance[i] for i in soft], dtype=object)
+    heavy = kkt.stiffened(M, on[soft], stiffness) if soft else M
+    if route == "nullspace":
+        factor: kkt.Factored = kkt.nullspace(heavy, on[hard], RANK_TOLERANCE)
+    else:
+        # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
+        scales = _scales(heavy, _usual(system, kept)[hard])
+        corner = None if idle is None else idle[hard]
+        factor = kkt.augmented(heavy, on[hard], scales, corner, order=system.elimination)
+    return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
+
+
+def _scales(M: Array, squares: Array) -> Array:
+    """:func:`whippletree.constraints.kkt.row_scales` for squares that are powers of two: whole numbers keep exact
+    scalars exact.
+    """
+    mean = kkt.row_scales(M, np.ones(1, dtype=int))[0]
+    powers = [round(np.log2(float(square))) for square in squares]
+    return np.array([mean / 2**p if p >= 0 else mean * 2**-p for p in powers], dtype=object)
+
+
+def default_route(m: Mechanism, system: ConstraintSet) -> str:
+    """The route that needs no choosing; ``tree`` where no constraint is on and the articulated recursion is enough."""
+    if not m.tree.model.constraints:
+        return "tree"
+    if m.tree.model.nv > LONG:
+        return "recursion"
+    # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
+    return "augmented" if system.structure.light or m.tree.doubtful else "schur"
+
+
+def _usual(system: ConstraintSet, kept: Sequence[int]) -> Array:
+    """|Aᵢ|² of rows at a generic configuration."""
+    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
+    return np.array([typical[i] for i in kept], dtype=object)
+
+
+def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
+    tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
+    number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
+    m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
+
+
+def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
+    """A row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size.
+
+    Compliant rows may vanish: they feel their own inertia.
+    """
+    number = len(m.tree.nodes) + DEPENDENT
+    found = zip(kept, sizes, usual, strict=True)
+    m.doubts += [(number, own - PIVOT_TOLERANCE * size) for i, own, size in found if not system.compliance[i]]
+
+
+def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
+    """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
+    if by_sweeps(m):
+        system = constraint_set(m.tree.model)
+        chosen = _chosen(system, active)
+        found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
+        return m.join(found.a), _trusted(m, system, chosen, found)
+    links = m.moving(q, v)
+    b = tau - bias_forces(m, links)
+    at = closed(m, links, q, v, t, active, load=b)
+    a, f = at.factor.solve(b, at.right(at.rows.bias()))
+    if isinstance(at.factor, kkt.Nullspace | _Branched) and at.system.structure.stuck:
+        require_rest(at.system, v, b, at.factor.basis)
+    return a, at.all_rows(f)
+
+
+def by_sweeps(m: Mechanism) -> bool:
+    """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
+    if m.route is None:
+        return is_swept(m.tree.model)
+    return m.route == "recursion" and fits(constraint_set(m.tree.model))
+
+
+def _chosen(system: ConstraintSet, active: Array | None) -> recursive_dynamics.Chosen:
+    kept = list(system.structure.independent)
+    mask = system.mask(active)
+    on = np.ones(len(kept), dtype=int).astype(object) if mask is None else mask[kept]
+    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
+    return recursive_dynamics.Chosen(kept, compliance * on + (1 - on), on)
+
+
+def _trusted(
+    m: Mechanism, system: ConstraintSet, chosen: recursive_dynamics.Chosen, found: recursive_dynamics.LongSolution
+) -> Array:
+    """The forces of all rows (m,); the margins of the solution go to the mechanism's doubts."""
+    kept = chosen.kept
+    number = len(m.tree.nodes) + DEPENDENT
+    pivots = zip(found.complement.pivots, found.diagonal, strict=True)
+    m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
+    # rows that are off have 1 there, which says nothing of their size
+    usual = recursive_dynamics.typical_diagonal(system)
+    _doubt_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
+    f = zeros(len(system.row_names))
+    f[kept] = found.f
+    return f
+
+
+def bias_forces(m: Mechanism, links: Field) -> Array:
+    """c (nv,), of links in motion."""
+    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
+    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+
+
+def least_norm_forces(
+    m: Mechanism, q: Array, v: Array, tau: Array, weights: Array, t: Any, active: Array | None
+) -> Array:
+    """The forces of all rows, redundant ones too, with the same effect and the least Σ wᵢ fᵢ².
+
+    With A = K A₁ for the factored rows A₁, K = A A₁†ᵀ, and Kᵀ f = f₁ has the least-norm solution W⁻¹ K (Kᵀ W⁻¹ K)⁻¹ f₁.
+    """
+    links = m.moving(q, v)
+    at = closed(m, links, q, v, t, active)
+    f = at.factor.solve(tau - bias_forces(m, links), at.right(at.rows.bias())).f
+    k = len(at.kept)
+    spread = at.factor.solve(zeros(m.tree.model.nv, k), -identity(k)).a
+    A = at.rows.jacobian()
+    mask = at.system.mask(active)
+    K = (A if mask is None else (A.T * mask).T) @ spread
+    scaled = (K.T / weights).T
+    gram = K.T @ scaled
+    if at.mask is not None:
+        gram = gram + np.diag(1 - at.mask)
+    return np.asarray(scaled @ linalg.ldlt(gram).solve(f))
+
+
+def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
+    """M†, A†, Λ† of the factored rows."""
+    at = closed(m, m.still(q), q, None, t, active)
+    return kkt.dagger(at.factor, m.tree.model.nv, len(at.kept))
+
+
+def orthonormal_motions(m: Mechanism, q: Array, t: Any) -> Array:
+    """Q₂ (nv − k, nv): orthonormal rows that span the motions which all k independent rows allow."""
+    system = constraint_set(m.tree.model)
+    kept = list(system.structure.independent)
+    A = system.rows(m, m.still(q), q, None, t).jacobian()[kept]
+    found = linalg.orthonormal_complement(A)
+    squares = [row @ row for row in A]
+    number = len(m.tree.nodes) + DEPENDENT
+    pairs = zip(found.remainders, squares, strict=True)
+    m.doubts += [(number, left - PIVOT_TOLERANCE * square) for left, square in pairs]
+    _doubt_sizes(m, system, kept, squares, _usual(system, kept))
+    return found.Q2
+
+
+def corrected_velocity(
+    m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
+    if by_sweeps(m):
+        system, links = constraint_set(m.tree.model), m.moving(q, v)
+        rows = LongRows(m, system, sighted(m, links), q, v, t)
+        found, impulses = _long_correction(m, links, rows, factor * rows.velocity(), active)
+        return m.join(m.sweep.map(add, m.velocities(v), found)), impulses
+    at = closed(m, m.moving(q, v), q, v, t, active)
+    change, impulses = at.factor.solve(zeros(m.tree.model.nv), factor * at.right_of_rigid(at.rows.velocity()))
+    return v + change, at.all_rows(impulses)
+
+
+def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
+    """−A†ᵀ g (nv,) of the rigid position rows."""
+    system, links = constraint_set(m.tree.model), m.still(q)
+    gaps = zeros(len(system.row_names))
+    if by_sweeps(m):
+        rows = LongRows(m, system, sighted(m, links), q, None, t)
+        gaps[list(system.position_rows)] = rows.residual()
+        return m.join(_long_correction(m, links, rows, gaps, active)[0])
+    at = closed(m, links, q, None, t, active)
+    gaps[list(system.position_rows)] = at.rows.residual()
+    return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(gaps)).a
+
+
+def _long_correction(
+    m: Mechanism, links: Field, rows: LongRows, values: Array, active: Array | None
+) -> tuple[Field, Array]:
+    """What takes ``values`` (m,) of the rigid rows away, joint by joint, and the impulses of all rows that do it."""
+    system = constraint_set(m.tree.model)
+    chosen = _chosen(system, active)
+    rigid = np.array([0 if system.compliance[i] else 1 for i in chosen.kept], dtype=object)
+    found = recursive_dynamics.correct(m, links, rows, values[chosen.kept] * rigid, chosen)
+    return found.a, _trusted(m, system, chosen, found)

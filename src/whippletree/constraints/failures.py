@@ -1,0 +1,69 @@
+"""Why constrained dynamics has no answer at a state: a joint without inertia, rows that depend on each other, or a
+massless motion that nothing stops; in names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import DEPENDENT, MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.exploration import LONG
+from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.errors import SingularSystemError
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism, singular_motion
+from whippletree.tree.skeleton import Skeleton
+
+
+def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSystemError:
+    """The error for a doubt that turned out to be justified: a joint without inertia, or the block matrix.
+
+    ``state`` holds the inputs of the function that failed; where q is among them, the motion is named.
+    """
+    model = tree.model
+    if number < len(tree.nodes):
+        return _needs_inertia(tree, number) if model.constraints else singular_motion(tree, number)
+    if number - len(tree.nodes) == DEPENDENT:
+        return SingularSystemError(
+            f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
+            f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
+            f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
+        )
+    motions = massless_motions(tree, state) if "q" in state else []
+    named = "; ".join(motion.words(model) for motion in motions)
+    subject = f"the motion of {named}" if named else "some motion that the constraints allow"
+    return SingularSystemError(
+        f"model {model.name!r}: {subject} has no inertia and no constraint stops it (condition (32) of "
+        f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
+        f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
+    )
+
+
+def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:
+    """The error for a joint without inertia of its own, where M⁻¹ was needed and the constraints could not help."""
+    joint = tree.joints[node]
+    return SingularSystemError(
+        f"model {tree.model.name!r}: the motion of {joint.child!r} about joint {joint.name!r} has no inertia without "
+        f"the constraints, and this function applies M⁻¹ (so does every sweep over more than {LONG} velocities). "
+        f"Give {joint.child!r} mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
+    )
+
+
+def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[Motion]:
+    """The motions that every active row allows and that have no inertia, at one state of plain numbers."""
+    m = Mechanism(tree)
+    q = np.asarray(state["q"]).astype(object)
+    links = m.still(q)
+    M = inertia.mass_matrix(tree, m.sweep, links).astype(float)
+    A = np.zeros((0, tree.model.nv))
+    if tree.model.constraints:
+        system = constraint_set(tree.model)
+        A = system.matrix(m, links, q, state.get("t", 0))
+        mask = system.mask(state.get("active"))
+        on = [i for i, c in enumerate(system.compliance) if not c and (mask is None or mask[i])]
+        A = A[on]
+    found = [motion for motion in lightest(M, A, RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
+    return sparsest(found, tree.model)

@@ -1,0 +1,176 @@
+"""What can be said of a model's rows once, before any state is known: which are redundant, what freedom they leave.
+
+A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
+by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations near the model's
+start (:mod:`whippletree.constraints.exploration`), by a rank-revealing factorisation; they are named, and left out of
+every later factorisation. Nothing is regularised. Rows that depend on others at single configurations only (dead
+points) are another matter: the pivots of a factorisation tell. Where several branches meet at the start, a row is
+redundant if it is so on all that were found. A mechanism may also have branches elsewhere, with other redundant rows
+than those of its start: ``wt.diagnose(model, q)`` tells where q is on such a one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+from whippletree.tree.sweeps import Field
+
+if TYPE_CHECKING:
+    from whippletree.constraints.constraint_set import ConstraintSet
+
+FAINT = 1e-4
+"""Sine below which an independent row is reported as all but redundant."""
+
+LIGHT = 1e-5
+"""How much smaller than that of A Aᵀ the least eigenvalue of A M⁻¹ Aᵀ must be, both at unit diagonal, to say that some
+loop is all but massless: M⁻¹ is then avoided. (Rows that are nearly dependent make both small, and cost every route the
+same digits.)"""
+
+MASSLESS = 1e-9
+"""The same for M itself: below, some motion of the tree has no inertia."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What holds at all but special configurations, at time 0 where constraints depend on time."""
+
+    independent: tuple[int, ...]
+    """Rows that are factored: a maximal independent set, in order, and rows that switches may make independent."""
+    redundant: tuple[int, ...]
+    """Rows that depend on always-active rows before them."""
+    conditional: tuple[int, ...]
+    """Factored rows that become dependent when certain switchable constraints are on together."""
+    faint: dict[int, float]
+    """Rows that are all but redundant, with the sine of their angle to the rows before them. They are honoured, at the
+    price of digits; in data that was rounded they are often meant to be redundant."""
+    mobility: int
+    """Degrees of freedom with every constraint on; the fewest where branches with different ones meet at the start."""
+    branches: tuple[int, ...]
+    """Degrees of freedom of the branches that meet at the start, in rising order, each number once."""
+    configuration: Array
+    """A generic assembled configuration (nq,): where what is called typical was evaluated."""
+    squares: tuple[float, ...]
+    """|Aᵢ|² of the independent rows there: their typical size."""
+    light: bool
+    """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
+    stuck: bool
+    """Whether nothing can move although the rows let something move to first order: a straight rod of two parts."""
+
+
+def find_structure(system: ConstraintSet) -> Structure:
+    m = Mechanism(skeleton(system.model))
+    fields, matrices = [], []
+    explored = explore(system, 1 if system.model.nv > LONG else 3)
+    for q in explored.configurations:
+        state = q.astype(object)
+        fields.append(m.still(state))
+        matrices.append(system.matrix(m, fields[-1], state))
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    always = [i for i in rigid if system.switch_of_row[i] < 0]
+    switched = [i for i in rigid if system.switch_of_row[i] >= 0]
+    if explored.branching:
+        # of rows that explain each other on the branches, those are kept that do not vanish where the branches meet
+        state = explored.start.astype(object)
+        firmest = independent_rows(system.matrix(m, m.still(state), state), always)
+        always = [*firmest, *[i for i in always if i not in firmest]]
+    # the richest configuration decides: a dependency that is missing at one generic configuration is not structural,
+    # nor is one that is missing on one of several branches
+    ranks = [len(independent_rows(A, always + switched)) for A in matrices]
+    richest = int(np.argmax(ranks))
+    best = matrices[richest]
+    sines = row_sines(best, always)
+    firm = list(sines)
+    needed = {i for A in matrices for i in row_sines(A, always)} if explored.branching else set(firm)
+    redundant = sorted(i for i in always if i not in needed)
+    redundant += [i for i in switched if i not in independent_rows(best, [*firm, i])]
+    together = independent_rows(best, [*firm, *[i for i in switched if i not in redundant]])
+    kept = [i for i in range(len(system.row_names)) if i not in redundant]
+    conditional = [i for i in kept if i in switched and i not in together]
+    squares = [float(best[i] @ best[i]) for i in kept]
+    light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
+    mobility = system.model.nv - len(together)
+    faint = {i: sine for i, sine in sines.items() if sine < FAINT}
+    several = explored.branching and not explored.partly_stuck
+    return Structure(
+        independent=tuple(kept),
+        redundant=tuple(redundant),
+        conditional=tuple(conditional),
+        faint=faint,
+        mobility=mobility,
+        branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if several else (mobility,),
+        configuration=explored.configurations[richest],
+        squares=tuple(squares),
+        light=light,
+        stuck=explored.stuck,
+    )
+
+
+def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> list[int]:
+    """The first rows, in this order, that no earlier ones explain."""
+    chosen = row_sines(A, order, tolerance)
+    return [i for i in order if i in chosen]
+
+
+def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
+    """The same with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
+
+    Rows that are all but explained by earlier ones wait until all others have been chosen: of rows that rounded data
+    made nearly dependent, the clearest are kept.
+    """
+    largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
+    rest = {i: A[i] / norm for i in order if (norm := float(np.linalg.norm(A[i]))) > tolerance * largest}
+    basis = np.zeros((0, A.shape[1]))
+    kept: dict[int, float] = {}
+    for threshold in (max(FAINT, tolerance), tolerance):
+        for i in [i for i in rest if i not in kept]:
+            row = rest[i]
+            for _ in range(2):
+                row = row - basis.T @ (basis @ row)
+            sine = float(np.linalg.norm(row))
+            if sine > threshold and len(kept) < A.shape[1]:
+                kept[i] = sine
+                basis = np.vstack([basis, row / sine])
+    return kept
+
+
+def free_velocities(A: Array, n: int) -> list[int]:
+    """Velocities that determine all others, chosen so that the others follow from them as gently as possible."""
+    # rows of a basis of the null space: the most independent ones, by pivoting
+    _, _, Vt = np.linalg.svd(A, full_matrices=True) if len(A) else (None, None, np.eye(n))
+    basis = Vt[len(A) :]
+    chosen = []
+    for _ in range(len(basis)):
+        sizes = np.linalg.norm(basis, axis=0)
+        k = int(np.argmax(sizes))
+        chosen.append(k)
+        direction = basis[:, k] / sizes[k]
+        basis = basis - np.outer(direction, direction @ basis)
+        basis[:, k] = 0
+    return sorted(chosen)
+
+
+def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
+    """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
+    if not len(A) or A.shape[1] > LONG:
+        return False
+    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+    if not _smallest(M) > MASSLESS:
+        return True
+    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)
+
+
+def _smallest(S: Array) -> float:
+    """The smallest eigenvalue of a symmetric matrix brought to unit diagonal; 0 where its diagonal is not positive."""
+    diagonal = np.diag(S)
+    if not np.all(diagonal > 0):
+        return 0.0
+    return float(np.linalg.eigvalsh(S / np.sqrt(np.outer(diagonal, diagonal)))[0])

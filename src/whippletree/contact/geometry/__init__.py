@@ -1,0 +1,13 @@
+"""Shapes, and the distance between two of them with its nearest points.
+
+height_field, terrain   smooth surfaces through a grid of heights
+shapes                  the shapes of a model as numbers
+meshes, mesh_files      triangles from files; their convex hulls
+polytopes               convex hulls
+closed_forms            pairs of shapes with a formula, and the table of them
+bounds                  boxes around shapes, to tell pairs that cannot touch
+separation              how far two convex shapes are apart
+nearest_points          nearest points polished to rounding
+polytope_pairs          boxes and hulls against each other
+coal_pairs              all other pairs, by the library ``coal``
+"""

@@ -1,0 +1,277 @@
+"""Pairs of shapes without a closed form: candidates by the collision library ``coal`` (extra ``contact``).
+
+Plain numbers, or plain numbers in motion (dual numbers), one state at a time. A pair has a fixed number of slots:
+
+* box or mesh with up to 16 corners against such a one: every corner of both against the other, the crossings of the
+  edges of the two faces that meet, and the nearest points where nothing else is as near;
+* meshes with more corners: of these, those of the two faces that meet, the crossings, and the nearest points likewise;
+* anything else: the corners of both shapes (ends of a capsule, points on the rims of a cylinder, corners of a box or a
+  mesh) against the other shape, and the nearest points of the two where no corner is as near. Corners that are farther
+  away than the nearest points by more than the smaller shape's size are left out.
+
+A slot that is not in use has the gap ``ABSENT``. Corners keep their slots for ever; crossings, and corners of large
+meshes, come in the order of their numbers: :class:`Tracker` keeps each in its slot from call to call by its place on
+the first body.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.lanes import lane, laned
+from whippletree.arithmetic.scalars import real_value
+from whippletree.contact.geometry.bounds import bound, bound_about_middle, middle
+from whippletree.contact.geometry.closed_forms import CLOSED_FORMS, Touch, axes_of, corners, reversed_touch, rim_points
+from whippletree.contact.geometry.nearest_points import OnFace, Rough, witness
+from whippletree.contact.geometry.polytope_pairs import (
+    EDGE_SLOTS,
+    OVERLAP_SLOTS,
+    Placement,
+    flat_touches,
+    separate_corners,
+)
+from whippletree.contact.geometry.separation import Placed, Solid, farthest, separation
+from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
+from whippletree.errors import MissingExtraError, UnsupportedError
+from whippletree.spatial import Pose
+
+if TYPE_CHECKING:
+    from whippletree.contact.kinematics.contact_set import ContactSet, Points
+
+ABSENT = math.inf
+"""Gap of a slot that is not in use."""
+
+TOLERANCE = 1e-10
+"""Of coal's iterations, m."""
+
+WITNESS = 1e-7
+"""How much nearer than every corner, m, the nearest points must be to be a candidate of their own."""
+
+
+def can_collide(first: Shape, second: Shape) -> bool:
+    """Whether two shapes can be handled here: both must be bounded."""
+    return all(isinstance(shape, Ball | Capsule | Cylinder | Box | Ellipsoid | Hull) for shape in (first, second))
+
+
+def slots(first: Solid, second: Solid) -> int:
+    """The number of candidates of a pair."""
+    if isinstance(first, Box | Hull) and isinstance(second, Box | Hull):
+        fixed = separate_corners(first, second)
+        return (fixed + EDGE_SLOTS if fixed else OVERLAP_SLOTS) + 1
+    return _corner_count(first) + _corner_count(second) + 1
+
+
+def wandering_slots(first: Solid, second: Solid) -> slice:
+    """The slots that hold now this point and now that; all others keep one feature of a shape for ever."""
+    if not (isinstance(first, Box | Hull) and isinstance(second, Box | Hull)):
+        return slice(0, 0)
+    fixed = separate_corners(first, second)
+    return slice(fixed, fixed + EDGE_SLOTS) if fixed else slice(0, OVERLAP_SLOTS)
+
+
+def touches(first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
+    """The candidates of two shapes at these poses, which may move (dual numbers).
+
+    Raises:
+        UnsupportedError: poses that are not plain numbers, or that move where nearest points cannot be followed.
+        MissingExtraError: if coal is not installed.
+    """
+    x, y = _placed(X), _placed(Y)
+    if not all(np.all(np.isfinite(part)) for part in (*x, *y)):
+        nowhere = Touch(math.nan, vector(*[math.nan] * 3), np.full((3, 3), math.nan, dtype=object))
+        return [nowhere] * slots(first, second)
+    met = witness(first, second, x, y, _nearest(first, second, x, y))
+    nearest = met.touch(X, Y)
+    if isinstance(first, Box | Hull) and isinstance(second, Box | Hull):
+        found = flat_touches(Placement(first, X, x), Placement(second, Y, y), _values(nearest.axes[0]), _balls_against)
+    else:
+        normal = _values(nearest.axes[0])
+        reach = max(real_value(nearest.gap), 0.0) + min(bound(first), bound(second))
+        found = _corners_against(first, X, second, Y, normal, reach)
+        found += [touch and reversed_touch(touch) for touch in _corners_against(second, Y, first, X, -normal, reach)]
+    absent = nearest._replace(gap=ABSENT)
+    filled = [absent if touch is None else touch for touch in found]
+    alone = all(real_value(touch.gap) > real_value(nearest.gap) + WITNESS for touch in filled)
+    return [*filled, nearest if alone else absent]
+
+
+class Tracker:
+    """Contact points of a model from one state to the next, each overlap's corner in the slot that it had.
+
+    One tracker follows one motion; :meth:`points` takes the next state.
+    """
+
+    def __init__(self, system: ContactSet) -> None:
+        self.system = system
+        self._before: dict[str, Array] = {}
+
+    def points(self, m: Any, q: Array) -> Points:
+        """As :meth:`ContactSet.points`, in the slots of the call before."""
+        return self.system.points(m, q, self._kept)
+
+    def _kept(self, name: str, found: list[Touch], X: Pose) -> list[Touch]:
+        """The touches of a pair in the slots of their nearest predecessors, in the first body's frame."""
+        local = np.array([X.R.T @ (touch.point - X.p) for touch in found], dtype=float)
+        used = [k for k, touch in enumerate(found) if touch.gap != ABSENT]
+        before = self._before.get(name)
+        order = list(range(len(found))) if before is None else _matched(local, used, before)
+        after = np.full((len(found), 3), np.nan) if before is None else before.copy()
+        after[[order.index(k) for k in used]] = local[used]
+        self._before[name] = after
+        return [found[k] for k in order]
+
+
+def _matched(local: Array, used: Sequence[int], before: Array) -> list[int]:
+    """For each slot the number of the touch that takes it: nearest pairs first, the rest in order."""
+    distance = np.linalg.norm(local[None, used] - before[:, None], axis=2) if len(used) else np.zeros((len(before), 0))
+    distance[np.isnan(distance)] = np.inf
+    order = [-1] * len(before)
+    for flat in np.argsort(distance, axis=None):
+        slot, k = divmod(int(flat), len(used))
+        if order[slot] < 0 and used[k] not in order:
+            order[slot] = used[k]
+    rest = [k for k in range(len(before)) if k not in order]
+    return [k if k >= 0 else rest.pop(0) for k in order]
+
+
+def _balls_against(balls: Sequence[tuple[Array, Any]], X: Pose, shape: Solid, Y: Pose) -> list[Touch]:
+    """Balls of a shape, all of one radius, against the other shape."""
+    first, radius = Ball(balls[0][1]), balls[0][1]
+    written = CLOSED_FORMS.get((Ball, type(shape)))
+    if written is not None:
+        # all at once, on lanes
+        centres = laned(np.array([centre for centre, _ in balls], dtype=float))
+        with np.errstate(divide="ignore", invalid="ignore"):  # both sides of a select are evaluated
+            together = written(first, shape, Pose(X.R, X.point(centres)), Y)[0]
+        return [_lane(together, k) for k in range(len(balls))]
+    found = []
+    for centre, _ in balls:
+        at = Pose(X.R, X.point(centre))
+        x, y = _placed(at), _placed(Y)
+        found.append(witness(Ball(radius), shape, x, y, _nearest(first, shape, x, y)).touch(at, Y))
+    return found
+
+
+def _lane(touch: Touch, k: int) -> Touch:
+    """One of several touches on lanes."""
+    gap, *numbers = (lane(x, k) for x in (touch.gap, *touch.point, *touch.axes.flat))
+    return Touch(gap, vector(*numbers[:3]), vector(*numbers[3:]).reshape(3, 3))
+
+
+def _nearest(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
+    """The nearest points of two shapes, by coal, roughly; inside each other, along the shortest way out."""
+    coal = _coal()
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    request.gjk_tolerance = request.epa_tolerance = TOLERANCE
+    places = [coal.Transform3s(*pose) for pose in (X, Y)]
+    gap = coal.distance(_coal_shape(first), places[0], _coal_shape(second), places[1], request, result)
+    point, normal = np.array(result.getNearestPoint1()).reshape(3), -np.array(result.normal).reshape(3)
+    if not (np.all(np.isfinite(normal)) and np.linalg.norm(normal) > 0):
+        normal = np.array([0.0, 1.0, 0.0])  # centres that coincide, as for closed forms
+    return Touch(float(gap), point, axes_of(vector(*map(float, normal / np.linalg.norm(normal)))))
+
+
+def _corners_against(shape: Solid, X: Pose, other: Solid, Y: Pose, normal: Array, reach: float) -> list[Touch | None]:
+    """What of a shape may touch another one, beside their nearest points: slot by slot, None where there is nothing.
+
+    ``normal`` (3,) is that of the nearest points, towards the shape; what is farther away than ``reach`` is left out.
+    """
+    match shape:
+        case Ball() | Ellipsoid():
+            return []
+        case Cylinder(radius, half):
+            ends = [Pose(X.R, X.point(vector(0, 0, end))) for end in (half, -half)]
+            rolling = [_rim_against(float(radius), end, other, Y, normal) for end in ends]
+            points = [(p, 0) for end in (half, -half) for p in rim_points(radius, end)]
+            fixed = _near_balls_against(points, X, other, Y, reach)
+            return [rolling[0], *fixed[:3], rolling[1], *fixed[3:]]
+    return _near_balls_against(corners(shape, vector(0, 0, -1)), X, other, Y, reach)
+
+
+def _near_balls_against(
+    balls: Sequence[tuple[Array, Any]], X: Pose, other: Solid, Y: Pose, reach: float
+) -> list[Touch | None]:
+    """Those of the balls that are not farther away than ``reach``; None for the others."""
+    (R, p), (S, o) = _placed(X), _placed(Y)
+    places = np.array([centre for centre, _ in balls], dtype=float) @ R.T + p
+    apart = np.linalg.norm(places - o - S @ middle(other), axis=1) - bound_about_middle(other) - float(balls[0][1])
+    near = np.flatnonzero(apart <= reach).tolist()
+    found: list[Touch | None] = [None] * len(balls)
+    if near:
+        for k, touch in zip(near, _balls_against([balls[k] for k in near], X, other, Y), strict=True):
+            found[k] = touch
+    return found
+
+
+def _rim_against(radius: float, X: Pose, other: Solid, Y: Pose, normal: Array) -> Touch | None:
+    """The point of a rim, about the z axis, that is nearest to a shape: there a cylinder rolls. None if what is nearest
+    is inside the rim."""
+    disc = Cylinder(radius, 0.0)
+    x, y = _placed(X), _placed(Y)
+    rough = Touch(
+        separation(disc, other, x, y, normal),
+        x[1] + x[0] @ farthest(disc, -normal @ x[0]),
+        axes_of(normal.astype(object)),
+    )
+    met = witness(disc, other, x, y, rough)
+    return None if isinstance(met, Rough) or (isinstance(met, OnFace) and met.face.side == 0) else met.touch(X, Y)
+
+
+def _corner_count(shape: Solid) -> int:
+    match shape:
+        case Ball() | Ellipsoid():
+            return 0
+        case Cylinder():
+            return 8
+    return len(corners(shape, vector(0, 0, -1)))
+
+
+def _placed(X: Pose) -> Placed:
+    """Rotation and position as floats, of poses that may move.
+
+    Raises:
+        UnsupportedError: poses that have no numbers.
+    """
+    try:
+        return _values(X.R), _values(X.p)
+    except (TypeError, ValueError):
+        raise UnsupportedError(
+            "these shapes have no closed form: their contact points can be found for plain numbers only"
+        ) from None
+
+
+_values: Callable[[Array], Array] = np.vectorize(real_value, otypes=[float])
+
+
+@lru_cache(maxsize=1024)
+def _coal_shape(shape: Solid) -> Any:
+    coal = _coal()
+    match shape:
+        case Ball(radius):
+            return coal.Sphere(float(radius))
+        case Capsule(radius, half):
+            return coal.Capsule(float(radius), 2 * float(half))
+        case Cylinder(radius, half):
+            return coal.Cylinder(float(radius), 2 * float(half))
+        case Box((x, y, z)):
+            return coal.Box(2 * float(x), 2 * float(y), 2 * float(z))
+        case Ellipsoid(radii):
+            return coal.Ellipsoid(*map(float, radii))
+    points = coal.StdVec_Vec3s()
+    for point in shape.vertices:
+        points.append(np.array(point, dtype=float))
+    return coal.Convex.convexHull(points, False, "")
+
+
+def _coal() -> Any:
+    try:
+        import coal
+    except ImportError:
+        raise MissingExtraError("contact between these shapes", "coal", "contact") from None
+    return coal

@@ -1,0 +1,160 @@
+"""Where a shape is nearest to a surface z = h(x, y): a height that a user writes as a plain NumPy function, or a grid.
+
+At the foot f = (x, y, h) of the gap the surface's normal N = (−hₓ, −h_y, 1) leads to the point p of the shape that is
+farthest along −N, so that
+
+    (p(N) − f) · fₓ = 0,    (p(N) − f) · f_y = 0
+
+A ball's or a corner's p is its centre, whatever N is; an ellipsoid's and a rim's p travels with N, to c − A² N / |A N|,
+with half axes A, one of which is 0 for a rim. Newton's method runs a fixed number of times, so that nothing branches on
+a value and the same code compiles. Where its matrix is not positive (far above a hollow), a step leaves the curvatures
+out (Gauss-Newton).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import Dual, less, select, slopes, sqrt
+from whippletree.arithmetic.user_functions import called
+from whippletree.contact.geometry.height_field import Jet
+from whippletree.spatial import cross
+
+STEPS = 6
+"""Newton steps from the point straight below. They converge while the distance is small against the terrain's radius of
+curvature, which a ball that rolls on it needs anyhow; farther away the gap is a good guess, exact where h is flat."""
+
+FURTHER_STEPS = 3
+"""Newton steps of a point that has been found on a rolling surface, so that its gap is its own distance in any case."""
+
+Height: TypeAlias = Callable[[Any, Any], Any]
+Surface: TypeAlias = Callable[[Any, Any], Jet]
+"""Height and derivatives at (x, y)."""
+
+EDGE_ON = 1e-8
+"""Sine of the angle between a rim's axis and a normal below which no point of the rim is nearer than the others."""
+
+
+class Rolling(NamedTuple):
+    """The points of a shape that a plane may touch: an ellipsoid or, with a third radius of 0, a rim."""
+
+    centre: Array
+    """In the terrain's frame, (3,)."""
+    R: Array
+    """Its axes, as columns in the terrain's frame, (3, 3)."""
+    radii: tuple[Any, Any, Any]
+
+    def support(self, N: Array) -> Array:
+        """The point (3,) that is farthest along −N; of a rim seen along its axis, the one on its x axis."""
+        stretched, square, tilted = self._stretched(N)
+        length = sqrt(select(tilted, square, 1))
+        a = self.radii
+        turned = [select(tilted, -a[k] * stretched[k] / length, a[k] if k == 0 else 0) for k in range(3)]
+        return np.asarray(self.centre + self.R @ vector(*turned))
+
+    def travel(self, N: Array, rate: Array) -> Array:
+        """How fast (3,) that point moves when N changes at a rate (3,)."""
+        stretched, square, tilted = self._stretched(N)
+        change = vector(*[a * x for a, x in zip(self.radii, self.R.T @ rate, strict=True)])
+        square = select(tilted, square, 1)
+        length = sqrt(square)
+        turning = (change - stretched * (stretched @ change / square)) / length
+        return self.R @ vector(*[select(tilted, -a * x, 0) for a, x in zip(self.radii, turning, strict=True)])
+
+    def _stretched(self, N: Array) -> tuple[Array, Any, Any]:
+        """A N in the shape's axes, its square, and whether it points anywhere."""
+        stretched = vector(*[a * x for a, x in zip(self.radii, self.R.T @ N, strict=True)])
+        square = stretched @ stretched
+        return stretched, square, less(EDGE_ON * EDGE_ON * self.radii[0] * self.radii[0] * (N @ N), square)
+
+
+def nearest_on_terrain(surface: Surface, c: Array) -> tuple[Array, Array]:
+    """The foot (3,) of the perpendicular from c, and the axes (3, 3) there: rows normal, along x, across.
+
+    All in the terrain's frame; below the surface the foot is the nearest point above.
+    """
+    return _framed(surface, *_foot(surface, c, c[0], c[1], STEPS))
+
+
+def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, Array]:
+    """The point p (3,) of a rolling shape that is nearest to the surface, its foot and the axes there.
+
+    p is the shape's point for the normal at the foot; then the foot is that of p, as of a point fixed to the shape.
+    """
+    below = shape.support(vector(0, 0, 1))
+    x, y = _foot(surface, shape, below[0], below[1], STEPS)
+    jet = surface(x, y)
+    p = shape.support(vector(-jet.hx, -jet.hy, 1))
+    foot, axes = _framed(surface, *_foot(surface, p, x, y, FURTHER_STEPS))
+    return p, foot, axes
+
+
+def written_surface(height: Height) -> Surface:
+    """Height and derivatives of a function that a user writes, by dual numbers."""
+
+    def jet(x: Any, y: Any) -> Jet:
+        return Jet(*_slopes_of(height, x, y), *_curvatures(height, x, y))
+
+    return jet
+
+
+def _framed(surface: Surface, x: Any, y: Any) -> tuple[Array, Array]:
+    h, hx, hy, *_ = surface(x, y)
+    normal = vector(-hx, -hy, 1) / sqrt(1 + hx * hx + hy * hy)
+    along = vector(1, 0, hx) / sqrt(1 + hx * hx)
+    return vector(x, y, h), np.stack([normal, along, cross(normal, along)])
+
+
+def _foot(surface: Surface, shape: Array | Rolling, x: Any, y: Any, steps: int) -> tuple[Any, Any]:
+    for _ in range(steps):
+        x, y = _step(surface(x, y), shape, x, y)
+    return x, y
+
+
+def _step(jet: Jet, shape: Array | Rolling, x: Any, y: Any) -> tuple[Any, Any]:
+    """One Newton step towards the foot of a point (3,) or of a rolling shape."""
+    h, hx, hy, hxx, hxy, hyy = jet
+    if isinstance(shape, Rolling):
+        # the shape's point travels when the foot does: with the change of N
+        N = vector(-hx, -hy, 1)
+        p, px, py = shape.support(N), shape.travel(N, vector(-hxx, -hxy, 0)), shape.travel(N, vector(-hxy, -hyy, 0))
+    else:
+        p, px, py = shape, vector(0, 0, 0), vector(0, 0, 0)
+    off = h - p[2]
+    gx, gy = x - p[0] + off * hx, y - p[1] + off * hy
+    a, b = 1 + hx * hx + off * hxx - (px[0] + px[2] * hx), hx * hy + off * hxy - (py[0] + py[2] * hx)
+    c, d = hx * hy + off * hxy - (px[1] + px[2] * hy), 1 + hy * hy + off * hyy - (py[1] + py[2] * hy)
+    convex = _both(less(0, a), less(0, a * d - b * c))
+    a, b = select(convex, a, 1 + hx * hx), select(convex, b, hx * hy)
+    c, d = select(convex, c, hx * hy), select(convex, d, 1 + hy * hy)
+    determinant = a * d - b * c
+    return x - (d * gx - b * gy) / determinant, y - (a * gy - c * gx) / determinant
+
+
+def _both(one: Any, other: Any) -> Any:
+    """A condition that holds where two conditions hold."""
+    return less(0, select(one, select(other, 1, 0), 0))
+
+
+def _slopes_of(height: Height, x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """h, ∂h/∂x, ∂h/∂y."""
+    along_x = called(height, Dual(x, 1), Dual(y, 0))[0]
+    along_y = called(height, Dual(x, 0), Dual(y, 1))[0]
+    return _value(along_x), slopes(along_x), slopes(along_y)
+
+
+def _curvatures(height: Height, x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """∂²h/∂x², ∂²h/∂x∂y, ∂²h/∂y²."""
+    found = []
+    for (a, b), (c, d) in (((1, 0), (1, 0)), ((1, 0), (0, 1)), ((0, 1), (0, 1))):
+        jets = Dual(Dual(x, a), Dual(c, 0)), Dual(Dual(y, b), Dual(d, 0))
+        found.append(slopes(slopes(called(height, *jets)[0])))
+    return found[0], found[1], found[2]
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Dual) else x

@@ -1,0 +1,263 @@
+"""Impacts of a mechanism: several contacts at once on the block matrix of document 000.
+
+    M Δv = Aᵀ s + Jᵀ p,    A Δv = 0            so   Δv = M† Jᵀ p,   s = −A† Jᵀ p
+
+with A the rows that hold through the impact (bilateral constraints, held massless motions) and J the contacts'. The law
+sees G = J M† Jᵀ. Where all of a contact's rows stop, Δv = −A†ᵀ (A v⁻) and p = Λ† (A v⁻) with the contact's rows in A:
+the impact of 000 is the plastic law with every contact sticking.
+
+A contact on a part without mass has no G: any impulse would send the part off without bound. It needs none either:
+such a *weightless* contact stops at once, its rows join A, and what it transmits to parts with mass is found with
+them. Massless links lose no energy of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.impact.laws import Law
+from whippletree.errors import SingularSystemError
+
+MASSLESS = 1e-13
+"""Share of the largest inertia below which a motion counts as massless."""
+
+DEPENDENT = 1e-10
+"""Relative size of a singular value below which rows count as dependent."""
+
+DEAD_POINT = (
+    "constraint rows depend on each other at this configuration (a dead point), so what contacts and dry joints do to "
+    "it is not determined: start a little way off it, or with a velocity along the branch that is meant"
+)
+"""Why a block matrix without massless motions has no inverse."""
+
+PUSHES = 1e-9
+"""How far, relative to the largest impulse, a weightless contact's own may leave its cone."""
+
+
+class Outcome(NamedTuple):
+    """What an impact did."""
+
+    v: Array
+    """Velocities after, (nv,)."""
+    impulses: Array
+    """On the contacts, N s, (k, 3): normal, tangents 1 and 2."""
+    constraint_impulses: Array
+    """On the rows of A, (m,)."""
+    energy_lost: float
+    """J"""
+
+
+@dataclass(frozen=True, eq=False)
+class Impact:
+    """Contacts that touch, just before an impact."""
+
+    M: Array
+    """(n, n), may be singular."""
+    A: Array
+    """Rows that hold, independent, (m, n)."""
+    J: Array
+    """Contact rows, (3k, n)."""
+    v: Array
+    """Before, (n,)."""
+    friction: Array
+    restitution: Array
+
+    def resolved(self, law: Law) -> Outcome:
+        """The velocities after, by a law.
+
+        Of several weightless contacts as many stick as can: those that would have to pull, or to hold beyond their
+        friction, are released, and must then separate.
+
+        Raises:
+            SingularSystemError: if the law has no answer, or no choice of weightless contacts can.
+        """
+        light = self.weightless()
+        for count in range(len(light), -1, -1):
+            for stuck in combinations(light, count):
+                outcome = self._with(law, list(stuck), [i for i in light if i not in stuck])
+                if outcome is not None:
+                    return outcome
+        raise SingularSystemError(
+            "contacts on parts without mass would have to pull, or to hold beyond their friction: what they do is not "
+            "determined. Give the parts mass, or their contacts more friction."
+        )
+
+    def _with(self, law: Law, stuck: list[int], released: list[int]) -> Outcome | None:
+        """The outcome with these weightless contacts stopped and those left alone; None if they cannot do that."""
+        heavy = [i for i in range(len(self.friction)) if i not in stuck and i not in released]
+        # a tangent along which nothing can move (planar models) has no row
+        own = [3 * i + j for i in stuck for j in range(3) if np.any(self.J[3 * i + j])]
+        kept = np.concatenate([self.A, self.J[own]])
+        held = np.concatenate([kept, holding_rows(self.M, kept)])
+        J = self._of(heavy)
+        try:
+            answer = response(self.M, held, J)
+        except SingularSystemError:
+            if stuck:
+                return None
+            raise
+        # weightless contacts stop first; bilateral rows move on as they are prescribed
+        change = np.zeros(len(held))
+        change[len(self.A) : len(kept)] = -self.J[own] @ self.v
+        start = answer.correction(change)
+        v, p = self.v + start.a, np.zeros((len(self.friction), 3))
+        if heavy:
+            p[heavy] = law.impulses(answer.G, J @ v, self.friction[heavy], self.restitution[heavy])
+            v = v + answer.W @ p[heavy].reshape(-1)
+        reactions = start.f + answer.reaction(p[heavy].reshape(-1))
+        p.reshape(-1)[own] = reactions[len(self.A) : len(kept)]
+        if not self._possible(p, v, stuck, released):
+            return None
+        return Outcome(v, p, reactions[: len(self.A)], self._energy(self.v) - self._energy(v))
+
+    def weightless(self) -> list[int]:
+        """Contacts on parts without mass."""
+        Z = massless_motions(self.M, self.A)
+        rows = range(len(self.friction)) if Z.shape[1] else []
+        return [i for i in rows if float(np.abs(self._rows(i) @ Z).max()) > DEPENDENT]
+
+    def _rows(self, i: int) -> Array:
+        return np.asarray(self.J[3 * i : 3 * i + 3])
+
+    def _of(self, contacts: list[int]) -> Array:
+        return np.concatenate([np.zeros((0, len(self.v))), *[self._rows(i) for i in contacts]])
+
+    def _energy(self, v: Array) -> float:
+        return float(v @ self.M @ v) / 2
+
+    def _possible(self, p: Array, v: Array, stuck: list[int], released: list[int]) -> bool:
+        """Whether weightless contacts that stick push within their cones, and those that were released separate."""
+        momentum = float(np.abs(self.M @ self.v).max(initial=0.0))
+        small = PUSHES * max(float(np.abs(p).max(initial=0.0)), momentum)
+        speed = PUSHES * float(np.abs(self.J @ self.v).max(initial=0.0))
+        pushing = all(
+            p[i, 0] >= -small and np.hypot(*p[i, 1:]) <= self.friction[i] * max(p[i, 0], 0.0) + small for i in stuck
+        )
+        return pushing and all(self.J[3 * i] @ v >= -speed for i in released)
+
+
+class Correction(NamedTuple):
+    """Δv (n,) and the impulses of the rows (m,) that cause it."""
+
+    a: Array
+    f: Array
+
+
+class Response(NamedTuple):
+    """What rows that hold make of impulses."""
+
+    W: Array
+    """M† Jᵀ (n, 3k)."""
+    G: Array
+    """J M† Jᵀ (3k, 3k)."""
+    F: Array
+    """−A† Jᵀ (m, 3k): the rows' own impulses."""
+    inverse: Array
+    """Of the block matrix [M −Aᵀ; A 0]."""
+    n: int
+
+    def correction(self, change: Array) -> Correction:
+        """The least-energy Δv with A Δv = change: A†ᵀ change, and the impulses of the rows."""
+        x = self.inverse[:, self.n :] @ change
+        return Correction(x[: self.n], x[self.n :])
+
+    def reaction(self, p: Array) -> Array:
+        """Impulses of the rows under impulses p (3k,) of the contacts."""
+        return np.asarray(self.F @ p)
+
+
+def response(M: Array, A: Array, J: Array | None, compliance: Array | None = None) -> Response:
+    """M† Jᵀ and J M† Jᵀ with the rows A holding, rigidly or with a compliance (m,).
+
+    Raises:
+        SingularSystemError: if the block matrix has no inverse: a massless motion that no row carries, or a dead point.
+    """
+    n, m = len(M), len(A)
+    corner = np.zeros((m, m)) if compliance is None else np.diag(compliance)
+    inverse = block_inverse(np.block([[M, -A.T], [A, corner]]), n)
+    rows = np.zeros((0, n)) if J is None else J
+    X = inverse[:, :n] @ rows.T
+    G = rows @ X[:n]
+    return Response(X[:n], (G + G.T) / 2, X[n:], inverse, n)
+
+
+def responses(M: Array, A: Array, J: Array) -> Array:
+    """M† Jᵀ (m, n, r) at m states at once: M (m, n, n), rows A that hold (m, a, n), rows J (m, r, n)."""
+    m, r, n = J.shape
+    a = A.shape[1]
+    K = np.zeros((m, n + a, n + a))
+    K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = M, -np.swapaxes(A, 1, 2), A
+    right = np.zeros((m, n + a, r))
+    right[:, :n] = np.swapaxes(J, 1, 2)
+    return np.linalg.solve(K, right)[:, :n]
+
+
+def block_inverse(K: Array, n: int) -> Array:
+    """The inverse of a block matrix with its rows and columns brought to one size; the first ``n`` are the masses'.
+
+    Raises:
+        SingularSystemError: where there is none, with the reason.
+    """
+    scale = np.sqrt(np.abs(K).max(axis=1, initial=0.0))
+    if np.any(scale[:n] == 0):
+        raise SingularSystemError("a massless motion is carried by no row: its part of the block matrix is zero")
+    if np.any(scale[n:] == 0):
+        raise SingularSystemError(DEAD_POINT)
+    try:
+        scaled = np.linalg.inv(K / np.outer(scale, scale))
+    except np.linalg.LinAlgError:
+        free = massless_motions(K[:n, :n], K[n:, :n]).shape[1]
+        reason = "the block matrix has no inverse: a massless motion that no row carries" if free else DEAD_POINT
+        raise SingularSystemError(reason) from None
+    return np.asarray(scaled / np.outer(scale, scale))
+
+
+def massless_motions(M: Array, A: Array) -> Array:
+    """Z (n, z): orthonormal motions that every row allows and that have no inertia."""
+    n = len(M)
+    if not n:
+        return np.zeros((0, 0))
+    unit = np.sqrt(np.maximum(np.diag(M), 0.0))
+    if np.all(unit > 0) and _definite(M / np.outer(unit, unit)):
+        return np.zeros((n, 0))
+    basis = null_space(A)
+    values, vectors = np.linalg.eigh(basis.T @ M @ basis)
+    largest = float(np.abs(np.diag(M)).max())
+    return np.asarray(basis @ vectors[:, values <= MASSLESS * largest])
+
+
+def _definite(M: Array) -> bool:
+    return bool(np.linalg.eigvalsh(M)[0] > MASSLESS)
+
+
+def null_space(A: Array) -> Array:
+    """An orthonormal basis (n, n − r) of the motions that every row allows."""
+    if not len(A):
+        return np.eye(A.shape[1])
+    _, s, Vt = np.linalg.svd(A, full_matrices=True)
+    rank = int(np.sum(s > DEPENDENT * s[0])) if s.size and s[0] > 0 else 0
+    return np.asarray(Vt[rank:].T)
+
+
+def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
+    """Unit rows (z, n) that hold the massless motions which A leaves free: for each, the velocity that moves most.
+
+    Velocities of a larger ``first`` (n,) are held before others that move, too.
+    """
+    Z = massless_motions(M, A)
+    rows = []
+    while Z.shape[1]:
+        moves = np.linalg.norm(Z, axis=1)
+        if first is not None:
+            moving = moves > DEPENDENT
+            moves = np.where(moving & (first == first[moving].max()), moves, 0.0)
+        j = int(np.argmax(moves))
+        rows.append(np.eye(len(M))[j])
+        # what is left of the motions once velocity j is held
+        Z = Z @ null_space(Z[j : j + 1])
+    return np.array(rows).reshape(len(rows), len(M))

@@ -1,0 +1,119 @@
+"""Springs and dampers of joints within a time step: implicit as far as stability asks for it, on any scalar.
+
+    (M + h D̃) (v⁺ − v) = h (τ − c − D̃ v − K (q − rest)) + …        D̃ = D + h K_s
+
+Dampers act with the velocity at the end of the step, −D v⁺ (backward Euler): they only ever take energy away, however
+stiff they are. A spring that steps resolve acts at their start, −K (q − rest) (semi-implicit Euler): it keeps its
+energy. One that they do not resolve, K_s, acts at their end, −K (q + h v⁺ − rest): it settles, and that is all that can
+be said of it at this step. Not resolved is what has 4 h² k > J + h d, J the inertia of the joint's own body along it. A
+chain of such bodies has ω² ≤ 4 k / J, so that ω h ≤ 1 for what is resolved; 2 would be the limit.
+
+D̃ is diagonal, so all that changes is the inertia along each joint's own freedoms, as by a rotor: sparsity, routes and
+constraints are treated as ever. A massless motion with a spring or a damper is determined by this equation, too: it
+follows its damper, or rests where its spring is in balance, which is the limit of a small mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.model import Joint, Model
+from whippletree.tree.links import Link
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.momentum import passive_forces
+from whippletree.tree.skeleton import Node, skeleton
+from whippletree.tree.sweeps import Field
+
+
+def is_passive(joint: Joint) -> bool:
+    """Whether a joint has a spring or a damper; open parameters may give it one."""
+    return any(not _is_zero(x) for x in (joint.stiffness, joint.damping))
+
+
+def own_inertias(model: Model) -> dict[str, float]:
+    """The least inertia of its own body along each moving joint, by name, rotors included, kg m² or kg.
+
+    Open parameters count with the numbers of the model that they were opened in: which springs are implicit is a
+    property of the model.
+    """
+    tree = skeleton(model if model.origin is None else model.origin)
+    return {joint.name: _least_inertia(node) for joint, node in zip(tree.joints, tree.nodes, strict=True)}
+
+
+def _least_inertia(node: Node) -> float:
+    H = np.array(node.joint.subspace(np.array(node.joint.neutral, dtype=object)), dtype=float)
+    if not H.shape[1]:
+        return 0.0
+    own = np.linalg.eigvalsh(H.T @ np.array(node.inertia.dense(), dtype=float) @ H)[0]
+    return float(max(own, 0.0)) + float(node.armature)
+
+
+def implicit_damping(joint: Joint, inertia: float, h: Any) -> Any:
+    """d̃ = d + h k_s of a joint whose own body has that inertia, N m s/rad or N s/m."""
+    d, k = joint.damping, joint.stiffness
+    if _is_zero(k) or joint.type.nq != joint.type.nv:  # joints that store a quaternion have no springs
+        return d
+    resolved = less(4 * h * h * k, inertia + h * d)
+    return d + select(resolved, 0, h * k)
+
+
+def implicit_dampings(model: Model, h: Any) -> Array:
+    """The diagonal of D̃ (nv,)."""
+    inertias, found = own_inertias(model), np.zeros(model.nv, dtype=object)
+    for joint, part in zip(model.joints, model.v_slices, strict=True):
+        if is_passive(joint) and joint.name in inertias:
+            found[part] = implicit_damping(joint, inertias[joint.name], h)
+    return found
+
+
+def implicit_links(m: Mechanism, links: Field, h: Any) -> Field:
+    """The same links with the inertia h D̃ that dampers and springs add."""
+    if not any(map(is_passive, m.tree.joints)):
+        return links
+    inertias = own_inertias(m.tree.model)
+
+    def stiffer(link: Link, joint: Joint) -> Link:
+        if not is_passive(joint):
+            return link
+        return link._replace(J=link.J + h * implicit_damping(joint, inertias[joint.name], h))
+
+    return m.sweep.map(stiffer, links, m.joints)
+
+
+def implicit_model(model: Model, h: float) -> Model:
+    """The same model with that inertia in its rotors, for functions that know nothing of steps."""
+    inertias = own_inertias(model)
+
+    def stiffer(joint: Joint) -> Joint:
+        if not is_passive(joint) or joint.name not in inertias:
+            return joint
+        rotor = joint.armature + h * implicit_damping(joint, inertias[joint.name], h)
+        return replace(joint, rotor_inertia=rotor, gear_ratio=1)
+
+    return replace(model, joints=tuple(map(stiffer, model.joints)))
+
+
+def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any) -> Array:
+    """−K (q − rest) − D̃ v (nv,); integer zeros where no joint has either."""
+    nv = m.tree.model.nv
+    if not any(map(is_passive, m.tree.joints)):
+        return np.zeros(nv, dtype=int).astype(object)
+    springs = passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(np.zeros(nv, dtype=int).astype(object)))
+    return np.asarray(m.join(springs) - implicit_dampings(m.tree.model, h) * v)
+
+
+def dampings(model: Model) -> Array:
+    """The diagonal of D (nv,), N m s/rad or N s/m."""
+    found = np.zeros(model.nv, dtype=object)
+    for joint, part in zip(model.joints, model.v_slices, strict=True):
+        found[part] = joint.damping
+    return found
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, (int, float)) and x == 0

@@ -1,0 +1,9 @@
+"""Candidates of contact at a state: gaps, points, axes and the rows that they put on the velocities.
+
+pairs             the pairs of a model that may touch
+contact_set       the candidates of a model with names (``wt.contact_set``)
+body_poses        where the bodies are
+pair_kinematics   gap, point, axes and rows of each pair
+broad_phase       pairs that are near
+large_scenes      the same quantities for scenes of many free bodies, sparse
+"""

@@ -1,0 +1,50 @@
+"""Which contacts can matter in a step, in scenes with too many candidates to write down. Plain numbers.
+
+One vectorised pass finds the gaps of all candidates (:mod:`whippletree.contact.kinematics.large_scenes`); rows of J are
+worked out only for those that shapes can reach within the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.contact_set import ContactSet
+from whippletree.contact.kinematics.large_scenes import Snapshot
+
+REACH = 2.0
+"""How many times farther than the fastest shape moves in a step a contact is looked for: two shapes may approach each
+other."""
+
+
+class Near(NamedTuple):
+    """Candidates that may touch within a step."""
+
+    numbers: Array
+    """Among all candidates of the model, (k,)."""
+    gaps: Array
+    """m, (k,)."""
+    jacobian: Any
+    """(3k, nv), an array or sparse."""
+
+
+class Neighbourhood:
+    """The contacts of a model, looked up by distance."""
+
+    def __init__(self, contacts: ContactSet) -> None:
+        self.contacts = contacts
+
+    def gaps(self, q: Array) -> Array:
+        """Of all candidates at q (nq,), m."""
+        return Snapshot(self.contacts, q).points.gap
+
+    def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
+        """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
+        at = Snapshot(self.contacts, q)
+        reach = REACH * h * max(at.fastest(v) for v in motions)
+        points = at.within(reach)
+        numbers = np.flatnonzero(points.gap <= reach)
+        return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))

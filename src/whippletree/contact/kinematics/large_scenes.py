@@ -1,0 +1,203 @@
+"""All contacts of a model at one state in plain numbers, pairs of the same kinds at once, and rows of J where wanted.
+
+Compiled functions are faster for models with few candidates, and take batches. This is for scenes whose Jacobian is too
+large to write down, and for pairs without a closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.lanes import Lanes, plain
+from whippletree.contact.geometry.bounds import at_least_apart, bound
+from whippletree.contact.geometry.closed_forms import Touch, Touching
+from whippletree.contact.geometry.coal_pairs import ABSENT
+from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.kinematics.body_poses import Posture, Postures
+from whippletree.contact.kinematics.contact_set import ContactSet, Points, contact_set
+from whippletree.contact.kinematics.pairs import Pair
+from whippletree.model import Model
+from whippletree.spatial import Pose
+from whippletree.tree.skeleton import Place, Skeleton, skeleton
+
+
+def snapshot(model: Model, q: Array) -> Snapshot:
+    """The contacts of a model at the coordinates q (nq,)."""
+    return Snapshot(contact_set(model), q)
+
+
+class Snapshot:
+    """All candidates of a model at one state, and the rows of those that are asked for; plain numbers."""
+
+    def __init__(self, system: ContactSet, q: Array) -> None:
+        self.system = system
+        self.layout = _layout(system)
+        self.posture = Posture(self.layout.postures, np.asarray(q, dtype=float))
+        nodes, local = self.layout.nodes, self.layout.local
+        R, p = self.posture.R[nodes], self.posture.p[nodes]
+        self.poses = R @ local + np.pad(p[:, :, None], ((0, 0), (0, 0), (3, 0)))
+        """Of all geometries, rotation and position, (geometries, 3, 4)."""
+
+    @cached_property
+    def points(self) -> Points:
+        """Gaps (k,), points (k, 3) and axes (k, 3, 3) of all candidates, float64."""
+        return self.within(np.inf)
+
+    def within(self, reach: float) -> Points:
+        """The same; pairs without a closed form that are farther apart than ``reach``, m, have infinite gaps."""
+        k = self.layout.first_slot[-1]
+        found = Points(np.full(k, ABSENT), np.zeros((k, 3)), np.zeros((k, 3, 3)))
+        for group in self.layout.groups:
+            for slot, touch in enumerate(self._touches(group)):
+                at = self.layout.first_slot[group.numbers] + slot
+                found.gap[at] = plain(touch.gap)
+                for i, j in np.ndindex(3, 3):
+                    found.axes[at, i, j] = plain(touch.axes[i, j])
+                for i in range(3):
+                    found.point[at, i] = plain(touch.point[i])
+        for number in self._within_reach(reach):
+            if touches := self._single(number, reach):
+                own = slice(self.layout.first_slot[number], self.layout.first_slot[number + 1])
+                found.gap[own], found.point[own], found.axes[own] = zip(*touches, strict=True)
+        return found
+
+    def _touches(self, group: _Group) -> list[Touch]:
+        """The candidates of a group of pairs, slot by slot."""
+        poses = (_stacked_pose(self.poses[side]) for side in self.layout.sides[group.numbers].T)
+        with np.errstate(divide="ignore", invalid="ignore"):  # both sides of a select are evaluated
+            return group.touching(*group.shapes, *poses)
+
+    def _within_reach(self, reach: float) -> Array:
+        """Numbers of the pairs without a closed form, less those whose bounding balls are farther apart."""
+        first, second = self.layout.sides[self.layout.others].T
+        apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
+        near = ~(apart - self.layout.bounds[first] - self.layout.bounds[second] > reach)  # NaN is told, not left out
+        return np.asarray(self.layout.others[near])
+
+    def _single(self, number: int, reach: float) -> list[Touch]:
+        """The candidates of a pair without a closed form; none if it is out of reach."""
+        pair = self.system.pairs[number]
+        X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
+        if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
+            return []
+        return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])
+
+    def jacobian(self, numbers: Array, at: Points | None = None) -> Any:
+        """J (3n, nv) of some candidates, sparse; ``at`` are the points that they are taken from, if not all."""
+        from scipy.sparse import coo_array
+
+        at = self.points if at is None else at
+        pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
+        parts = []
+        for side, sign in ((0, 1), (1, -1)):
+            nodes = self.layout.nodes[self.layout.sides[pairs, side]]
+            entries, owner, column = self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers])
+            parts.append((sign * entries, 3 * owner[:, None] + np.arange(3), np.repeat(column[:, None], 3, axis=1)))
+        data, row, column = (np.concatenate(words).ravel() for words in zip(*parts, strict=True))
+        return coo_array((data, (row, column)), shape=(3 * len(numbers), self.system.model.nv)).tocsr()
+
+    def fastest(self, v: Array) -> float:
+        """The largest speed of a point of a shape at the velocities v (nv,), m/s; shapes without end do not turn."""
+        turning, moving = self.posture.twists(v)
+        nodes = self.layout.nodes
+        spin, arm = turning[nodes], self.poses[:, :, 3] - self.posture.p[nodes]
+        speeds = np.linalg.norm(moving[nodes] + np.cross(spin, arm), axis=1)
+        return float((speeds + self.layout.bounds * np.linalg.norm(spin, axis=1)).max(initial=0.0))
+
+
+class _Group(NamedTuple):
+    """Pairs with a closed form whose candidates are found together."""
+
+    numbers: Array
+    touching: Touching
+    shapes: tuple[Shape, Shape]
+    """With lanes as their numbers."""
+
+
+class _Layout(NamedTuple):
+    """What of a model's pairs does not depend on the state."""
+
+    first_slot: Array
+    """Number of each pair's first candidate, and of all candidates, (pairs + 1,)."""
+    postures: Postures
+    nodes: Array
+    """The node that carries each geometry, −1 for the world, (geometries,)."""
+    local: Array
+    """Pose of each geometry in its node, (geometries, 3, 4)."""
+    bounds: Array
+    """How far each shape reaches from its origin, m, (geometries,); 0 for those without end."""
+    sides: Array
+    """Numbers of each pair's geometries, (pairs, 2)."""
+    groups: list[_Group]
+    others: Array
+    """Numbers of the pairs without a closed form."""
+
+
+def _layout(system: ContactSet) -> _Layout:
+    # kept beside the set's own cached properties
+    found: _Layout | None = system.__dict__.get("_layout")
+    if found is None:
+        found = system.__dict__["_layout"] = _laid_out(system.pairs, skeleton(system.model))
+    return found
+
+
+def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
+    numbers: dict[str, int] = {}
+    places: list[Place] = []
+    bounds: list[float] = []
+    sides = np.zeros((len(pairs), 2), dtype=int)
+    members: dict[Any, list[int]] = {}
+    others: list[int] = []
+    for k, pair in enumerate(pairs):
+        for side, name in enumerate((pair.contact.first, pair.contact.second)):
+            if name not in numbers:
+                numbers[name] = len(places)
+                places.append(pair.places(tree)[side])
+                bounds.append(bound(pair.shapes[side]))
+            sides[k, side] = numbers[name]
+        # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
+        kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
+        if pair.touching is None:
+            others.append(k)
+        else:
+            members.setdefault(kinds, []).append(k)
+    return _Layout(
+        first_slot=np.cumsum([0, *[pair.slots for pair in pairs]]),
+        postures=Postures(tree),
+        nodes=np.array([place.node for place in places], dtype=int),
+        local=np.array([np.column_stack([*place.pose]) for place in places], dtype=float).reshape(-1, 3, 4),
+        bounds=np.where(np.isfinite(bounds), bounds, 0.0),
+        sides=sides,
+        groups=[_group([pairs[k] for k in own], np.array(own)) for own in members.values()],
+        others=np.array(others, dtype=int),
+    )
+
+
+def _group(pairs: list[Pair], numbers: Array) -> _Group:
+    first, second = (_stacked_shape([pair.shapes[side] for pair in pairs]) for side in (0, 1))
+    assert pairs[0].touching is not None
+    return _Group(numbers, pairs[0].touching, (first, second))
+
+
+def _stacked_pose(X: Array) -> Pose:
+    """One pose whose numbers are lanes, from rotations and positions (n, 3, 4)."""
+    entries = zeros(3, 4)
+    for i, j in np.ndindex(3, 4):
+        entries[i, j] = Lanes(X[:, i, j])
+    return Pose(entries[:, :3], entries[:, 3])
+
+
+def _stacked_shape(shapes: list[Shape]) -> Shape:
+    """One shape whose numbers are lanes."""
+    if isinstance(shapes[0], Hull | Terrain | HeightField):
+        return shapes[0]
+    numbers: list[Any] = []
+    for field in fields(shapes[0]):
+        table = np.array([getattr(shape, field.name) for shape in shapes], dtype=float)
+        numbers.append(Lanes(table) if table.ndim == 1 else tuple(Lanes(column) for column in table.T))
+    return type(shapes[0])(*numbers)

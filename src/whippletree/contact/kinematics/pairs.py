@@ -1,0 +1,91 @@
+"""The contacts of a model, looked up and understood: which shapes, where on which bodies, and how they are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whippletree.contact.geometry import coal_pairs
+from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
+from whippletree.contact.geometry.shapes import Shape, shape_of
+from whippletree.contact.impact.laws import LAWS
+from whippletree.errors import ModelError, NameLookupError
+from whippletree.model import Contact, Model
+from whippletree.spatial import Pose
+from whippletree.tree.skeleton import Place, Skeleton
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A contact whose geometries have been looked up and understood."""
+
+    contact: Contact
+    bodies: tuple[str, str]
+    poses: tuple[Pose, Pose]
+    """Of the geometries in their bodies."""
+    shapes: tuple[Shape, Shape]
+    touching: Touching | None
+    """The closed form; None where there is none."""
+    slots: int
+
+    def places(self, tree: Skeleton) -> tuple[Place, Place]:
+        """Where the two geometries are fixed."""
+        found = []
+        for body, pose in zip(self.bodies, self.poses, strict=True):
+            node, at = tree.bodies[body]
+            found.append(Place(node, at @ pose))
+        return found[0], found[1]
+
+    def touches(self, X: Pose, Y: Pose) -> list[Touch]:
+        """The candidates with the two geometries at these poses."""
+        if self.touching is not None:
+            return self.touching(*self.shapes, X, Y)
+        return coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
+
+
+def no_closed_form(pair: Pair) -> str:
+    """What to say of a pair of shapes that only a collision library can handle."""
+    kinds = " against ".join(type(shape).__name__.lower() for shape in pair.shapes)
+    return (
+        f"contact {pair.contact.name!r}: {kinds} has no closed form, so it cannot be compiled or evaluated on symbols; "
+        f"give one of the bodies spheres, capsules or points, or use what takes plain numbers: "
+        f"simulate, and whippletree.contact.kinematics.large_scenes"
+    )
+
+
+def find_pairs(model: Model) -> tuple[Pair, ...]:
+    """The pairs of all contacts of a model.
+
+    Raises:
+        ModelError: with every geometry that cannot touch, by name.
+    """
+    faults: list[str] = []
+    pairs: list[Pair] = []
+    shapes: dict[str, Shape] = {}
+    for contact in model.contacts:
+        try:
+            pairs.append(_pair(model, contact, shapes))
+        except ModelError as error:
+            faults += [f"contact {contact.name!r}: {error.subject}: {fault}" for fault in error.faults]
+    if faults:
+        raise ModelError(f"model {model.name!r}", faults)
+    return tuple(pairs)
+
+
+def _pair(model: Model, contact: Contact, shapes: dict[str, Shape]) -> Pair:
+    if contact.law is not None and contact.law not in LAWS:
+        raise ModelError("law", [str(NameLookupError("impact law", contact.law, LAWS))])
+    geometries = (model.geometry(contact.first), model.geometry(contact.second))
+    for geometry in geometries:
+        if geometry.name not in shapes:  # a mesh is read once, however often it may touch
+            shapes[geometry.name] = shape_of(geometry)
+    first, second = (shapes[geometry.name] for geometry in geometries)
+    touching = closed_form(first, second)
+    poses = (Pose.from_matrix(geometries[0].pose), Pose.from_matrix(geometries[1].pose))
+    if touching is not None:
+        slots = len(touching(first, second, *poses))
+    elif coal_pairs.can_collide(first, second):
+        slots = coal_pairs.slots(first, second)  # type: ignore[arg-type]
+    else:
+        kinds = f"{geometries[0].kind} against {geometries[1].kind}"
+        raise ModelError(f"geometry {contact.first!r}", [f"{kinds} is not supported: use spheres, capsules or boxes"])
+    return Pair(contact, (geometries[0].body, geometries[1].body), poses, (first, second), touching, slots)

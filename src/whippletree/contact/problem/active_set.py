@@ -1,0 +1,195 @@
+"""Contact with Coulomb friction as a complementarity problem of a few contacts, solved exactly by its active set.
+
+Block Gauss–Seidel sweeps guess which contacts are open, stick or slide; the equations of that guess are solved and
+every condition is checked (:mod:`whippletree.contact.problem.sliding_combinations`), so no tolerance of an iteration is
+left in an answer. Where the guess keeps failing, Newton's method makes another, and then all combinations are tried,
+the most similar first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.problem import contact_problem
+from whippletree.contact.problem.delassus import islands
+from whippletree.contact.problem.newton import newton
+from whippletree.contact.problem.sliding_combinations import (
+    CHECKED,
+    EDGES,
+    OPEN,
+    RANK,
+    SLIDE,
+    STICK,
+    Answer,
+    Problem,
+    alone,
+    problem,
+    settled,
+    unit,
+    wedged,
+)
+
+__all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "Answer", "Problem", "problem", "solve"]
+
+SWEEPS = ((5, False), (3, True), (12, True))
+"""Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
+
+ALTERNATIONS = 3
+"""Times that Newton's method and sweeps take turns."""
+
+LATE_SWEEPS = 300
+"""More of them, where no combination holds near the guess: wedged bodies, and more contacts than freedoms."""
+
+DIVERGED = 1e15
+"""Multiple of the impulses that b asks for beyond which sweeps have no answer to come to."""
+
+COMBINATIONS = 2187
+"""Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
+
+
+def solve(p: Problem) -> Answer | None:
+    """Impulses that meet every condition; None if there are none, or none was found.
+
+    Contacts that do not act on each other are solved apart.
+    """
+    if not p.count:
+        return Answer(np.zeros((0, 3)), (), np.zeros((0, 2)))
+    size = max(p.terms, float(np.abs(p.b).max()))
+    status, x, directions = [OPEN] * p.count, np.zeros((p.count, 3)), np.zeros((p.count, 2))
+    for island in islands(p.G) if p.count > 1 else [np.arange(1)]:
+        rows = (3 * island[:, None] + np.arange(3)).reshape(-1)
+        allowed = tuple(p.allowed[i] for i in island)
+        own = Problem(p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size)
+        answer = _solved(own)
+        if answer is None:
+            return None
+        x[island], directions[island] = answer.p, answer.directions
+        for i, choice in zip(island, answer.status, strict=True):
+            status[i] = choice
+    return Answer(x, tuple(status), directions)
+
+
+def _solved(p: Problem) -> Answer | None:
+    resting = _at_rest(p)
+    if resting is not None:
+        return resting
+    x, tried = np.zeros(3 * p.count), set[tuple[int, ...]]()
+    # rough sweeps first: they cost little, and often are enough to tell what the contacts do
+    for sweeps, exact in SWEEPS:
+        x = _swept(p, x, sweeps, exact)
+        answer = _tried(p, [_guess(p, x)], x, tried)
+        if answer is not None:
+            return answer
+    found = _by_newton(p, x)
+    if found is not None:
+        answer = _tried(p, [_guess(p, found)], found, tried)
+        if answer is not None:
+            return answer
+    combinations = _nearest(p, _guess(p, x))
+    answer = _tried(p, combinations, x, tried)
+    if answer is not None:
+        return answer
+    for way in (wedged, settled):
+        for status in combinations:
+            answer = way(p, status, x)
+            if answer is not None:
+                return answer
+        x = _swept(p, x, LATE_SWEEPS, True)
+    return settled(p, _guess(p, x), x)
+
+
+def _at_rest(p: Problem) -> Answer | None:
+    """Everything sticks, with impulses of least norm, where impulses are not unique: a slip may be an answer there as
+    well, and what can stay at rest does."""
+    if not all(STICK in choices for choices in p.allowed):
+        return None
+    moving = np.flatnonzero(np.diag(p.G) > 0)
+    scale = np.sqrt(np.diag(p.G)[moving])
+    if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK) == len(moving):
+        return None
+    status = (STICK,) * p.count
+    answer = settled(p, status, np.zeros(3 * p.count))
+    return answer if answer is not None and np.all(answer.p[:, 0] > 0) else None
+
+
+def _tried(p: Problem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]) -> Answer | None:
+    """The first of these combinations that holds, of those not tried before."""
+    for status in combinations:
+        if status not in tried:
+            tried.add(status)
+            answer = settled(p, status, x)
+            if answer is not None:
+                return answer
+    return None
+
+
+def _nearest(p: Problem, guess: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """All combinations, the most similar to a guess first; none if they are too many."""
+    if np.prod([float(len(choices)) for choices in p.allowed]) > COMBINATIONS:
+        return []
+    return sorted(product(*p.allowed), key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True)))
+
+
+def _by_newton(p: Problem, start: Array) -> Array | None:
+    """Impulses (3k,) by Newton's method on all contacts at once, if it finds them: where sweeps creep (splayed legs).
+
+    Contacts that slide already have friction in a direction of their own, which that method does not know.
+    """
+    if any(mu and np.any(d) for mu, d in zip(p.friction, p.directions, strict=True)):
+        return None
+    shape = (p.count, 3)
+    posed = contact_problem.Problem(p.G.reshape(*shape, *shape), p.b.reshape(shape), p.friction, np.zeros(p.count))
+    x = start
+    for _ in range(ALTERNATIONS):
+        found, _, good = newton(posed, x.reshape(shape), CHECKED * float(np.abs(p.b).max()))
+        if good:
+            return found.reshape(-1)
+        x = _swept(p, found.reshape(-1), SWEEPS[-1][0], True)
+    return None
+
+
+def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
+    x = x.copy()
+    largest = DIVERGED * unit(p)
+    for _ in range(sweeps):
+        if np.abs(x).max() > largest:
+            break
+        for i in range(p.count):
+            _relax(p, x, i, exact)
+    return x
+
+
+def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
+    """One contact brought to its own equilibrium, or towards it, the others as they are."""
+    n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
+    if p.allowed[i] == (OPEN,):
+        return
+    if p.slides_already(i):
+        own = p.sliding_inertia(i)
+        if own > 0:
+            x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / own)
+            x[t] = -p.friction[i] * x[n] * p.directions[i]
+        return
+    G = p.G[n : n + 3, n : n + 3]
+    if not exact:
+        x[n] = max(0.0, x[n] - (p.G[n] @ x + p.b[n]) / G[0, 0]) if G[0, 0] > 0 else 0.0
+        weight = float(G[1, 1] + G[2, 2])
+        pull = x[t] - (p.G[t] @ x + p.b[t]) / weight if weight > 0 else np.zeros(2)
+        x[t] = pull * min(1.0, p.friction[i] * x[n] / max(float(np.hypot(*pull)), 1e-300))
+        return
+    x[n : n + 3] = alone(G, p.G[n : n + 3] @ x + p.b[n : n + 3] - G @ x[n : n + 3], float(p.friction[i]))
+
+
+def _guess(p: Problem, x: Array) -> tuple[int, ...]:
+    """What the contacts seem to do at these impulses."""
+    status = []
+    for i, choices in enumerate(p.allowed):
+        n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
+        on_cone = np.hypot(*x[t]) >= p.friction[i] * x[n] * (1 - 1e-9)
+        wish = OPEN if x[n] <= 0 else SLIDE if on_cone or p.slides_already(i) else STICK
+        status.append(wish if wish in choices else choices[-1])
+    return tuple(status)

@@ -1,0 +1,158 @@
+"""Coulomb's cone: where a contact impulse may lie, and the correction that makes friction a complementarity problem.
+
+An impulse λ = (λₙ, λ₁, λ₂) lies in K = {|λ_t| ≤ μ λₙ}. Coulomb's law (no pull, no friction beyond μ λₙ, sliding against
+the friction) is K ∋ λ ⟂ u + s(u) ∈ K*, with the velocity u = (uₙ, u_t) and De Saxcé's correction s(u) = (μ |u_t|, 0,
+0). Without s it would be the associated law, under which a sliding body takes off.
+
+Dry friction of a joint is the same thing with a disc of fixed radius in place of the cone: |λ_t| ≤ ``cap``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+
+
+def length(x: Any, y: Any) -> Any:
+    """√(x² + y²)."""
+    return scalars.sqrt(x * x + y * y)
+
+
+def project_on_cone(x: Array, mu: Any) -> Array:
+    """The point (3,) of the cone K that is nearest to x (3,)."""
+    if isinstance(mu, (int, float)) and mu == 0:
+        return np.array([largest([x[0], 0]), 0, 0], dtype=object)
+    normal, side = x[0], length(x[1], x[2])
+    inside = both(not_less(normal, 0), not_less(mu * normal, side))
+    polar = not_less(-normal, mu * side)
+    height = (normal + mu * side) / (1 + mu * mu)
+    share = mu * height / scalars.select(scalars.less(0, side), side, 1)
+    onto = np.array([height, share * x[1], share * x[2]], dtype=object)
+    return np.array([scalars.select(inside, a, scalars.select(polar, 0, b)) for a, b in zip(x, onto)], dtype=object)
+
+
+def project_on_disc(x: Array, radius: Any) -> Array:
+    """The point (2,) of the disc of a radius that is nearest to x (2,)."""
+    side = length(x[0], x[1])
+    outside = scalars.less(radius, side)
+    share = radius / scalars.select(outside, side, 1)
+    return np.array([scalars.select(outside, share * a, a) for a in x], dtype=object)
+
+
+def corrected(u: Array, mu: Any) -> Array:
+    """u + s(u) (3,), De Saxcé's correction added to the velocity of a contact."""
+    return np.array([u[0] + mu * length(u[1], u[2]), u[1], u[2]], dtype=object)
+
+
+def natural_map(impulse: Array, velocity: Array, mu: Any, cap: Any, mass: Any) -> Array:
+    """λ − Π_K(λ − mass (u + s(u))) (3,), N s: zero exactly where the contact obeys Coulomb's law.
+
+    ``mass`` (kg) makes a velocity comparable with an impulse; divided by it the map is a velocity, m/s.
+    """
+    disc = scalars.less(0, cap)
+    on_cone = impulse - project_on_cone(impulse - mass * corrected(velocity, mu), mu)
+    on_disc = impulse[1:] - project_on_disc(impulse[1:] - mass * velocity[1:], cap)
+    flat = [0, *on_disc]
+    return np.array([scalars.select(disc, b, a) for a, b in zip(on_cone, flat)], dtype=object)
+
+
+def cone_violation(impulse: Array, mu: Any, cap: Any) -> Any:
+    """How far an impulse is outside its cone or disc: the largest of |λ_t| − μ λₙ − cap, −λₙ and 0, N s."""
+    beyond = length(impulse[1], impulse[2]) - mu * impulse[0] - cap
+    return largest([beyond, -impulse[0], 0])
+
+
+def largest(values: Any) -> Any:
+    """The largest of some scalars."""
+    found = values[0]
+    for x in values[1:]:
+        found = scalars.select(scalars.less(found, x), x, found)
+    return found
+
+
+def not_less(a: Any, b: Any) -> Any:
+    """The condition a ≥ b."""
+    return negated(scalars.less(a, b))
+
+
+def negated(condition: Any) -> Any:
+    """not condition, whether it is known already or not."""
+    return (not condition) if isinstance(condition, (bool, np.bool_)) else ~condition
+
+
+def both(a: Any, b: Any) -> Any:
+    """a and b, whether they are known already or not."""
+    if isinstance(a, (bool, np.bool_)):
+        return b if a else a
+    if isinstance(b, (bool, np.bool_)):
+        return a if b else b
+    return a & b
+
+
+# --- Algebra of the cones L = {x₀ ≥ |x₁|}, x₁ of two numbers, for many of them at once: arrays (k, 3) of plain numbers
+# --- The product x ∘ y = (xᵀy, x₀ y₁ + y₀ x₁) has the unit (1, 0, 0); x is in L exactly if it is a square. With it,
+# methods for x ≥ 0 carry over to cones: det x = x₀² − |x₁|² takes the place of x being positive.
+
+
+REFLECTION = np.array([1.0, -1.0, -1.0])
+"""The diagonal of R with det x = xᵀ R x."""
+
+
+def unit(count: int) -> Array:
+    """The unit of each cone, (count, 3)."""
+    return np.tile([1.0, 0.0, 0.0], (count, 1))
+
+
+def determinant(x: Array) -> Array:
+    """x₀² − |x₁|² (k,), without cancellation."""
+    side = np.hypot(x[:, 1], x[:, 2])
+    return np.asarray((x[:, 0] - side) * (x[:, 0] + side))
+
+
+def product(x: Array, y: Array) -> Array:
+    """x ∘ y."""
+    return np.concatenate([(x * y).sum(axis=1)[:, None], x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]], axis=1)
+
+
+def quotient(y: Array, x: Array) -> Array:
+    """The z with x ∘ z = y."""
+    first = (x[:, 0] * y[:, 0] - (x[:, 1:] * y[:, 1:]).sum(axis=1)) / determinant(x)
+    return np.concatenate([first[:, None], (y[:, 1:] - first[:, None] * x[:, 1:]) / x[:, :1]], axis=1)
+
+
+def way_to_boundary(x: Array, step: Array) -> float:
+    """The smallest t > 0 at which some x + t step leaves its cone; ∞ if none does."""
+    a, b, c = determinant(step), (x * REFLECTION * step).sum(axis=1), determinant(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(b * b - a * c)  # NaN where det stays positive
+        q = -(b + np.copysign(root, b))
+        ways = np.stack([q / a, c / q, np.where(step[:, 0] < 0, -x[:, 0] / step[:, 0], np.inf)])
+    return float(np.min(ways, initial=np.inf, where=ways > 0))
+
+
+class Scaling(NamedTuple):
+    """Nesterov and Todd's W, symmetric, for x and y inside L: W x = W⁻¹ y."""
+
+    matrix: Array
+    """(k, 3, 3)."""
+    inverse: Array
+    """(k, 3, 3)."""
+
+    @staticmethod
+    def of(x: Array, y: Array) -> Scaling:
+        """The scaling of two points (k, 3)."""
+        size_x, size_y = np.sqrt(determinant(x))[:, None], np.sqrt(determinant(y))[:, None]
+        x, y = x / size_x, y / size_y
+        middle = (y + REFLECTION * x) / np.sqrt(2 + 2 * (x * y).sum(axis=1))[:, None]
+        axis = (middle + unit(len(x))) / np.sqrt(2 * (middle[:, :1] + 1))
+        ratio = np.sqrt(size_y / size_x)[:, :, None]
+        return Scaling(ratio * _boost(axis), _boost(REFLECTION * axis) / ratio)
+
+
+def _boost(axis: Array) -> Array:
+    """2 a aᵀ − R (k, 3, 3)."""
+    return np.asarray(2 * axis[:, :, None] * axis[:, None] - np.diag(REFLECTION))

@@ -1,0 +1,268 @@
+"""The Delassus matrix G = J M† Jᵀ of a contact problem in plain numbers, and the linear systems that are made of it.
+
+Small ones are ordinary arrays. Large ones are kept as the :class:`Product` that they are: a contact moves its own two
+bodies, so J and (M† Jᵀ)ᵀ are sparse, also where G is full because all contacts are on one body. Of the two unknowns
+
+    L (G x) + D x = b        ⇔        L J y + D x = b,   y − M† Jᵀ x = 0
+
+the second form has the sparsity of contacts and bodies, in piles as well as on a plate with a thousand points. What a
+solver asks of either kind is here; nothing else has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.body_poses import ranges
+
+DENSE_UP_TO = 100
+"""Blocks up to which a matrix is an array: there LAPACK is as fast as sparse factors."""
+
+FULL_UP_TO = 300
+"""The same where most contacts have a body in common, so that they must be swept one after the other."""
+
+SHIFT = 1e-7
+"""ε against the mean diagonal in solutions of least norm; by it, against the softest mode, errors fall each time."""
+
+REFINEMENTS = 4
+"""Times that such a solution is improved; how good it is, is seen by who asked for it."""
+
+
+class Product:
+    """G = J M† Jᵀ (3k, 3k), kept as its factors."""
+
+    ndim = 2
+
+    def __init__(self, rows: Any, response: Any, part: Array) -> None:
+        self.rows, self.response, self.part = rows, response, part
+        """J and (M† Jᵀ)ᵀ (3k, nv), sparse, and the part of the model that each velocity belongs to, (nv,)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(3k, 3k)"""
+        return self.rows.shape[0], self.rows.shape[0]
+
+    def __matmul__(self, x: Array) -> Array:
+        return np.asarray(self.rows @ (self.response.T @ x))
+
+    @cached_property
+    def touched(self) -> tuple[Array, Array]:
+        """Every contact with every part of the model that it touches: numbers of contacts, and of parts."""
+        entries = self.response.tocoo()
+        contact, column = entries.coords[0] // 3, entries.coords[1]
+        pairs = np.unique(contact * (self.part.max(initial=0) + 1) + self.part[column])
+        return np.divmod(pairs, self.part.max(initial=0) + 1)
+
+    @cached_property
+    def own(self) -> Array:
+        """The blocks G_ii (k, 3, 3)."""
+        J, R = ([matrix[a::3] for a in range(3)] for matrix in (self.rows, self.response))
+        return np.array([[first.multiply(second).sum(axis=1) for second in R] for first in J]).transpose(2, 0, 1)
+
+    def array(self) -> Array:
+        """G as an array."""
+        return np.asarray(self.rows.toarray() @ self.response.toarray().T)
+
+
+Matrix: TypeAlias = Any
+"""G (3k, 3k): an array, or a :class:`Product`."""
+
+
+def delassus(rows: Any, response: Any, part: Array) -> Matrix:
+    """J M† Jᵀ of sparse rows J (3k, nv) and (M† Jᵀ)ᵀ (3k, nv), and the part of each velocity, (nv,)."""
+    G = Product(rows, response, part)
+    return G.array() if _is_small(G) else G
+
+
+def _is_small(G: Product) -> bool:
+    k = G.shape[0] // 3
+    if not DENSE_UP_TO < k <= FULL_UP_TO:
+        return k <= DENSE_UP_TO
+    return bool(2 * np.bincount(G.touched[1]).max(initial=0) > k)
+
+
+def is_sparse(G: Matrix) -> bool:
+    """Whether a matrix is kept as a product."""
+    return isinstance(G, Product)
+
+
+def as_array(G: Matrix) -> Array:
+    """G (3k, 3k) as an array, however it is kept."""
+    return G.array() if is_sparse(G) else np.asarray(G)
+
+
+def own_blocks(G: Matrix) -> Array:
+    """The blocks G_ii (k, 3, 3)."""
+    if is_sparse(G):
+        return np.asarray(G.own)
+    k = len(G) // 3
+    return np.asarray(G.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)])
+
+
+def reach(G: Matrix, x: Array) -> Array:
+    """What sums of products in G x are made of if nothing cancels: |G| |x|, or |J| |M† Jᵀ| |x|."""
+    if is_sparse(G):
+        return np.asarray(abs(G.rows) @ (abs(G.response).T @ np.abs(x)))
+    return np.asarray(np.abs(G) @ np.abs(x))
+
+
+def products(G: Matrix) -> int:
+    """The most products that are summed up for one number of G x."""
+    if not is_sparse(G):
+        return len(G)
+    longest = [int(np.diff(matrix.indptr).max(initial=0)) for matrix in (G.rows, G.response.T.tocsr())]
+    return sum(longest)
+
+
+def part(G: Matrix, numbers: Array) -> Matrix:
+    """The matrix of some blocks; an array where few are left."""
+    at = (3 * numbers[:, None] + np.arange(3)).ravel()
+    if not is_sparse(G):
+        return G[np.ix_(at, at)]
+    response, rows = picked(G.response, at), picked(G.rows, at)
+    columns, local = np.unique(response.indices, return_inverse=True)
+    narrow = [(response, local), (rows, np.searchsorted(columns, rows.indices))]  # no row moves more than its response
+    response, rows = (csr((x.data, indices, x.indptr), len(columns)) for x, indices in narrow)
+    return delassus(rows, response, G.part[columns])
+
+
+def picked(matrix: Any, at: Array) -> Any:
+    """Some rows of a sparse array; less ado than indexing, which counts where there are many small parts."""
+    counts = np.diff(matrix.indptr)[at]
+    entries = ranges(matrix.indptr[at], counts)
+    flat = matrix.data[entries], matrix.indices[entries], np.concatenate([[0], np.cumsum(counts)])
+    return csr(flat, matrix.shape[1])
+
+
+def csr(flat: tuple[Array, Array, Array], columns: int) -> Any:
+    """A sparse array of so many columns from its numbers, their columns, and where each row begins."""
+    from scipy.sparse import csr_array
+
+    return csr_array(flat, shape=(len(flat[2]) - 1, columns))
+
+
+def scaled(G: Matrix, scale: Array) -> Matrix:
+    """S G S with the diagonal S, given as (k, 3)."""
+    if not is_sparse(G):
+        return scale.reshape(-1, 1) * G * scale.ravel()
+    from scipy.sparse import diags_array
+
+    S = diags_array(scale.ravel())
+    return Product(S @ G.rows, S @ G.response, G.part)
+
+
+class System:
+    """(L G + D) x = b, factored; L and D (k, 3, 3) have one block per contact. ``rows``: the others of x are zero."""
+
+    matrix: Any
+    """L G + D, dense; sparse, that of x and y."""
+    _solve: Callable[[Array], Array]
+
+    def __init__(self, G: Matrix, left: Array, diagonal: Array, rows: Array | None = None) -> None:
+        self.solvable = True
+        if is_sparse(G):
+            self._factor_sparse(G, left, diagonal, rows)
+        else:
+            self._factor_dense(G, left, diagonal, rows)
+
+    def _factor_dense(self, G: Array, left: Array, diagonal: Array, rows: Array | None) -> None:
+        from scipy.linalg import get_lapack_funcs
+
+        k = len(left)
+        self.matrix = (left @ G.reshape(k, 3, 3 * k)).reshape(3 * k, 3 * k)
+        self.matrix.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)] += diagonal
+        if rows is not None:
+            self.matrix = self.matrix[np.ix_(rows, rows)]
+        factor, solve = get_lapack_funcs(("getrf", "getrs"), dtype=float)
+        lu, pivots, fault = factor(self.matrix)
+        self.solvable = fault == 0
+        self._solve = lambda b: solve(lu, pivots, b)[0]
+
+    def _factor_sparse(self, G: Product, left: Array, diagonal: Array, rows: Array | None) -> None:
+        from scipy.sparse import coo_array
+        from scipy.sparse.linalg import splu
+
+        n, nv = G.rows.shape
+        count, place = n, np.arange(n)  # of x, those in use first
+        if rows is not None:
+            count, place = len(rows), np.full(n, -1)
+            place[rows] = np.arange(count)
+        D, LJ, R = _block_diagonal(diagonal), _block_diagonal(left) @ G.rows, G.response
+        (first, second, d), (at, j, x), (to, i, r) = _entries(D), _entries(LJ), _entries(R)
+        y = count + np.arange(nv)
+        lines = np.concatenate([place[first], place[at], y[i], y])
+        columns = np.concatenate([place[second], y[j], place[to], y])
+        numbers, used = np.concatenate([d, x, -r, np.ones(nv)]), (lines >= 0) & (columns >= 0)
+        size = (count + nv, count + nv)
+        self.matrix = coo_array((numbers[used], (lines[used], columns[used])), shape=size).tocsc()
+        try:
+            self._solve = splu(self.matrix).solve
+        except RuntimeError:  # exactly singular
+            self.solvable = False
+
+    def solve(self, b: Array, refinements: int = 0) -> Array:
+        """x for a right side b, improved so many times: where D spans many orders of magnitude, factors lose digits."""
+        right = np.concatenate([b, np.zeros(self.matrix.shape[0] - len(b))])
+        x = self._solve(right)
+        for _ in range(refinements):
+            x = x + self._solve(right - self.matrix @ x)
+        return x[: len(b)]
+
+
+def _block_diagonal(blocks: Array) -> Any:
+    from scipy.sparse import bsr_array
+
+    return bsr_array((blocks, np.arange(len(blocks)), np.arange(len(blocks) + 1))).tocsr()
+
+
+def _entries(matrix: Any) -> tuple[Array, Array, Array]:
+    """Rows, columns and numbers of a sparse array of rows."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices, matrix.data
+
+
+def least_norm(G: Matrix, right: Array, rows: Array) -> Array:
+    """Of the x (3k,) with G x = right (3k,) in some rows, and zero in all others, the one of least norm.
+
+    Dense: by pivoted QR, a third of the time of singular values. Sparse: x ← x + (G + ε)⁻¹ (right − G x) from zero.
+    Every x on the way is a combination of columns of G, and so is the limit: the solution of least norm.
+    """
+    found = np.zeros(G.shape[0])
+    if not len(rows):
+        return found
+    if not is_sparse(G):
+        from scipy.linalg import lstsq
+
+        cut = len(found) * np.finfo(float).eps
+        found[rows] = lstsq(G[np.ix_(rows, rows)], right[rows], cut, check_finite=False, lapack_driver="gelsy")[0]
+        return found
+    k = len(G.own)
+    mean = np.einsum("kii->", G.own) / (3 * k)
+    system = System(G, np.tile(np.eye(3), (k, 1, 1)), np.tile(SHIFT * mean * np.eye(3), (k, 1, 1)), rows)
+    for _ in range(REFINEMENTS if system.solvable else 0):
+        found[rows] += system.solve((right - G @ found)[rows])
+    return found
+
+
+# --- Contacts that act on each other: the independent parts of a contact problem --------------------------------------
+
+
+def islands(G: Matrix) -> list[Array]:
+    """Numbers of the contacts that act on each other, directly or through others, for G (3k, 3k)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    k = G.shape[0] // 3
+    if is_sparse(G):  # contacts and the parts of the model that they touch
+        first, second = G.touched[0], k + G.touched[1]
+    else:
+        first, second = np.nonzero((G != 0).reshape(k, 3, k, 3).any(axis=(1, 3)))
+    size = max(k, second.max(initial=-1) + 1)
+    near = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(size, size))
+    island = connected_components(near, directed=False)[1][:k]
+    order = np.argsort(island, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(island[order])) + 1) if k else []

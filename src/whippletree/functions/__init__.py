@@ -1,0 +1,41 @@
+"""The one table of functions: everything that a user can evaluate, each with a single generic implementation.
+
+``wt.reference``, ``wt.compile`` and ``wt.symbolic`` read this table; none of them knows a function by name.
+
+    registry               the table, and what an entry says of inputs, outputs, shapes and units
+    tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies, conditioning
+    constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
+    contact_functions      functions of the contact candidates: gaps, points, axes, rows
+    differentiate          derivatives of any entry along a direction, and pulled back
+    reference              ``wt.reference``: the table on plain NumPy
+
+The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
+"""
+
+from whippletree.functions import constraint_functions, contact_functions, tree_functions
+from whippletree.functions.registry import (
+    CATALOGUE,
+    SHAPES,
+    Function,
+    Shape,
+    find,
+    function,
+    inputs_for,
+    resolve,
+    sizes,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "SHAPES",
+    "Function",
+    "Shape",
+    "constraint_functions",
+    "contact_functions",
+    "find",
+    "function",
+    "inputs_for",
+    "resolve",
+    "sizes",
+    "tree_functions",
+]

@@ -1,0 +1,49 @@
+"""The catalogue's functions about contacts: where candidate points are and how they move.
+
+Candidates are in the order of ``contact.candidates.contact_set(model).candidates``, three rows each: along the
+normal, tangent 1 and tangent 2. They say where bodies could touch, not what happens: forces and impulses come from
+simulations with contact.
+"""
+
+from __future__ import annotations
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.functions.registry import function
+from whippletree.tree.mechanism import Mechanism
+
+
+@function(gaps=("contacts",), constraints="tree", contacts=True)
+def contact_gaps(m: Mechanism, q: Array) -> Array:
+    """Gap (contacts,) of every candidate, m: positive while apart."""
+    return contact_set(m.tree.model).points(m, q).gap
+
+
+@function(points=("contacts", 3), constraints="tree", contacts=True)
+def contact_points(m: Mechanism, q: Array) -> Array:
+    """Point (contacts, 3) of every candidate on the surface of its first geometry, in the world, m."""
+    return contact_set(m.tree.model).points(m, q).point
+
+
+@function(axes=("contacts", 3, 3), constraints="tree", contacts=True)
+def contact_axes(m: Mechanism, q: Array) -> Array:
+    """Axes (contacts, 3, 3) of every candidate, in the world: rows normal (from second to first), tangents 1 and 2."""
+    return contact_set(m.tree.model).points(m, q).axes
+
+
+@function(jacobian=("contact_rows", "nv"), constraints="tree", contacts=True)
+def contact_jacobian(m: Mechanism, q: Array) -> Array:
+    """J (3 contacts, nv): J v is the velocity of the first body's point against the second's, along the axes."""
+    return contact_set(m.tree.model).jacobian(m, q)
+
+
+@function(velocity=("contact_rows",), constraints="tree", contacts=True)
+def contact_velocity(m: Mechanism, q: Array, v: Array) -> Array:
+    """J v (3 contacts,), m/s; the normal entries are the rates of the gaps."""
+    return contact_set(m.tree.model).velocity(m, q, v)
+
+
+@function(bias=("contact_rows",), constraints="tree", contacts=True)
+def contact_bias(m: Mechanism, q: Array, v: Array) -> Array:
+    """J̇ v (3 contacts,): the rate of J v is J a + bias; for the normal entries, the second derivative of the gap."""
+    return contact_set(m.tree.model).bias(m, q, v)

@@ -1,0 +1,215 @@
+"""``wt.reference(model)``: every function of the catalogue in plain NumPy, on any scalar. No compiler, no surprises.
+
+The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols
+give arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.failures import failure
+from whippletree.constraints.massless import with_massless
+from whippletree.constraints.tangent_cone import TieWarning
+from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
+from whippletree.functions.differentiate import derived_function
+from whippletree.functions.registry import Function, checked_names
+from whippletree.model import Model
+from whippletree.model.input_checks import common_batch, plain_input, shape_message
+from whippletree.model.parameters import find_parameter, with_parameters
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+
+def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "refuse") -> Reference:
+    """The functions of a model in plain NumPy.
+
+    Args:
+        model: any model.
+        parameters: paths of numbers that become inputs of every function; see :mod:`whippletree.model.parameters`.
+        massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
+            :mod:`whippletree.constraints.massless`.
+    """
+    return Reference(with_massless(model, massless), parameters)
+
+
+class Reference:
+    """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
+
+    def __init__(self, model: Model, parameters: Sequence[str] = ()) -> None:
+        self.model = model
+        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.tree = skeleton(model)
+
+    def __repr__(self) -> str:
+        return f"<reference functions of model {self.model.name!r}: {len(functions.CATALOGUE)}, listed by dir()>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *functions.CATALOGUE})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = functions.find(name, self.model)
+        if not function.names:
+            return ReferenceFunction(self, function)
+
+        def named(*names: Any) -> ReferenceFunction:
+            return ReferenceFunction(self, function, checked_names(function, names))
+
+        named.__doc__ = function.explanation
+        return named
+
+    def jvp(self, name: str, *names: Any) -> ReferenceFunction:
+        """The derivative of a function along a direction; see :mod:`whippletree.functions.differentiate`."""
+        function = derived_function("jvp", functions.find(name, self.model), self.parameters)
+        return ReferenceFunction(self, function, checked_names(function, names))
+
+    def vjp(self, name: str, *names: Any) -> ReferenceFunction:
+        """The gradient of a seeded function; see :mod:`whippletree.functions.differentiate`."""
+        function = derived_function("vjp", functions.find(name, self.model), self.parameters)
+        return ReferenceFunction(self, function, checked_names(function, names))
+
+
+class ReferenceFunction:
+    """One function of the catalogue for one model."""
+
+    def __init__(self, owner: Reference, function: Function, names: tuple[Any, ...] = ()) -> None:
+        self.owner = owner
+        self.function = function
+        self.names = names
+        self.__doc__ = function.explanation
+        known = functions.sizes(owner.model)
+        self.shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
+        self.shapes |= owner.parameters
+
+    def __repr__(self) -> str:
+        return f"<reference {self.function.name} of model {self.owner.model.name!r}>"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        arrays = self._bound(args, keywords)
+        batch = common_batch(
+            self.function.name, {n: a.shape[: a.ndim - len(self.shapes[n])] for n, a in arrays.items()}
+        )
+        full = {n: np.broadcast_to(a, (*batch, *self.shapes[n])) for n, a in arrays.items()}
+        exact = any(a.dtype == object or a.dtype.kind == "c" for a in arrays.values())
+        try:
+            results = [self._one({n: a[index] for n, a in full.items()}) for index in np.ndindex(*batch)]
+        except ZeroDivisionError as error:
+            listed = ", ".join(arrays)
+            raise SingularSystemError(
+                f"{self.function.name}: one of {listed} is 0 where it divides ({error})"
+            ) from error
+        except (OverflowError, TypeError) as error:
+            if not exact or isinstance(error, WhippletreeError):
+                raise
+            raise ScalarError(f"{self.function.name}: {_scalars_of(arrays)} do not work together: {error}") from error
+        shapes = [functions.resolve(s, functions.sizes(self.owner.model)) for s in self.function.outputs.values()]
+        outputs = []
+        for number, shape in enumerate(shapes):
+            flat = np.empty((len(results), *shape), dtype=object)
+            for row, result in enumerate(results):
+                flat[row] = result[number]
+            outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
+        """One state through the generic implementation."""
+        values = {name: _plain(value) for name, value in state.items()}
+        opened = {path: values.pop(path) for path in self.owner.parameters}
+        tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
+        result, failed = self._by_route(tree, values, None)
+        if failed is not None and self.owner.model.constraints and not self.function.derived:
+            # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
+            result, failed = self._by_route(tree, values, "nullspace")
+        if failed is not None:
+            raise failure(tree, failed, values)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _by_route(self, tree: Skeleton, values: Mapping[str, Any], route: str | None) -> tuple[Any, int | None]:
+        """The result, and the number of the first doubt that turned out to be justified."""
+        mechanism = Mechanism(tree, route=route)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
+            result = self.function.implementation(mechanism, *self.names, *values.values())
+        for remark in mechanism.remarks:
+            warnings.warn(remark, TieWarning, stacklevel=4)
+        return result, next((number for number, pivot in mechanism.doubts if _fails(pivot)), None)
+
+    def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
+        """Inputs by name, as arrays, with their last dimensions checked."""
+        names = list(self.shapes)
+        if len(args) > len(names):
+            raise TypeError(f"{self.function.name} takes {len(names)} inputs ({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args, strict=False)) | dict(keywords)
+        if set(given) != set(names) or len(args) + len(keywords) != len(names):
+            raise TypeError(
+                f"{self.function.name} takes the inputs {', '.join(names)}; got {', '.join(given) or 'none'}"
+            )
+        arrays = {name: np.asarray(plain_input(self.function.name, name, given[name])) for name in names}
+        for name, array in arrays.items():
+            _require_numbers(self.function.name, name, array)
+            expected = self.shapes[name]
+            if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
+                raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
+        return arrays
+
+
+def _require_numbers(function: str, name: str, array: Array) -> None:
+    """ScalarError for an array of what is no scalar at all: text, dates, None."""
+    if array.dtype.kind in "biufc":
+        return
+    odd = [type(x) for x in array.flat if not all(hasattr(x, word) for word in ARITHMETIC)]
+    if array.dtype != object or odd:
+        content = f"{odd[0].__name__} objects" if array.dtype == object else f"{array.dtype} values"
+        raise ScalarError(f"{function}: {name} holds {content}, expected numbers: real, complex, exact or symbolic")
+
+
+ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__neg__")
+"""What a scalar must know."""
+
+
+def _scalars_of(arrays: Mapping[str, Array]) -> str:
+    """Which kinds of scalars each input holds, for a message."""
+    kinds = {
+        name: " and ".join(dict.fromkeys(type(x).__name__ for x in a.flat)) if a.dtype == object else str(a.dtype)
+        for name, a in arrays.items()
+    }
+    return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+
+
+def _fails(pivot: Any) -> bool:
+    """Whether a pivot is known not to be positive.
+
+    A NaN state is a NaN answer, not a singular system: NaN is neither below 1 nor above 0. A symbol tells nothing.
+    """
+    try:
+        return bool(scalars.less(pivot, 1)) and not scalars.less(0, pivot)
+    except TypeError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers instead of NumPy's, one by one or in an array; other scalars as they are."""
+    if isinstance(value, np.ndarray):
+        return value.astype(object)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _finished(array: Array, exact: bool) -> Array | Any:
+    """float64 for plain numbers; a scalar result of one state as a scalar."""
+    if not exact:
+        array = array.astype(np.float64)
+    elif all(isinstance(x, (complex, float, int)) for x in array.flat):
+        kinds = {type(x) for x in array.flat}
+        if any(issubclass(kind, complex) for kind in kinds):
+            array = array.astype(np.complex128)
+        elif any(issubclass(kind, float) for kind in kinds):
+            array = array.astype(np.float64)
+    return array[()] if array.ndim == 0 else array

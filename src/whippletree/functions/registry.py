@@ -1,0 +1,243 @@
+"""How a function is entered into the catalogue, and what it means for one model.
+
+A function's parameters after the mechanism are its inputs, by the names in ``SHAPES``; parameters in ``NAMES`` are
+names that are given before the numbers (``dyn.jacobian("tool")(q)``); :func:`function` states the shapes of its
+outputs. ``t`` and ``active`` are inputs of those models only that need them: :func:`find` with a model leaves them
+out elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.node_rows import is_long
+from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.model import Model
+from whippletree.tree.mechanism import Mechanism
+
+Size: TypeAlias = int | str
+Shape: TypeAlias = tuple[Size, ...]
+Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
+"""What a function does about constraints: refuses models that have them, is a function of the tree alone (a mass
+matrix, a pose), honours every one of them, or is about them and needs some."""
+
+SHAPES: dict[str, Shape] = {
+    "q": ("nq",),
+    "v": ("nv",),
+    "a": ("nv",),
+    "tau": ("nv",),
+    "given": ("nv",),
+    "b": ("nv",),
+    "d": ("nv",),
+    "r": ("nq",),
+    "wrench": (6,),
+    "restitution": (),
+    "weights": ("rows",),
+    "h": (),
+    "t": (),
+    "active": ("switches",),
+}
+"""Shape of every input, by its name; the named sizes are the model's (:func:`sizes`)."""
+
+UNITS = {
+    "q": "rad or m; quaternions w, x, y, z",
+    "v": "rad/s or m/s",
+    "a": "rad/s² or m/s²",
+    "tau": "N m or N",
+    "wrench": "N m and N, in the frame's axes",
+    "h": "s",
+    "t": "s",
+    "active": "1 for on, 0 for off, one per switchable constraint",
+}
+
+NAMES = ("frame", "joints")
+OPTIONAL = ("t", "active")
+"""Inputs that only some models have; always the last ones."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """An entry of the catalogue."""
+
+    name: str
+    names: tuple[str, ...]
+    """Kinds of names that it takes before its numbers."""
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+    implementation: Callable[..., Any]
+    loops: bool
+    summary: str
+    may_fail: bool = False
+    constraints: Attitude = "refuses"
+    derived: bool = False
+    """Whether it is a derivative of an entry; its scalars are then dual or traced."""
+    contacts: bool = False
+    """Whether it is about contacts and needs some."""
+
+    @property
+    def explanation(self) -> str:
+        """What ``help`` shows: the summary, then inputs and results with their shapes and units."""
+        lines = [self.summary, "", "Inputs, with any batch dimensions in front:"]
+        for name, shape in self.inputs.items():
+            lines.append(f"    {name} {shape_text(shape)}".rstrip() + (f": {UNITS[name]}" if name in UNITS else ""))
+        results = ", ".join(f"{name} {shape_text(shape)}".rstrip() for name, shape in self.outputs.items())
+        return "\n".join([*lines, f"Returns {results}."])
+
+
+CATALOGUE: dict[str, Function] = {}
+
+
+class Sizes(dict[str, int]):
+    """Named sizes of a model; those of its constraints are found out when they are asked for."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        count = len(model.bodies)
+        super().__init__({"nq": model.nq, "nv": model.nv, "bodies": count, "parameters": 10 * count})
+
+    def __missing__(self, name: str) -> int:
+        if name in ("contacts", "contact_rows"):
+            return len(contact_set(self.model).candidates) * (3 if name == "contact_rows" else 1)
+        system = constraint_set(self.model)
+        match name:
+            case "rows":
+                return len(system.row_names)
+            case "positions":
+                return len(system.position_rows)
+            case "switches":
+                return len(system.switches)
+            case "independent":
+                return len(system.structure.independent)
+            case "freedoms":
+                return system.structure.mobility
+        raise KeyError(name)
+
+
+def sizes(model: Model) -> dict[str, int]:
+    """What the named sizes are for a model."""
+    return Sizes(model)
+
+
+def checked_names(entry: Function, names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The names that a function is made for, several of a kind as a tuple; numbers are refused.
+
+    Raises:
+        TypeError: with the way to call the function.
+    """
+    if len(names) == len(entry.names):
+        found = tuple(map(_several, entry.names, names))
+        if all(isinstance(word, str) for name in found for word in (name if isinstance(name, tuple) else (name,))):
+            return found
+    kinds = ", ".join(f"the name of a {kind}" if kind == "frame" else kind for kind in entry.names)
+    example = f"{entry.name}({', '.join(map(repr, entry.names))})({', '.join(entry.inputs)})"
+    raise TypeError(f"{entry.name} takes {kinds} first, and gives a function of numbers: {example}")
+
+
+def _several(kind: str, name: Any) -> Any:
+    """Joints in any collection, or a single one, as a tuple; the name of a frame as it is."""
+    if kind != "joints" or isinstance(name, str):
+        return (name,) if kind == "joints" else name
+    return tuple(name) if isinstance(name, Iterable) else name
+
+
+def shape_text(shape: Shape) -> str:
+    """(nv, nv) as people write it; nothing for a single number."""
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" if shape else ""
+
+
+def resolve(shape: Shape, known: dict[str, int]) -> tuple[int, ...]:
+    """A shape with its named sizes filled in."""
+    return tuple(known[d] if isinstance(d, str) else d for d in shape)
+
+
+def find(name: str, model: Model | None = None) -> Function:
+    """An entry by name; with a model, as that model has it: its own inputs, and its constraints honoured or refused.
+
+    Raises:
+        NameLookupError: if there is no such function.
+        UnsupportedError: if the function cannot honour the model's constraints, or needs some and there are none.
+    """
+    if name not in CATALOGUE:
+        raise NameLookupError("function", name, CATALOGUE)
+    entry = CATALOGUE[name]
+    return entry if model is None else _specialised(entry, model)
+
+
+def inputs_for(entry: Function, model: Model) -> dict[str, Shape]:
+    """The inputs that a function has for a model: ``t`` and ``active`` only where its constraints need them."""
+    needed = {"t": False, "active": False}
+    if model.constraints and any(word in entry.inputs for word in OPTIONAL):
+        system = constraint_set(model)
+        needed = {"t": system.timed, "active": bool(system.switches)}
+    return {name: shape for name, shape in entry.inputs.items() if needed.get(name, True)}
+
+
+def _specialised(entry: Function, model: Model) -> Function:
+    if model.constraints and entry.constraints == "refuses":
+        names = ", ".join(repr(c.name) for c in model.constraints[:5])
+        raise UnsupportedError(
+            f"{entry.name}: model {model.name!r} has {len(model.constraints)} constraints ({names}), which this "
+            f"function cannot honour: use model.tree for the tree without them"
+        )
+    if entry.constraints == "needs" and not model.constraints:
+        raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")
+    if entry.contacts:
+        _check_contacts(entry, model)
+    inputs = inputs_for(entry, model)
+    if len(inputs) == len(entry.inputs) and not model.constraints:
+        return entry
+    own = tuple(inputs)
+    count = len(entry.names)
+
+    def implementation(m: Mechanism, *arguments: Any) -> Any:
+        numbers = dict(zip(own, arguments[count:], strict=True))
+        return entry.implementation(m, *arguments[:count], **numbers)
+
+    # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too
+    loops = entry.loops and (not model.constraints or entry.constraints == "tree" or is_long(model))
+    return replace(entry, inputs=inputs, implementation=implementation, loops=loops)
+
+
+def _check_contacts(entry: Function, model: Model) -> None:
+    if not model.contacts:
+        raise UnsupportedError(
+            f"{entry.name}: model {model.name!r} has no contacts: declare some with Builder.contact, with_contacts or "
+            f"on_ground"
+        )
+    unwritten = [pair for pair in contact_set(model).pairs if pair.touching is None]
+    if unwritten:
+        raise UnsupportedError(f"{entry.name}: {no_closed_form(unwritten[0])}")
+
+
+def function(
+    *,
+    loops: bool = False,
+    may_fail: bool = False,
+    constraints: Attitude = "refuses",
+    contacts: bool = False,
+    **outputs: Shape,
+) -> Callable[..., Any]:
+    """Enter a function into the catalogue."""
+
+    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = list(inspect.signature(implementation).parameters)[1:]
+        CATALOGUE[implementation.__name__] = Function(
+            implementation.__name__,
+            tuple(p for p in parameters if p in NAMES),
+            {p: SHAPES[p] for p in parameters if p not in NAMES},
+            outputs,
+            implementation,
+            loops,
+            inspect.getdoc(implementation) or "",
+            may_fail,
+            constraints,
+            contacts=contacts,
+        )
+        return implementation
+
+    return enter

@@ -1,0 +1,9 @@
+"""MJCF, through MuJoCo's own parser (extra ``mjcf``).
+
+included_files  every file that a model names, checked before MuJoCo reads any
+spec            MuJoCo's specification read as data
+bodies          bodies, joints and shapes
+equalities      equality constraints and tendons
+height_fields   height fields
+mjcf_reader     file to model
+"""

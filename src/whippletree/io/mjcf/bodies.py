@@ -1,0 +1,283 @@
+"""From compiled MuJoCo models to a model of this library: bodies, chains of joints, frames, geometry, constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.io import rotations
+from whippletree.io.draft import Draft, fresh
+from whippletree.io.mjcf.equalities import add_equalities
+from whippletree.io.mjcf.spec import PAD, Parts, line_of
+
+# MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
+_FREE, _BALL, _SLIDE, _HINGE = range(4)
+_KINDS = {_FREE: "free", _BALL: "spherical", _SLIDE: "prismatic", _HINGE: "revolute"}
+
+
+@dataclass
+class _Pose:
+    """Where the next joint frame is in the body that carries it."""
+
+    position: Array
+    rotation: Array
+
+    def shifted(self, offset: Array) -> _Pose:
+        return _Pose(self.position + self.rotation @ offset, self.rotation)
+
+    def turned(self, rotation: Array) -> _Pose:
+        return _Pose(self.position, self.rotation @ rotation)
+
+
+def convert(draft: Draft, parts: Parts, base: str) -> None:
+    """Fill the draft's builder."""
+    compiled = parts.poses
+    gravity_off = int(parts.spec.option.disableflags) & _disable_gravity()
+    draft.builder.gravity = (0.0, 0.0, 0.0) if gravity_off else tuple(map(float, compiled.opt.gravity))
+    lines = {body.name: line_of(body) for body in parts.spec.bodies}
+    floating = _floating_root(draft, compiled, base)
+    scale = _mass_scale(parts)
+    qpos = _home(draft, parts)
+    for number in range(1, compiled.nbody):
+        name = compiled.body(number).name
+        draft.body(name, *_inertia(draft, parts, number, scale), lines.get(name))
+        _carry(draft, compiled, number, qpos, floats=number == floating)
+    _frames(draft, parts)
+    _shapes(draft, parts)
+    _contacts(draft, parts)
+    add_equalities(draft, parts)
+    for word, curved in (
+        ("non-linear stiffness", "jnt_stiffnesspoly"),
+        ("non-linear damping", "dof_dampingpoly"),
+        ("yielding springs", "jnt_springyield"),
+    ):
+        if np.any(getattr(compiled, curved, 0)):  # MuJoCo 4 has these
+            draft.unused[f"{word} of joints"] += 1
+    if np.any(compiled.jnt_stiffness[compiled.jnt_type <= _BALL]):
+        draft.unused["springs of ball and free joints"] += 1
+    draft.notes.append("MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used")
+
+
+def _disable_gravity() -> int:
+    from mujoco import mjtDisableBit
+
+    return int(mjtDisableBit.mjDSBL_GRAVITY)
+
+
+def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
+    """The body that gets a free joint because the caller asked for a free base; 0 for none."""
+    if base == "fixed":
+        return 0
+    roots = [k for k in range(1, compiled.nbody) if compiled.body_parentid[k] == 0]
+    joints = [int(compiled.jnt_type[compiled.body_jntadr[k]]) for k in roots if compiled.body_jntnum[k]]
+    if len(roots) == 1 and not joints:
+        return roots[0]
+    if joints != [_FREE] or len(roots) != 1:
+        draft.fault(
+            "base='free' needs one body below <worldbody>, without joints or with a free one: "
+            "write <freejoint/> into the file instead"
+        )
+    return 0
+
+
+# --- bodies ---
+
+
+def _inertia(draft: Draft, parts: Parts, number: int, scale: float) -> tuple[float, Array, Array]:
+    """Mass, centre and inertia (3, 3) of a body; what only the compiler's lower bound put there is 0 again."""
+    compiled = parts.masses
+    mass = _unpadded(compiled.body_mass[number]) * scale
+    moments = np.diag([_unpadded(moment) * scale for moment in compiled.body_inertia[number]])
+    rotation = draft.rotation(rotations.from_quaternion(compiled.body_iquat[number]))
+    return mass, np.array(compiled.body_ipos[number]), rotations.rotate_inertia(rotation, moments)
+
+
+def _unpadded(value: Any) -> float:
+    return 0.0 if value == PAD else float(value)
+
+
+def _mass_scale(parts: Parts) -> float:
+    if not parts.total_mass:
+        return 1.0
+    return parts.total_mass / sum(_unpadded(mass) for mass in parts.masses.body_mass)
+
+
+# --- joints ---
+
+
+def _carry(draft: Draft, compiled: Any, number: int, qpos: Array, *, floats: bool) -> None:
+    """The joints between a body and its parent.
+
+    MuJoCo turns and shifts the body's frame by one joint after the other, each about its own anchor p in that frame:
+    X = X₀ Π T(p) J(q − ref) T(−p). So joint k sits at p_k − p_{k−1} in the massless body that joint k − 1 carries, and
+    a last anchor that is not the body's origin needs a weld back to it.
+    """
+    name = compiled.body(number).name
+    pose = _Pose(
+        np.array(compiled.body_pos[number]), draft.rotation(rotations.from_quaternion(compiled.body_quat[number]))
+    )
+    parent = compiled.body(int(compiled.body_parentid[number])).name
+    joints = range(compiled.body_jntadr[number], compiled.body_jntadr[number] + compiled.body_jntnum[number])
+    anchor = np.zeros(3)
+    for joint in joints:
+        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(compiled, joint)
+        if kind == "free":
+            pose = _Pose(np.zeros(3), np.eye(3))  # qpos of a free joint is the pose in the world
+        elif kind != "prismatic":
+            pose, anchor = pose.shifted(compiled.jnt_pos[joint] - anchor), np.array(compiled.jnt_pos[joint])
+        pose = _at_reference(draft, compiled, joint, kind, pose)
+        last = joint == joints[-1] and not np.any(anchor)
+        child = name if last else f"{name}/{compiled.jnt(joint).name}"
+        if not last:
+            draft.body(child, 0.0, (0, 0, 0), (0, 0, 0))
+        _add_joint(draft, compiled.jnt(joint).name, kind, parent, child, pose, _start(compiled, joint, qpos) | data)
+        parent, pose = child, _Pose(np.zeros(3), np.eye(3))
+    if len(joints) == 0:
+        root_joint = {"start": (*pose.position, *compiled.body_quat[number])}
+        if floats:
+            _add_joint(draft, "root_joint", "free", parent, name, _Pose(np.zeros(3), np.eye(3)), root_joint)
+        else:
+            _add_joint(draft, f"{name}/weld", "weld", parent, name, pose, {})
+    elif np.any(anchor):
+        _add_joint(draft, f"{name}/weld", "weld", parent, name, pose.shifted(-anchor), {})
+
+
+def _at_reference(draft: Draft, compiled: Any, joint: int, kind: str, pose: _Pose) -> _Pose:
+    """The joint frame for q = 0, where MuJoCo's body pose belongs to q = ref."""
+    reference = float(compiled.qpos0[compiled.jnt_qposadr[joint]])
+    axis = np.array(compiled.jnt_axis[joint])
+    if kind == "prismatic" and reference:
+        return pose.shifted(-reference * axis)
+    if kind == "revolute" and reference:
+        turned = pose.turned(rotations.about(axis, -reference))
+        return _Pose(turned.position, draft.rotation(turned.rotation))
+    return pose
+
+
+def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose: _Pose, data: dict[str, Any]) -> None:
+    draft.builder.joint(name, kind, parent, child, position=pose.position, rotation=pose.rotation, **data)
+
+
+def _joint_data(compiled: Any, joint: int) -> dict[str, Any]:
+    """What acts along a joint."""
+    first = compiled.jnt_dofadr[joint]
+    kind = int(compiled.jnt_type[joint])
+    data: dict[str, Any] = {
+        "rotor_inertia": float(compiled.dof_armature[first]),
+        "damping": float(compiled.dof_damping[first]),
+        "friction": float(compiled.dof_frictionloss[first]),
+    }
+    if kind in (_HINGE, _SLIDE):
+        data["axis"] = np.array(compiled.jnt_axis[joint])
+        data["stiffness"] = float(compiled.jnt_stiffness[joint])
+    if data.get("stiffness"):
+        data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
+    if compiled.jnt_limited[joint]:
+        lower, upper = map(float, compiled.jnt_range[joint])
+        data |= {"upper": upper} if kind == _BALL else {"lower": lower, "upper": upper}
+    if compiled.jnt_actfrclimited[joint]:
+        data["effort_limit"] = float(np.abs(compiled.jnt_actfrcrange[joint]).max())
+    return data
+
+
+def _home(draft: Draft, parts: Parts) -> Array:
+    """qpos of the start state: the key frame ``home``, else where the file puts the bodies."""
+    compiled = parts.poses
+    home = parts.keys.get("home")
+    if home is None or len(home) != compiled.nq:
+        return np.array(compiled.qpos0)
+    draft.notes.append("the key frame 'home' is the start state")
+    return np.array(home)
+
+
+def _start(compiled: Any, joint: int, qpos: Array) -> dict[str, Any]:
+    """A joint's part of the start state, where it is not neutral."""
+    first = compiled.jnt_qposadr[joint]
+    neutral = {_FREE: (0, 0, 0, 1, 0, 0, 0), _BALL: (1, 0, 0, 0)}.get(int(compiled.jnt_type[joint]), (0,))
+    part = tuple(float(x) for x in qpos[first : first + len(neutral)])
+    if part == neutral:
+        return {}
+    return {"start": part if len(part) > 1 else part[0]}
+
+
+# --- what is fixed to bodies ---
+
+
+def _frames(draft: Draft, parts: Parts) -> None:
+    compiled = parts.poses
+    taken = {compiled.body(k).name for k in range(compiled.nbody)}
+    for k in range(compiled.nsite):
+        name = compiled.site(k).name
+        unique = fresh(name, taken)
+        if unique != name:
+            draft.notes.append(f"the site {name!r} is the frame {unique!r}: a body has that name")
+        taken.add(unique)
+        parts.site_frames[name] = unique
+        rotation = draft.rotation(rotations.from_quaternion(compiled.site_quat[k]))
+        body = compiled.body(int(compiled.site_bodyid[k])).name
+        draft.builder.frame(unique, body, position=np.array(compiled.site_pos[k]), rotation=rotation)
+
+
+def _shapes(draft: Draft, parts: Parts) -> None:
+    compiled = parts.poses
+    for k in range(compiled.ngeom):
+        name = compiled.geom(k).name
+        shape = dict(parts.shapes.get(name) or _primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
+        draft.builder.geometry(
+            name,
+            compiled.body(int(compiled.geom_bodyid[k])).name,
+            shape.pop("kind"),
+            position=np.array(compiled.geom_pos[k]),
+            rotation=draft.rotation(rotations.from_quaternion(compiled.geom_quat[k])),
+            collides=bool(compiled.geom_contype[k] or compiled.geom_conaffinity[k]),
+            visible=int(compiled.geom_group[k]) < 3,  # MuJoCo's viewer shows groups 0 to 2
+            color=parts.colors[name],
+            friction=tuple(float(x) for x in compiled.geom_friction[k]),
+            **_filter(int(compiled.geom_contype[k]), int(compiled.geom_conaffinity[k])),
+            **_excluded(parts, compiled.body(int(compiled.geom_bodyid[k])).name),
+            **shape,
+        )
+
+
+def _filter(contype: int, conaffinity: int) -> dict[str, int]:
+    """MuJoCo's collision bits, where they are not the usual ones; ``with_contacts`` heeds them."""
+    return {} if (contype, conaffinity) == (1, 1) else {"contype": contype, "conaffinity": conaffinity}
+
+
+def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
+    """The bodies that the file excludes from contact with one body."""
+    pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
+    others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
+    return {"excludes": others} if others else {}
+
+
+def _contacts(draft: Draft, parts: Parts) -> None:
+    """The pairs that the file declares; what else may touch is for ``with_contacts`` to say."""
+    for pair in parts.spec.pairs:
+        first, second = pair.geomname1, pair.geomname2
+        name = pair.name or f"{first} on {second}"
+        draft.declare("contact", name, line_of(pair))
+        draft.builder.contact(name, first, second, friction=float(pair.friction[0]))
+
+
+def _primitive(kind: int, size: Array) -> dict[str, Any]:
+    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
+    from mujoco import mjtGeom
+
+    a, b, c = (float(x) for x in size)
+    match mjtGeom(kind):
+        case mjtGeom.mjGEOM_PLANE:
+            return {"kind": "half_space"}
+        case mjtGeom.mjGEOM_SPHERE:
+            return {"kind": "sphere", "radius": a}
+        case mjtGeom.mjGEOM_CAPSULE:
+            return {"kind": "capsule", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_CYLINDER:
+            return {"kind": "cylinder", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_BOX:
+            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
+        case other:
+            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}

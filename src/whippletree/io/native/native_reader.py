@@ -1,0 +1,281 @@
+"""Reading native model files: TOML or JSON in the format of :mod:`whippletree.io.native.schema`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from whippletree.errors import FileError, UnsupportedError, quoted
+from whippletree.files.bounded_files import limit_text, limits
+from whippletree.io.draft import Draft
+from whippletree.io.native import schema
+from whippletree.io.paths import find_mesh
+from whippletree.model import EARTH_GRAVITY, Joint, Model, State
+from whippletree.model.faults import number_faults
+from whippletree.model.frozen import frozen_array
+
+_WORDS = {
+    "bodies": "body",
+    "joints": "joint",
+    "frames": "frame",
+    "constraints": "constraint",
+    "geometries": "geometry",
+    "contacts": "contact",
+}
+_NUMBERS = {"gravity", "mass", "center", "inertia", "restitution", "q", "v", *schema.fields(schema.Joint)} - {
+    *("name", "kind", "parent", "child")
+}
+"""Keys whose texts are numbers."""
+_LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
+"""Numbers that are always floats."""
+_UNIT_NOISE = 1e-15
+"""An axis whose squared length is this close to 1 has unit length; its numbers are kept to the last bit."""
+_DOTTED = re.compile(r"""[\w"'-]+(?:[ \t]*\.[ \t]*[\w"'-]+)*""")
+"""Words with dots between them, each a table inside the one before."""
+_HEAD = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?")
+_KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=]""")
+
+
+def read(path: Path, data: bytes, *, base: str) -> Model:
+    """A model from a native file.
+
+    Raises:
+        FileError: listing every fault, with its line where the file is TOML.
+    """
+    if base != "fixed":
+        raise UnsupportedError(f"{path}: a native file says itself how its root stands; load it without base={base!r}")
+    text = decoded(path, data)
+    document = parse(path, text)
+    if "solver" in document:
+        raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
+    draft = Draft(path, str(document.get("name", path.stem)))
+    lines = Lines(text if path.suffix.lower() == ".toml" else "")
+    whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
+    if whole.get("whippletree", schema.VERSION) != schema.VERSION:
+        version = whole["whippletree"]
+        raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
+    draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
+    tables = {word: checked_tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
+    _build(draft, tables)
+    start = whole.get("start")
+    if start is not None:
+        start = checked_table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
+    source = whole.get("source")
+    if source is not None:
+        source = "\n".join([source, *(f"- {note}" for note in draft.notes)])
+    model = draft.finish("native", source)
+    given = {table["name"]: table for table in tables["joints"]}
+    model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
+    return model if start is None else _with_start(draft, model, start, lines)
+
+
+def decoded(path: Path, data: bytes) -> str:
+    """The text of a file.
+
+    Raises:
+        FileError: if it is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
+
+
+def parse(path: Path, text: str) -> dict[str, Any]:
+    """The document as tables, lists and numbers, from TOML or JSON by the suffix.
+
+    Raises:
+        FileError: if it is neither, or nested too deeply.
+    """
+    document = _parsed(path, text)
+    if _depth(document) > limits.depth:
+        raise FileError(str(path), [limit_text("depth", "the file has more tables or lists inside each other")])
+    return document
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    if path.suffix.lower() == ".toml":
+        # tomllib takes time with the square of the words in a dotted key
+        dots = max((words.group().count(".") for words in _DOTTED.finditer(text)), default=0)
+        if dots > limits.depth:
+            raise FileError(str(path), [limit_text("depth", f"a key names {dots:,} tables inside each other")])
+    try:
+        if path.suffix.lower() == ".toml":
+            return tomllib.loads(text)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(str(path), [f"not TOML: {error}"]) from None
+    except json.JSONDecodeError as error:
+        raise FileError(str(path), [f"line {error.lineno}: not JSON: {error.msg}"]) from None
+    except RecursionError:
+        raise FileError(str(path), ["the file is nested too deeply for a model"]) from None
+    except ValueError as error:  # an integer with thousands of digits, or one of the hooks below
+        raise FileError(str(path), [f"not a model: {error}"]) from None
+    if not isinstance(document, dict):
+        raise FileError(str(path), [f"the file holds a {type(document).__name__}, expected a table"])
+    return document
+
+
+def _depth(document: Any) -> int:
+    """How many tables and lists are inside each other."""
+    depth, level = 0, [document]
+    while level:
+        depth += 1
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [entry for part in inner for entry in part if isinstance(entry, (dict, list))]
+    return depth
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"the key {quoted(key)} comes twice in one table")
+        table[key] = value
+    return table
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON; write it as a text where an infinite number is meant")
+
+
+class Lines:
+    """Where tables and keys of a TOML file are; finds nothing in an empty text."""
+
+    def __init__(self, text: str) -> None:
+        self._heads: dict[str, list[int]] = {"": [0]}
+        self._keys: dict[tuple[str, int, str], int] = {}
+        table = ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            if head := _HEAD.match(line):
+                table = head[1]
+                self._heads.setdefault(table, []).append(number)
+            elif key := _KEY.match(line):
+                index = len(self._heads[table]) - 1
+                self._keys.setdefault((table, index, key[1] or key[2] or key[3] or ""), number)
+
+    def find(self, table: str, index: int, key: str = "") -> int | None:
+        """The line of a key in the index-th table of a name, or of the table's head."""
+        heads = self._heads.get(table, [])
+        start = heads[index] if index < len(heads) else 0
+        return self._keys.get((table, index, key), start or None)
+
+
+def checked_tables(draft: Draft, items: list[Any], word: str, lines: Lines) -> list[dict[str, Any]]:
+    """Every table of an array, checked; each remembers its line under the key ``line``."""
+    found = []
+    for index, item in enumerate(items):
+        name = item.get("name")
+        where = f"{_WORDS[word]} {name!r}" if isinstance(name, str) else f"{word}[{index}]"
+        table = checked_table(draft, item, schema.TABLES[word], where, partial(lines.find, word, index))
+        if "name" in table:
+            line = lines.find(word, index)
+            draft.declare(_WORDS[word], table["name"], line)
+            found.append(table | {"line": line})
+    return found
+
+
+def checked_table(
+    draft: Draft, item: dict[str, Any], kind: type[Struct], where: str, line: Callable[[str], int | None]
+) -> dict[str, Any]:
+    """The valid entries of a table; every key that is unknown, missing or of the wrong type becomes a fault."""
+    known = schema.fields(kind)
+    values: dict[str, Any] = {}
+    for key, value in item.items():
+        if key not in known:
+            draft.fault(f"{where}: unknown key {quoted(key)}{draft.hint(key, known)}", line(key))
+            continue
+        try:
+            checked = msgspec.convert(value, known[key].type)
+            values[key] = schema.exact(checked) if key in _NUMBERS else checked
+            if key == "parameters":
+                values[key] = {word: schema.free(entry) for word, entry in checked.items()}
+        except (msgspec.ValidationError, ValueError) as error:
+            reason = str(error).replace("`", "").replace("Expected", "expected").replace(" - at $", " at ")
+            draft.fault(f"{where}: {key}: {reason}", line(key))
+    for key, info in known.items():
+        if key not in item and info.required:
+            draft.fault(f"{where}: the key {key!r} is missing", line(""))
+    return values
+
+
+def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
+    for table in tables["bodies"]:
+        numbers = (table.get("mass", 0), table.get("center", (0, 0, 0)), table.get("inertia", (0, 0, 0)))
+        if table.get("unphysical", False):
+            draft.body(table["name"], *numbers)
+        else:
+            draft.builder.body(table["name"], *numbers)
+    for table in tables["joints"]:
+        if {"kind", "parent", "child"} <= set(table):
+            found = {key: table[key] for key in _LIMITS if key in table}
+            if faults := [f for key, x in found.items() for f in number_faults(key, [x], infinite=True)]:
+                draft.fault(f"joint {table['name']!r}: {faults[0]}", table["line"])
+                continue
+            draft.builder.joint(**_without_line(table | {key: float(x) for key, x in found.items()}))
+    for table in tables["frames"]:
+        if "body" in table:
+            draft.builder.frame(**_without_line(table))
+    for table in tables["constraints"]:
+        if {"kind", "on"} <= set(table):
+            draft.builder.constraint(table["name"], table["kind"], *table["on"], **table.get("parameters", {}))
+    for table in tables["geometries"]:
+        if {"body", "kind"} <= set(table):
+            _add_geometry(draft, table)
+    for table in tables["contacts"]:
+        if {"first", "second"} <= set(table):
+            draft.builder.contact(**_without_line(table))
+
+
+def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
+    where, parameters = f"geometry {table['name']!r}", dict(table.get("parameters", {}))
+    own = [word for word in parameters if word in (*schema.fields(schema.Geometry), "self")]
+    if own:
+        draft.fault(
+            f"{where}: parameters: {own[0]!r} is not a number of a shape: write it beside parameters", table["line"]
+        )
+        return
+    named = str(parameters.get("path", parameters.get("file", "")))
+    if named and (table["kind"] == "mesh" or "path" in parameters):
+        # only what lies in the folder of this file is opened, whatever the file says
+        parameters.pop("path", None)
+        found = find_mesh(named, draft.path)
+        if found is not None:
+            parameters["path"] = str(found)
+        elif "path" in table["parameters"]:
+            parameters.setdefault("file", named)
+            draft.notes.append(
+                f"{where}: the mesh {named!r} does not exist in the folder of this file: it is not opened"
+            )
+    fields = {key: value for key, value in table.items() if key not in ("line", "parameters")}
+    draft.builder.geometry(**fields, **parameters)
+
+
+def _without_line(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != "line"}
+
+
+def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:
+    """The joint with the file's own axes where the builder only divided them by a length of 1."""
+    axes: dict[str, Any] = {key: frozen_array(table[key], (3,)) for key in ("axis", "second_axis") if key in table}
+    return replace(joint, **{key: a for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE})
+
+
+def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines) -> Model:
+    for key, size in (("q", model.nq), ("v", model.nv)):
+        line = lines.find("start", 0, key)
+        if len(start[key]) != size:
+            draft.fault(f"start: {key} has {len(start[key])} numbers, expected {size}", line)
+        elif number_faults(key, start[key]):
+            draft.fault(f"start: {key} holds a number that is not finite", line)
+    draft.stop_if_faulty()
+    return replace(model, start=State(frozen_array(start["q"], (model.nq,)), frozen_array(start["v"], (model.nv,))))

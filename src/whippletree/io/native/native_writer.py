@@ -1,0 +1,230 @@
+"""Writing native model files. What is written reads back exactly: every bit of a float, every fraction, every name."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import UnsupportedError, did_you_mean
+from whippletree.files.whole_files import write_whole
+from whippletree.io.native.schema import VERSION
+from whippletree.model import Body, Constraint, Contact, Frame, Geometry, Joint, Model
+from whippletree.model.faults import inertia_faults
+from whippletree.model.frozen import inertia_matrix, pose_matrix
+
+_JOINT_NUMBERS = (
+    *("axis", "second_axis", "pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction"),
+    *("lower", "upper", "velocity_limit", "effort_limit"),
+)
+
+
+def write(model: Model, path: Path) -> None:
+    """Write a model to a ``.toml`` or ``.json`` file, as a whole or not at all.
+
+    Raises:
+        UnsupportedError: another suffix, or something in the model that a file cannot keep.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        hint = did_you_mean(suffix, (".toml", ".json"))
+        raise UnsupportedError(
+            f"{path}: models are saved as .toml or .json, not as {suffix or 'a file without suffix'}{hint}"
+        )
+    tables = document(model)
+    text = to_toml(tables) if suffix == ".toml" else to_json(tables)
+    write_whole(path, text.encode())
+
+
+def document(model: Model) -> dict[str, Any]:
+    """A model as nested tables, lists, texts and numbers."""
+    tables: dict[str, Any] = {
+        "whippletree": VERSION,
+        "name": model.name,
+        "gravity": number(model.gravity, "gravity"),
+        "source": model.source,
+        "bodies": [_body(body) for body in model.bodies],
+        "joints": [_joint(joint) for joint in model.joints],
+        "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
+        "constraints": [_constraint(constraint) for constraint in model.constraints],
+        "geometries": [_geometry(geometry) for geometry in model.geometries],
+        "contacts": [_contact(contact) for contact in model.contacts],
+    }
+    if model.start is not None:
+        tables["start"] = {"q": number(model.start.q, "start.q"), "v": number(model.start.v, "start.v")}
+    return {key: value for key, value in tables.items() if value != []}
+
+
+# --- parts ---
+
+
+def _body(body: Body) -> dict[str, Any]:
+    where = f"body {body.name!r}"
+    table: dict[str, Any] = {"name": body.name, "mass": number(body.mass, where)}
+    if not _same(body.center, Body("").center, where):
+        table["center"] = number(body.center, where)
+    if not _same(body.inertia, Body("").inertia, where):
+        table["inertia"] = number(_short_inertia(body.inertia, where), where)
+    if any("triangle" in fault for fault in inertia_faults([body])):
+        table["unphysical"] = True
+    return table
+
+
+def _short_inertia(inertia: Array, where: str) -> Array:
+    """The 3 or 6 numbers of a diagonal or symmetric inertia, else all 9."""
+    diagonal = [inertia[k, k] for k in range(3)]
+    products = [inertia[0, 1], inertia[0, 2], inertia[1, 2]]
+    for numbers in (diagonal, diagonal + products):
+        if _same(inertia_matrix(numbers), inertia, where):
+            return np.array(numbers, dtype=object)
+    return inertia
+
+
+def _joint(joint: Joint) -> dict[str, Any]:
+    where = f"joint {joint.name!r}"
+    usual = Joint("", "", "", "")
+    table = _placed(joint, {"name": joint.name, "kind": joint.kind, "parent": joint.parent, "child": joint.child})
+    for word in _JOINT_NUMBERS:
+        if not _same(getattr(joint, word), getattr(usual, word), where):
+            table[word] = number(getattr(joint, word), f"{where}: {word}")
+    return table
+
+
+def _placed(part: Joint | Frame | Geometry, table: dict[str, Any]) -> dict[str, Any]:
+    """The table of a part, with its pose as position and rotation where they are not the usual ones."""
+    where = f"{type(part).__name__.lower()} {part.name!r}: pose"
+    position, rotation = part.pose[:3, 3], part.pose[:3, :3]
+    if not _same(part.pose, pose_matrix(), where):
+        table["position"] = number(position, where)
+        if not _same(pose_matrix(position), part.pose, where):
+            table["rotation"] = number(rotation, where)
+    return table
+
+
+def _constraint(constraint: Constraint) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": constraint.name, "kind": constraint.kind, "on": list(constraint.on)}
+    if constraint.parameters:
+        table["parameters"] = parameter(constraint.parameters, f"constraint {constraint.name!r}")
+    return table
+
+
+def _geometry(geometry: Geometry) -> dict[str, Any]:
+    table = _placed(geometry, {"name": geometry.name, "body": geometry.body, "kind": geometry.kind})
+    if geometry.parameters:
+        table["parameters"] = parameter(geometry.parameters, f"geometry {geometry.name!r}")
+    return table | {word: False for word in ("collides", "visible") if not getattr(geometry, word)}
+
+
+def _contact(contact: Contact) -> dict[str, Any]:
+    where = f"contact {contact.name!r}"
+    table: dict[str, Any] = {"name": contact.name, "first": contact.first, "second": contact.second}
+    for word in ("friction", "restitution"):
+        if not _same(getattr(contact, word), 0, where):
+            table[word] = number(getattr(contact, word), f"{where}: {word}")
+    return table if contact.law is None else table | {"law": contact.law}
+
+
+def _same(one: Any, other: Any, where: str) -> bool:
+    """Whether two values would be written alike; tells 0 from 0.0 and from −0.0."""
+    return repr(number(one, where)) == repr(number(other, where))
+
+
+# --- values ---
+
+
+def number(value: Any, where: str) -> Any:
+    """A number or an array of numbers, with fractions as texts."""
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [number(entry, where) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    raise UnsupportedError(f"save: {where} holds {value!r} ({type(value).__name__}), which a file cannot keep exactly")
+
+
+def parameter(value: Any, where: str) -> Any:
+    """A free parameter: texts and truth values as they are, a fraction as a table."""
+    if isinstance(value, Mapping):
+        return {str(key): parameter(entry, f"{where}: {key}") for key, entry in value.items()}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [parameter(entry, where) for entry in value]
+    if isinstance(value, Fraction):
+        return {"fraction": number(value, where)}
+    if isinstance(value, (str, bool, np.bool_)):
+        return value if isinstance(value, str) else bool(value)
+    return number(value, where)
+
+
+# --- texts ---
+
+
+def to_json(tables: dict[str, Any]) -> str:
+    """JSON, one table per line; numbers that are not finite become texts, which JSON lacks."""
+
+    def finite(value: Any, free: bool = False) -> Any:
+        if isinstance(value, dict):
+            return {key: finite(entry, free or key == "parameters") for key, entry in value.items()}
+        if isinstance(value, list):
+            return [finite(entry, free) for entry in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": repr(value)} if free else repr(value)
+        return value
+
+    def dump(value: Any) -> str:
+        return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+
+    entries = []
+    for key, value in tables.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            rows = ",\n".join(f"    {dump({'': row})[5:-1]}" for row in value)
+            entries.append(f"  {dump(key)}: [\n{rows}\n  ]")
+        else:
+            entries.append(f"  {dump(key)}: {dump(value)}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def to_toml(tables: dict[str, Any]) -> str:
+    """TOML: plain values first, then one ``[[table]]`` per part."""
+    lines = ["# A model of the library whippletree; the fields are those of whippletree.model."]
+    lines += [f"{key} = {_toml(value)}" for key, value in tables.items() if not _is_table(value)]
+    for key, value in tables.items():
+        if _is_table(value):
+            head = f"[{key}]" if isinstance(value, dict) else f"[[{key}]]"
+            for table in [value] if isinstance(value, dict) else value:
+                lines += ["", head, *(f"{word} = {_toml(entry)}" for word, entry in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _toml_text(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        entries = (
+            f"{key if re.fullmatch(r'[A-Za-z0-9_-]+', key) else _toml_text(key)} = {_toml(entry)}"
+            for key, entry in value.items()
+        )
+        return "{ " + ", ".join(entries) + " }"
+    return repr(value)
+
+
+def _toml_text(text: str) -> str:
+    # JSON escapes all that TOML does, except for DEL
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

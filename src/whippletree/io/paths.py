@@ -1,0 +1,55 @@
+"""Paths of model files and of what they name: checked before anything is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from whippletree.errors import FileError, did_you_mean
+from whippletree.files.bounded_files import read_bounded, resolve_inside
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a model file.
+
+    Raises:
+        FileNotFoundError: there is nothing at ``path``; suggests a neighbour with a similar name.
+        FileError: it is a folder, a device or a pipe, it is empty, or too large.
+    """
+    if not path.exists():
+        neighbours = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise FileNotFoundError(f"there is no file {str(path)!r}{did_you_mean(path.name, neighbours)}")
+    data = read_bounded(path)
+    if not data.strip():
+        raise FileError(str(path), ["the file is empty"])
+    return data
+
+
+def package_folder(path: Path) -> Path:
+    """The folder that a model file may refer to: the nearest one above it with a ``package.xml``, else its own."""
+    own = Path(os.path.realpath(path)).parent
+    return next((folder for folder in [own, *own.parents] if (folder / "package.xml").is_file()), own)
+
+
+def find_mesh(name: str, path: Path, root: Path | None = None) -> Path | None:
+    """Where the mesh that a model file names lies, if it exists inside the model's root folder; it is not opened.
+
+    ``package://NAME/rest`` needs the root folder, or the one above the model's own, to be called NAME.
+
+    Args:
+        name: As the file writes it: a path beside the file, an absolute path, ``file://…`` or ``package://…``.
+        path: The model file.
+        root: The folder that the mesh must be in; that of the model's package if None.
+    """
+    folder = package_folder(path) if root is None else root
+    scheme, mark, rest = name.partition("://")
+    if not mark:
+        return resolve_inside(folder, path.parent / name)
+    if scheme == "file":
+        return resolve_inside(folder, Path(rest))
+    if scheme == "package":
+        first, _, rest = rest.partition("/")
+        for package in (folder, Path(os.path.realpath(path)).parent.parent):
+            if package.name == first:
+                return resolve_inside(package, package / rest)
+    return None

@@ -1,0 +1,6 @@
+"""SDF: links, joints that may close loops, nested frames.
+
+sdf_values   numbers and vectors of elements
+sdf_frames   poses relative to other frames
+sdf_reader   file to model
+"""

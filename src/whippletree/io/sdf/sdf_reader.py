@@ -1,0 +1,295 @@
+"""SDF: Gazebo's models, in which a link may be held by several joints. Versions 1.4 to 1.11, one model per file.
+
+Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
+becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child. A
+gearbox becomes a coupling of the two joints that it gears, and so does a mimic. Links that no joint carries hang from
+the world by a weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
+
+SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.io import rotations
+from whippletree.io.draft import Draft, fresh
+from whippletree.io.sdf.sdf_frames import Frames
+from whippletree.io.sdf.sdf_values import KEPT, Values, read_inertia, read_shapes
+from whippletree.io.xml import line_of, tag_of
+from whippletree.model import EARTH_GRAVITY, WORLD, Model
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+CARRIED = {
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+    "screw": "helical",
+    "universal": "universal",
+    "ball": "spherical",
+    "fixed": "weld",
+}
+"""SDF's joint types, and this library's joints."""
+
+CLOSING = {
+    "revolute": "hinge",
+    "continuous": "hinge",
+    "prismatic": "slider",
+    "universal": "universal",
+    "ball": "point",
+    "fixed": "weld",
+}
+"""SDF's joint types, and the constraints that close a loop."""
+
+
+@dataclass(eq=False)
+class _Joint:
+    """A joint as the file gives it; its axes are in the frame of the child link."""
+
+    name: str
+    line: int | None
+    type: str
+    parent: str
+    child: str
+    pose: Array
+    """Pose of the joint in the child link, (4, 4)."""
+    axis: Array
+    second_axis: Array
+    data: dict[str, Any]
+    ratio: float
+    reference: str
+    mimic: tuple[str, float, float] | None
+    """The joint that it follows, with c₀ and c₁ in q = c₀ + c₁ q_leader."""
+
+    @property
+    def anchor(self) -> Array:
+        """The point of the child link that the joint acts at; a slide has none."""
+        return np.zeros(3) if CARRIED.get(self.type) in ("prismatic", "weld") else self.pose[:3, 3]
+
+
+def read(path: Path, root: Element, *, base: str) -> Model:
+    """A model from the ``<sdf>`` element of a file.
+
+    Raises:
+        FileError: listing every fault with its line.
+    """
+    models = [*root.findall("model"), *root.findall("world/model")]
+    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem)
+    if len(models) != 1:
+        draft.fault(f"the file holds {len(models)} models; exactly one can be read", line_of(root))
+    for part in [*root.iterfind(".//include"), *root.iterfind(".//model/model")]:
+        draft.fault(f"<{tag_of(part)}> inside a model is not read: write one model with all its links", line_of(part))
+    draft.stop_if_faulty()
+    values = Values(draft, root.get("version", "1.6"))
+    model = models[0]
+    draft.builder.gravity = values.numbers_in(root, "world/gravity", EARTH_GRAVITY)
+    _count_unused(draft, model)
+    frames = Frames(values, model)
+    named = [str(link.get("name")) for link in model.findall("link") if values.text(link, "name")]
+    places = {name: frames.pose(name) for name in named}
+    for link in model.findall("link"):
+        if link.get("name"):
+            draft.body(str(link.get("name")), *read_inertia(values, link), line_of(link))
+            read_shapes(values, link)
+    _add_frames(draft, frames, model, places)
+    joints = [_joint(values, element, places, frames) for element in model.findall("joint")]
+    joints = [joint for joint in joints if _is_known(draft, joint, places)]
+    # places are in the model's frame, which has a pose in the world itself
+    _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base)
+    return draft.finish("SDF")
+
+
+def _count_unused(draft: Draft, model: Element) -> None:
+    for child in model:
+        if child.tag not in ("link", "joint", "frame", "pose"):
+            draft.unused[f"<model/{tag_of(child)}>"] += 1
+        for part in child:
+            if child.tag in ("link", "joint") and part.tag not in KEPT[str(child.tag)]:
+                draft.unused[f"<{child.tag!s}/{tag_of(part)}>"] += 1
+
+
+def _add_frames(draft: Draft, frames: Frames, model: Element, places: dict[str, Array]) -> None:
+    """``<frame>``s as frames of the links that they are fixed to."""
+    for element in model.findall("frame"):
+        name = str(element.get("name") or "")
+        link = frames.link_of(name)
+        if link in places:
+            pose = _relative(places[link], frames.pose(name))
+            draft.declare("frame", name, line_of(element))
+            draft.builder.frame(name, link, position=pose[:3, 3], rotation=draft.rotation(pose[:3, :3]))
+        elif element.get("attached_to") == WORLD:
+            draft.unused["<frame> of the world"] += 1
+        elif not name:
+            draft.fault("a frame has no name", line_of(element))
+        else:
+            frames.pose(name)  # says so if it is a circle
+            draft.fault(f"frame {name!r} is not attached to a link of the model", line_of(element))
+
+
+def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _Joint:
+    name, child = values.text(element, "name"), frames.link_of(values.child_text(element, "child"))
+    place = places.get(child, np.eye(4))
+    pose = values.pose(element) if frames.base(element) == child else _relative(place, frames.pose(name))
+    return _Joint(
+        name=name,
+        line=line_of(element),
+        type=values.text(element, "type"),
+        parent=frames.link_of(values.child_text(element, "parent")),
+        child=child,
+        pose=pose,
+        axis=values.axis(element, "axis", pose, place, frames.turn_to),
+        second_axis=values.axis(element, "axis2", pose, place, frames.turn_to),
+        data=values.joint_data(element),
+        ratio=values.number_in(element, "gearbox_ratio", 1.0),
+        reference=(element.findtext("gearbox_reference_body") or "").strip(),
+        mimic=_mimic(values, element),
+    )
+
+
+def _mimic(values: Values, joint: Element) -> tuple[str, float, float] | None:
+    """q − offset = multiplier · (q_leader − reference)."""
+    found = joint.find("axis/mimic")
+    if found is None:
+        return None
+    multiplier = values.number_in(found, "multiplier", 1.0)
+    offset = values.number_in(found, "offset", 0.0) - multiplier * values.number_in(found, "reference", 0.0)
+    return values.text(found, "joint"), offset, multiplier
+
+
+def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
+    """Whether a joint can be used; what is wrong with it becomes faults."""
+    faults = []
+    if joint.type not in (*CARRIED, "gearbox"):
+        known = [*CARRIED, "gearbox"]
+        faults.append(f"has type {joint.type!r}; known: {', '.join(known)}{draft.hint(joint.type, known)}")
+    for role, name in (("parent", joint.parent), ("child", joint.child)):
+        if name not in places and not (role == "parent" and name == WORLD):
+            faults.append(f"names the unknown {role} {name!r}{draft.hint(name, places)}")
+    for fault in faults:
+        draft.fault(f"joint {joint.name!r} {fault}", joint.line)
+    return not faults
+
+
+# --- the tree and what closes it ---
+
+
+def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base: str) -> None:
+    carriers: dict[str, _Joint] = {}
+    for joint in joints:
+        if joint.type != "gearbox":
+            carriers.setdefault(joint.child, joint)
+    root_joint = fresh("root_joint", [joint.name for joint in joints])
+    roots = [name for name in places if name != WORLD and name not in carriers]
+    for name in roots:
+        place = _relative(places[WORLD], places[name])
+        pose = {"position": place[:3, 3], "rotation": draft.rotation(place[:3, :3])}
+        own_name = root_joint if len(roots) == 1 else f"{root_joint} of {name}"
+        draft.builder.joint(own_name, "free" if base == "free" else "weld", WORLD, name, **pose)
+    for joint in joints:
+        draft.declare("joint", joint.name, joint.line)
+        if joint.type == "gearbox":
+            _gear(draft, joint, carriers, places)
+        elif carriers[joint.child] is joint:
+            _carry(draft, joint, places)
+        else:
+            _close(draft, joint, places)
+    _add_mimics(draft, joints, carriers)
+
+
+def _relative(first: Array, second: Array) -> Array:
+    """The pose of the second frame in the first, (4, 4)."""
+    pose = np.eye(4)
+    pose[:3, :3] = first[:3, :3].T @ second[:3, :3]
+    pose[:3, 3] = first[:3, :3].T @ (second[:3, 3] - first[:3, 3])
+    return pose
+
+
+def _carry(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+    """A joint of the tree; where it acts beside the link's origin, a massless body and a weld lead back to that."""
+    relative = _relative(places[joint.parent], places[joint.child])
+    rotation = draft.rotation(relative[:3, :3])
+    position = relative[:3, 3] + rotation @ joint.anchor
+    child = joint.child
+    if np.any(joint.anchor):
+        child = f"{joint.child}/{joint.name}"
+        draft.body(child, 0.0, (0, 0, 0), (0, 0, 0))
+        draft.builder.joint(f"{joint.child}/weld", "weld", child, joint.child, position=-joint.anchor)
+    kind = CARRIED[joint.type]
+    axes: dict[str, Any] = {"axis": joint.axis}
+    if kind == "universal":
+        axes["second_axis"] = joint.second_axis
+    draft.builder.joint(
+        joint.name, kind, joint.parent, child, position=position, rotation=rotation, **axes, **joint.data
+    )
+
+
+def _close(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+    """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, and told."""
+    relative = _relative(places[joint.parent], places[joint.child])
+    frames = ((joint.parent, relative @ joint.pose), (joint.child, joint.pose))
+    for number, (body, pose) in enumerate(frames, start=1):
+        rotation = draft.rotation(pose[:3, :3])
+        draft.builder.frame(f"{joint.name}/{number}", body, position=pose[:3, 3], rotation=rotation)
+    parameters = dict(joint.data)
+    if joint.type in ("revolute", "continuous", "prismatic", "universal"):
+        parameters["axis"] = _in_joint(joint, joint.axis)
+    if joint.type == "universal":
+        parameters["second_axis"] = _in_joint(joint, joint.second_axis)
+    acting = [word for word, value in joint.data.items() if value and np.isfinite(value) and word != "rest"]
+    if acting:
+        draft.notes.append(
+            f"joint {joint.name!r} closes a loop: what acts along it ({', '.join(acting)}) is kept, without effect"
+        )
+    kind = CLOSING.get(joint.type, f"sdf_{joint.type}")
+    draft.builder.constraint(joint.name, kind, f"{joint.name}/1", f"{joint.name}/2", **parameters)
+
+
+def _in_joint(joint: _Joint, axis: Array) -> tuple[float, ...]:
+    """An axis of the child link in the joint's frame."""
+    return tuple(float(x) for x in rotations.snap(joint.pose[:3, :3].T @ axis))
+
+
+def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[str, Array]) -> None:
+    """θ₂ = −ratio θ₁: the turns of parent (1) and child (2) against the reference body, about axis and axis2."""
+    turns = []
+    for link, axis in ((gear.parent, gear.axis), (gear.child, gear.second_axis)):
+        own = carriers.get(link)
+        if own is None or own.parent != gear.reference or CARRIED[own.type] != "revolute":
+            draft.fault(
+                f"joint {gear.name!r}: the gearbox needs {link!r} to hang from its reference body {gear.reference!r} "
+                f"by a revolute joint",
+                gear.line,
+            )
+            return
+        # the gear's axes are given in its child, the joint's in its own: compare them in the model's frame
+        ours, theirs = places[gear.child][:3, :3] @ axis, places[link][:3, :3] @ own.axis
+        turns.append((own.name, 1.0 if ours @ theirs > 0 else -1.0))
+    (first, s1), (second, s2) = turns
+    draft.builder.constraint(gear.name, "coupling", second, first, coefficients=(0.0, -gear.ratio * s1 * s2))
+
+
+def _add_mimics(draft: Draft, joints: list[_Joint], carried: dict[str, _Joint]) -> None:
+    """A joint that follows another: a coupling of the two."""
+    simple = {joint.name for joint in carried.values() if CARRIED[joint.type] in ("revolute", "prismatic", "helical")}
+    for joint in joints:
+        if joint.mimic is None:
+            continue
+        leader, *coefficients = joint.mimic
+        if leader == joint.name or not {leader, joint.name} <= simple:
+            draft.fault(
+                f"joint {joint.name!r}: <mimic> needs two joints with one coordinate each, and names {leader!r}"
+                f"{draft.hint(leader, simple)}",
+                joint.line,
+            )
+            continue
+        draft.declare("constraint", f"mimic {joint.name}", joint.line)
+        draft.builder.constraint(
+            f"mimic {joint.name}", "coupling", joint.name, leader, coefficients=tuple(coefficients)
+        )

@@ -1,0 +1,1 @@
+"""URDF: trees of links and joints, mimics, shapes."""

@@ -1,0 +1,305 @@
+"""URDF: the robots of ROS.
+
+What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
+kind ``coupling``). What says nothing to this library (gazebo, transmission, …) is listed in ``model.source``, never
+dropped without a word. A link without ``<inertial>`` is a massless body.
+
+The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
+called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
+has inertia, it is not the root, or it should float) the link is renamed, and the report says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import listed, route
+from whippletree.io import rotations
+from whippletree.io.draft import Draft, fresh
+from whippletree.io.urdf.urdf_shapes import origin, read_shapes, shared_colors
+from whippletree.io.xml import Reader, line_of, tag_of
+from whippletree.model import WORLD, Model
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+ROOT_JOINT = "root_joint"
+
+KINDS = {
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+    "fixed": "weld",
+    "floating": "free",
+    "planar": "planar",
+}
+"""URDF's joint types, and this library's."""
+
+# the children and attributes that are read; all others are counted as not used
+_CHILDREN = {
+    "robot": "link joint material",
+    "link": "inertial visual collision",
+    "inertial": "origin mass inertia",
+    "visual": "origin geometry material",
+    "collision": "origin geometry material",
+    "geometry": "box cylinder sphere capsule mesh",
+    "material": "color",
+    "joint": "origin parent child axis limit dynamics mimic",
+}
+_ATTRIBUTES = {
+    "robot": "name version",
+    "origin": "xyz rpy quat_xyzw",
+    "inertia": "ixx ixy ixz iyy iyz izz",
+    "limit": "lower upper effort velocity",
+    "dynamics": "damping friction",
+    "mimic": "joint multiplier offset",
+    "axis": "xyz",
+    "joint": "name type",
+}
+
+
+@dataclass(eq=False)
+class _Joint:
+    """A joint as the file gives it."""
+
+    name: str
+    line: int | None
+    type: str
+    parent: str
+    child: str
+    position: tuple[float, ...]
+    rotation: Array
+    axis: tuple[float, ...]
+    data: dict[str, Any] = field(default_factory=dict)
+    mimic: tuple[str, float, float] | None = None
+    """Leader, multiplier, offset."""
+
+
+def read(path: Path, root: Element, *, base: str) -> Model:
+    """A model from the ``<robot>`` element of a URDF file.
+
+    Raises:
+        FileError: listing every fault with its line.
+    """
+    name = (root.get("name") or "").strip() or path.stem
+    draft = Draft(path, name)
+    reader = Reader(draft, ("link", "joint", "material"))
+    _count_unused(draft, root)
+    links = [link for link in root.findall("link") if reader.text(link, "name")]
+    if not links:
+        draft.fault("the robot has no links, so there is nothing to model", line_of(root))
+    joints = _cut_cycles(draft, [_joint(reader, element) for element in root.findall("joint")])
+    names = _attach(draft, {str(link.get("name")): link for link in links}, joints, base)
+    colors = shared_colors(root)
+    for link in links:
+        body = names[str(link.get("name"))]
+        if body != WORLD:
+            _body(reader, link, body)
+        read_shapes(reader, colors, link, body)
+    for joint in joints:
+        _add_joint(draft, joint, names)
+    _add_mimics(draft, joints)
+    return draft.finish("URDF")
+
+
+def _count_unused(draft: Draft, element: Element) -> None:
+    tag = str(element.tag)
+    for key in element.attrib:
+        if tag in _ATTRIBUTES and str(key) not in _ATTRIBUTES[tag].split():
+            draft.unused[f"<{tag} {key!s}>"] += 1
+    for child in element:
+        if tag not in _CHILDREN:
+            continue
+        if child.tag in _CHILDREN[tag].split():
+            _count_unused(draft, child)
+        else:
+            draft.unused[f"<{tag}/{tag_of(child)}>"] += 1
+
+
+# --- the tree: who hangs from whom, and what the root hangs from ---
+
+
+def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base: str) -> dict[str, str]:
+    """Join the root to the world; returns the body name of each link."""
+    carried = {joint.child for joint in joints}
+    roots = [name for name in links if name not in carried]
+    if len(roots) > 1:
+        found = listed(f"{name!r} (line {line_of(links[name])})" for name in roots)
+        draft.fault(
+            f"{len(roots)} links have no parent: {found}; a URDF is one tree, so every link but one needs a joint",
+            line_of(links[roots[1]]),
+        )
+    names = {name: name for name in links}
+    if WORLD in links:
+        if roots == [WORLD] and _is_the_world(links[WORLD], joints, base):
+            draft.notes.append(f"the root link {WORLD!r} is the world itself: its children hang from the world")
+            return names
+        names[WORLD] = fresh("world_link", links)
+        draft.notes.append(f"the link {WORLD!r} is the body {names[WORLD]!r}: {WORLD!r} names what never moves")
+    root_joint = fresh(ROOT_JOINT, [joint.name for joint in joints])
+    if root_joint != ROOT_JOINT:
+        draft.notes.append(f"the joint that carries the root is {root_joint!r}: {ROOT_JOINT!r} is a joint of the file")
+    # a second root is a fault already; joining it too keeps the builder from calling it disconnected
+    for number, name in enumerate(roots):
+        draft.builder.joint(f"{root_joint}{number or ''}", "free" if base == "free" else "weld", WORLD, names[name])
+    return names
+
+
+def _is_the_world(link: Element, joints: list[_Joint], base: str) -> bool:
+    """Whether a root link called world stands for the world: it has no inertia and need not float itself."""
+    first = {joint.type for joint in joints if joint.parent == WORLD}
+    return link.find("inertial") is None and (base == "fixed" or first == {"floating"})
+
+
+def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
+    """Note every cycle; returns the joints without those that close one, which hang from the world instead."""
+    carrier = {joint.child: joint for joint in reversed(joints) if joint.child and joint.parent}
+    order = {joint.name: number for number, joint in enumerate(joints)}
+    settled: set[str] = set()
+    cut: set[int] = set()
+    for start in carrier:
+        path: list[_Joint] = []
+        name = start
+        while name in carrier and name not in settled:
+            settled.add(name)
+            path.append(carrier[name])
+            name = carrier[name].parent
+        closing = next((k for k, joint in enumerate(path) if joint.child == name), None)
+        if closing is not None:
+            cycle = path[closing:][::-1]
+            first = min(range(len(cycle)), key=lambda k: order[cycle[k].name])
+            cycle = cycle[first:] + cycle[:first]
+            way = route([cycle[0].parent, *(joint.child for joint in cycle)], "→")
+            named = listed(repr(joint.name) for joint in cycle)
+            draft.fault(f"a cycle of joints {named} ({way}): none of these links hangs from the root", cycle[0].line)
+            cut.add(id(path[closing]))
+    return [replace(joint, parent=WORLD) if id(joint) in cut else joint for joint in joints]
+
+
+# --- links ---
+
+
+def _body(reader: Reader, link: Element, name: str) -> None:
+    inertial = reader.child(link, "inertial")
+    if inertial is None:
+        reader.draft.body(name, 0.0, (0, 0, 0), (0, 0, 0), line_of(link))
+        return
+    position, rotation = origin(reader, inertial)
+    mass = reader.child(inertial, "mass", required=True)
+    inertia = reader.child(inertial, "inertia", required=True)
+    moments = [0.0] * 6
+    if inertia is not None:
+        moments = [reader.number(inertia, key) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]
+    xx, yy, zz, xy, xz, yz = moments
+    about_center = rotations.rotate_inertia(rotation, [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    value = 0.0 if mass is None else reader.number(mass, "value")
+    reader.draft.body(name, value, position, about_center, line_of(link))
+
+
+# --- joints ---
+
+
+def _joint(reader: Reader, element: Element) -> _Joint:
+    position, rotation = origin(reader, element)
+    joint = _Joint(
+        name=reader.text(element, "name"),
+        line=line_of(element),
+        type=reader.text(element, "type"),
+        parent=_end(reader, element, "parent"),
+        child=_end(reader, element, "child"),
+        position=position,
+        rotation=rotation,
+        axis=_axis(reader, element),
+        data=_dynamics(reader, element),
+    )
+    if joint.type and joint.type not in KINDS:
+        reader.fault(
+            element, f"has type {joint.type!r}; known: {', '.join(KINDS)}{reader.draft.hint(joint.type, KINDS)}"
+        )
+    _limits(reader, element, joint)
+    mimic = reader.child(element, "mimic")
+    if mimic is not None:
+        multiplier, offset = reader.number(mimic, "multiplier", 1.0), reader.number(mimic, "offset", 0.0)
+        joint.mimic = (reader.text(mimic, "joint"), multiplier, offset)
+    return joint
+
+
+def _end(reader: Reader, element: Element, tag: str) -> str:
+    found = reader.child(element, tag, required=True)
+    return "" if found is None else reader.text(found, "link")
+
+
+def _axis(reader: Reader, element: Element) -> tuple[float, ...]:
+    found = reader.child(element, "axis")
+    usual = (1.0, 0.0, 0.0)
+    if found is None or element.get("type") in ("fixed", "floating"):
+        return usual  # published files give fixed joints an axis of zeros
+    axis = reader.numbers(found, "xyz", usual)
+    if not any(axis):
+        reader.fault(found, f"xyz={found.get('xyz')!r} has no direction")
+        return usual
+    return axis
+
+
+def _dynamics(reader: Reader, element: Element) -> dict[str, Any]:
+    found = reader.child(element, "dynamics")
+    if found is None:
+        return {}
+    return {key: reader.number(found, key, 0.0) for key in ("damping", "friction")}
+
+
+def _limits(reader: Reader, element: Element, joint: _Joint) -> None:
+    found = reader.child(element, "limit")
+    if found is None:
+        return
+    for key, word in (("effort", "effort_limit"), ("velocity", "velocity_limit")):
+        joint.data[word] = reader.number(found, key, np.inf, infinite=True)
+        if joint.data[word] < 0:
+            reader.fault(found, f"{key}={found.get(key)!r} is negative")
+    if joint.type in ("revolute", "prismatic"):
+        # URDF's rule: what a <limit> does not say is 0
+        joint.data["lower"] = reader.number(found, "lower", 0.0, infinite=True)
+        joint.data["upper"] = reader.number(found, "upper", 0.0, infinite=True)
+
+
+def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
+    if not joint.name or not joint.parent or not joint.child:
+        return  # noted where it was read
+    draft.declare("joint", joint.name, joint.line)
+    kind = KINDS.get(joint.type, "weld")
+    parent, child = names.get(joint.parent, joint.parent), names.get(joint.child, joint.child)
+    pose: dict[str, Any] = {"position": joint.position, "rotation": joint.rotation, "axis": joint.axis}
+    draft.builder.joint(joint.name, kind, parent, child, **pose, **joint.data)
+
+
+def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
+    """A mimic joint follows another, q = offset + multiplier · q_leader: a constraint of kind ``coupling``."""
+    kinds = {joint.name: KINDS.get(joint.type, "weld") for joint in joints}
+    for joint in joints:
+        if joint.mimic is None or not joint.mimic[0]:
+            continue
+        leader, multiplier, offset = joint.mimic
+        where = f"joint {joint.name!r}: <mimic>"
+        add = partial(draft.builder.constraint, f"mimic {joint.name}")
+        draft.declare("constraint", f"mimic {joint.name}", joint.line)
+        if leader == joint.name:
+            draft.fault(f"{where} names the joint itself", joint.line)
+        elif not {kinds[joint.name], kinds.get(leader, "weld")} <= {"revolute", "prismatic", "weld"}:
+            draft.fault(f"{where} needs two joints with one coordinate each (revolute or prismatic)", joint.line)
+        elif kinds[joint.name] == "weld":
+            draft.notes.append(f"{where} has no effect: the joint is fixed")
+        elif leader not in kinds:
+            # published robots have this: keep it as something that cannot be evaluated, rather than lose it
+            draft.notes.append(f"{where} names the unknown joint {leader!r}{draft.hint(leader, kinds)}")
+            add("unresolved_coupling", joint.name, leader=leader, coefficients=(offset, multiplier))
+        elif kinds[leader] == "weld":
+            draft.notes.append(f"{where} names a fixed joint: the coordinate is fixed too")
+            add("coupling", joint.name, coefficients=(offset,))
+        else:
+            add("coupling", joint.name, leader, coefficients=(offset, multiplier))

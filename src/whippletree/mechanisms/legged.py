@@ -1,0 +1,174 @@
+"""Ready-made machines that walk, roll and hop; :mod:`whippletree.mechanisms` offers them all.
+
+The planar ones live in the x–y plane with y up and go towards +x, downhill where there is a slope: their coordinates
+x and y run along the ground and off it. The quadruped is spatial, with z up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from whippletree.errors import ModelError
+from whippletree.mechanisms.contact_textbook import about_z, flat_ground
+from whippletree.mechanisms.linkages import PLANAR_GRAVITY, moving
+from whippletree.model import WORLD, Model
+from whippletree.model.builder import Builder
+
+GAIT = (0.200310900544, -0.199832473005)
+"""Stance angle and rate of the simplest walker's period-one gait on a slope of 0.009 (lengths and gravity 1)."""
+
+
+def rimless_wheel(
+    spokes: int = 8,
+    slope: float = 0.08,
+    hub_inertia: Any = 0.1,
+    mass: Any = 1.0,
+    length: float = 1.0,
+    rate: float = -1.0,
+    friction: Any = 1.0,
+) -> Model:
+    """A rimless wheel: a mass at the hub of massless spokes that rolls down a slope, spoke by spoke.
+
+    Joint ``hub`` (planar) holds x along the slope, y off it, and the turn; it rolls downhill at negative rates. Starts
+    on spoke 0, which stands across the slope, at ``rate``. With 2α = 2π / spokes, each plastic touchdown takes
+    ω⁺ = ω⁻ (m l² cos 2α + I) / (m l² + I), and ω⁻ cos 2α for a point mass, whose turn has no inertia of its own.
+    """
+    if spokes < 3 or not length > 0:
+        raise ModelError("rimless_wheel", [f"needs 3 spokes or more of a length above 0, got {spokes} of {length}"])
+    builder = flat_ground(Builder(f"rimless wheel of {spokes} spokes", PLANAR_GRAVITY), slope)
+    builder.body("wheel", mass, inertia=(hub_inertia, hub_inertia, hub_inertia))
+    builder.joint("hub", "planar", WORLD, "wheel", rotation=about_z(-slope), start=(0.0, length, 0.0))
+    for k in range(spokes):
+        angle = 2 * math.pi * k / spokes
+        builder.geometry(
+            f"spoke {k}", "wheel", "point", position=(length * math.sin(angle), -length * math.cos(angle), 0)
+        )
+        builder.contact(f"spoke {k} on ground", f"spoke {k}", "ground", friction=friction)
+    return moving(builder.build(), {"hub": (-rate * length, 0.0, rate)})
+
+
+def simplest_walker(
+    slope: float = 0.009,
+    foot_mass_ratio: float = 1e-7,
+    angle: float = GAIT[0],
+    rate: float = GAIT[1],
+    gravity: float = 1.0,
+    friction: Any = 1.0,
+) -> Model:
+    """Garcia's simplest walker: a mass of 1 kg at the hip, two legs of 1 m and point feet of ``foot_mass_ratio`` kg.
+
+    Joints ``x`` and ``y`` move the hip along the slope and off it; ``stance`` and ``swing`` are the legs' angles from
+    the normal of the slope, positive with the foot in front. Starts just after a heel strike, at the stance ``angle``
+    and ``rate``, on the foot ``stance``; the numbers are those of the period-one gait for slope 0.009 and gravity 1,
+    the limit of small feet. The swing foot is below ground at mid-swing: what becomes of that is a simulation's choice.
+    """
+    x, y = -math.sin(angle), math.cos(angle)
+    vx, vy = -y * rate, x * rate
+    builder = flat_ground(Builder("simplest walker", (0, -gravity, 0)), slope)
+    builder.body("carriage").body("hip", 1.0)
+    builder.joint("x", "prismatic", WORLD, "carriage", rotation=about_z(-slope), axis=(1, 0, 0), start=x)
+    builder.joint("y", "prismatic", "carriage", "hip", axis=(0, 1, 0), start=y)
+    for leg, start in (("stance", angle), ("swing", -angle)):
+        builder.body(f"{leg} leg", foot_mass_ratio, (0, -1, 0))
+        builder.joint(leg, "revolute", "hip", f"{leg} leg", start=start)
+        builder.geometry(f"{leg} foot", f"{leg} leg", "point", position=(0, -1, 0))
+        builder.contact(f"{leg} foot on ground", f"{leg} foot", "ground", friction=friction)
+    # after the strike the swing leg's rate is that of the stance leg less (1 − cos 2θ) of it
+    swing = rate * math.cos(2 * angle)
+    return moving(builder.build(), {"x": vx, "y": vy, "stance": rate, "swing": swing})
+
+
+def hopper(
+    height: float = 1.2,
+    speed: float = 0.0,
+    attack: float = 0.0,
+    stiffness: float = 1000.0,
+    mass: float = 1.0,
+    length: float = 1.0,
+    friction: Any = 1.0,
+) -> Model:
+    """A spring-mass hopper: a point mass on a massless leg with a spring and a massless foot.
+
+    Joints ``x`` and ``y`` move the mass, ``swing`` is the leg's angle (positive with the foot in front), ``leg`` its
+    length, whose spring rests at ``length``. Starts at the apex, with the mass at ``height``, the forward ``speed`` and
+    the leg at ``attack``. In flight nothing moves the massless leg: it is held. Touchdown, at the height
+    length · cos(attack), and lift-off, at the spring's rest length, take no energy. Straight hopping spends
+    √(8 (height − length) / g) in flight and (2π − 2 atan(v ω / g)) / ω in stance, ω² = stiffness / mass, where v is the
+    speed at touchdown.
+    """
+    builder = flat_ground(Builder("hopper", PLANAR_GRAVITY))
+    builder.body("carriage").body("hip", mass).body("leg").body("foot")
+    builder.joint("x", "prismatic", WORLD, "carriage", axis=(1, 0, 0), start=0.0)
+    builder.joint("y", "prismatic", "carriage", "hip", axis=(0, 1, 0), start=height)
+    builder.joint("swing", "revolute", "hip", "leg", start=attack)
+    builder.joint("leg", "prismatic", "leg", "foot", axis=(0, -1, 0), start=length, stiffness=stiffness, rest=length)
+    builder.geometry("foot", "foot", "point")
+    builder.contact("foot on ground", "foot", "ground", friction=friction)
+    return moving(builder.build(), {"x": speed})
+
+
+def planar_biped(
+    friction: Any = 0.8, bend: float = 0.3, stiffness: float = 300.0, damping: float = 10.0, height: float = 0.0
+) -> Model:
+    """A planar biped: a trunk and two legs of thigh and shank with point feet, standing with bent knees.
+
+    Joint ``trunk`` (planar) holds the hip, ``left_hip``, ``left_knee``, ``right_hip`` and ``right_knee`` the legs,
+    straight down at 0. Springs and dampers hold the joints near the starting pose: hips at ±``bend`` (one foot in
+    front, one behind), knees straight. Starts ``height`` above the ground.
+    """
+    thigh, shank = 0.4, 0.4
+    hip = (thigh + shank) * math.cos(bend) + height
+    builder = flat_ground(Builder("planar biped", PLANAR_GRAVITY))
+    builder.body("trunk", 10.0, (0, 0.3, 0), (0.3, 0.1, 0.3))
+    builder.joint("trunk", "planar", WORLD, "trunk", start=(0.0, hip, 0.0))
+    held: dict[str, Any] = {"stiffness": stiffness, "damping": damping}
+    for side, angle in (("left", bend), ("right", -bend)):
+        builder.body(f"{side} thigh", 2.0, (0, -thigh / 2, 0), (0.03, 0.003, 0.03))
+        builder.body(f"{side} shank", 1.0, (0, -shank / 2, 0), (0.014, 0.001, 0.014))
+        builder.joint(f"{side}_hip", "revolute", "trunk", f"{side} thigh", start=angle, rest=angle, **held)
+        builder.joint(
+            f"{side}_knee", "revolute", f"{side} thigh", f"{side} shank", position=(0, -thigh, 0), start=0.0, **held
+        )
+        builder.geometry(f"{side} foot", f"{side} shank", "point", position=(0, -shank, 0))
+        builder.contact(f"{side} foot on ground", f"{side} foot", "ground", friction=friction)
+    return builder.build()
+
+
+def quadruped(
+    friction: Any = 0.8, bend: float = 0.7, stiffness: float = 200.0, damping: float = 2.0, height: float = 0.0
+) -> Model:
+    """A quadruped of 12 joints on a free trunk, z up, forward x, standing on four spherical feet.
+
+    Joint ``trunk`` (free); each leg has ``…_abduction`` about x, ``…_hip`` and ``…_knee`` about y, for front_left,
+    front_right, hind_left and hind_right. Springs and dampers hold the joints near the starting pose: hips at ``bend``,
+    knees at −2 ``bend``, feet below the hips. Starts ``height`` above the ground. The four feet are a hyperstatic
+    support: twelve contact rows for the six freedoms of a stiff stance.
+    """
+    thigh = shank = 0.2
+    radius = 0.02
+    hip = (thigh + shank) * math.cos(bend) + radius + height
+    builder = Builder("quadruped").geometry("ground", WORLD, "half_space")
+    builder.body("trunk", 12.0, (0, 0, 0), (0.1, 0.4, 0.45))
+    builder.joint("trunk", "free", WORLD, "trunk", start=(0.0, 0.0, hip, 1.0, 0.0, 0.0, 0.0))
+    held: dict[str, Any] = {"stiffness": stiffness, "damping": damping}
+    for end, x in (("front", 0.2), ("hind", -0.2)):
+        for side, y in (("left", 0.1), ("right", -0.1)):
+            leg, out = f"{end}_{side}", math.copysign(0.05, y)
+            builder.body(f"{leg} shoulder", 0.6, (0, out / 2, 0), (5e-4, 5e-4, 5e-4))
+            builder.body(f"{leg} thigh", 1.0, (0, 0, -thigh / 2), (4e-3, 4e-3, 5e-4))
+            builder.body(f"{leg} shank", 0.2, (0, 0, -shank / 2), (8e-4, 8e-4, 5e-5))
+            builder.joint(
+                f"{leg}_abduction", "revolute", "trunk", f"{leg} shoulder", position=(x, y, 0), axis=(1, 0, 0), **held
+            )
+            builder.joint(
+                f"{leg}_hip", "revolute", f"{leg} shoulder", f"{leg} thigh", position=(0, out, 0), axis=(0, 1, 0),
+                start=bend, rest=bend, **held,
+            )  # fmt: skip
+            builder.joint(
+                f"{leg}_knee", "revolute", f"{leg} thigh", f"{leg} shank", position=(0, 0, -thigh), axis=(0, 1, 0),
+                start=-2 * bend, rest=-2 * bend, **held,
+            )  # fmt: skip
+            builder.geometry(f"{leg} foot", f"{leg} shank", "sphere", position=(0, 0, -shank), radius=radius)
+            builder.contact(f"{leg} foot on ground", f"{leg} foot", "ground", friction=friction)
+    return builder.build()

@@ -1,0 +1,196 @@
+"""Ready-made mechanisms with closed loops; :mod:`whippletree.mechanisms` offers them all.
+
+The planar ones live in the x–y plane with y up, their links along x at angle zero, gravity (0, −9.81, 0). Every one
+starts assembled: its start state is written down in closed form. Lengths are in m, masses in kg; masses may be 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.errors import ModelError
+from whippletree.model import WORLD, Model, State
+from whippletree.model.builder import Builder
+
+PLANAR_GRAVITY = (0, -9.81, 0)
+"""m/s²: y is up."""
+
+
+def rod(mass: Any, length: Any) -> dict[str, Any]:
+    """Mass, centre and inertia of a uniform slender rod along x from its joint."""
+    across = mass * length * length / 12
+    return {"mass": mass, "center": (length / 2, 0, 0), "inertia": (0, across, across)}
+
+
+def four_bar(
+    lengths: Sequence[float] = (1.0, 1.0, 1.0, 1.0), masses: Sequence[Any] = (1.0, 1.0, 1.0), angle: float = math.pi / 2
+) -> Model:
+    """A four-bar linkage of uniform rods: ground, crank, coupler, rocker; the coupler's end is pinned to the rocker's.
+
+    Joints ``crank`` and ``rocker`` turn from the ground line, ``coupler`` from the crank. Starts at crank ``angle``,
+    with the coupler's end above the line from the crank's end to the rocker's foot.
+
+    Args:
+        lengths: ground, crank, coupler, rocker.
+        masses: crank, coupler, rocker; any of them may be 0.
+        angle: of the crank at the start, rad.
+    """
+    (ground, a, b, c), (m1, m2, m3) = _numbers("lengths", lengths, 4), _numbers("masses", masses, 3)
+    coupler, rocker = _dyad((a * math.cos(angle), a * math.sin(angle)), (ground, 0.0), b, c)
+    return (
+        Builder("four-bar", PLANAR_GRAVITY)
+        .body("crank rod", **rod(m1, a))
+        .body("coupler rod", **rod(m2, b))
+        .body("rocker rod", **rod(m3, c))
+        .joint("crank", "revolute", WORLD, "crank rod", start=angle)
+        .joint("coupler", "revolute", "crank rod", "coupler rod", position=(a, 0, 0), start=coupler - angle)
+        .joint("rocker", "revolute", WORLD, "rocker rod", position=(ground, 0, 0), start=rocker)
+        .frame("coupler end", "coupler rod", position=(b, 0, 0))
+        .frame("rocker end", "rocker rod", position=(c, 0, 0))
+        .constraint("pin", "pin", "rocker end", "coupler end")
+        .build()
+    )
+
+
+def crank_slider(
+    crank_length: float = 1.0,
+    rod_length: float = 2.0,
+    crank_mass: Any = 1.0,
+    rod_mass: Any = 0.0,
+    slider_mass: Any = 1.0,
+    angle: float = math.pi / 3,
+) -> Model:
+    """A crank that drives a slider along x through a connecting rod, massless unless told otherwise.
+
+    Joints ``crank`` and ``rod`` (from the crank) turn, ``slider`` slides; the rod's end is pinned to the slider. Frames
+    ``rod end`` and ``slider`` (the body).
+    """
+    if not rod_length > crank_length > 0:
+        raise ModelError("crank_slider", [f"rod_length {rod_length} must exceed crank_length {crank_length} > 0"])
+    down = -math.asin(crank_length * math.sin(angle) / rod_length)
+    reach = crank_length * math.cos(angle) + rod_length * math.cos(down)
+    return (
+        Builder("crank-slider", PLANAR_GRAVITY)
+        .body("crank rod", **rod(crank_mass, crank_length))
+        .body("connecting rod", **rod(rod_mass, rod_length))
+        .body("piston", mass=slider_mass)
+        .joint("crank", "revolute", WORLD, "crank rod", start=angle)
+        .joint("rod", "revolute", "crank rod", "connecting rod", position=(crank_length, 0, 0), start=down - angle)
+        .joint("slider", "prismatic", WORLD, "piston", axis=(1, 0, 0), start=reach)
+        .frame("rod end", "connecting rod", position=(rod_length, 0, 0))
+        .constraint("pin", "pin", "piston", "rod end")
+        .build()
+    )
+
+
+def n_four_bar(n: int = 2) -> Model:
+    """n four-bar loops in a row (IFToMM A02): n + 1 upright side rods and n couplers of 1 m and 1 kg, all pinned.
+
+    Joints ``side_0`` … ``side_n`` from the ground, ``coupler_k`` from side rod k - 1. Frame ``B0`` is the first
+    upper joint. Starts upright with B0 moving at +1 m/s in x; passes through its singular configuration, all rods in
+    line.
+    """
+    if n < 1:
+        raise ModelError("n_four_bar", [f"n is {n}, expected at least 1"])
+    builder = Builder(f"{n}-four-bar", PLANAR_GRAVITY)
+    for k in range(n + 1):
+        builder.body(f"side rod {k}", **rod(1.0, 1.0))
+        builder.joint(f"side_{k}", "revolute", WORLD, f"side rod {k}", position=(k, 0, 0), start=math.pi / 2)
+        builder.frame(f"B{k}", f"side rod {k}", position=(1, 0, 0))
+    for k in range(1, n + 1):
+        builder.body(f"coupler rod {k}", **rod(1.0, 1.0))
+        builder.joint(
+            f"coupler_{k}", "revolute", f"side rod {k - 1}", f"coupler rod {k}", position=(1, 0, 0), start=-math.pi / 2
+        )
+        builder.frame(f"end {k}", f"coupler rod {k}", position=(1, 0, 0))
+        builder.constraint(f"pin_{k}", "pin", f"B{k}", f"end {k}")
+    rates = {f"side_{k}": -1.0 for k in range(n + 1)} | {f"coupler_{k}": 1.0 for k in range(1, n + 1)}
+    return moving(builder.build(), rates)
+
+
+def peaucellier(arm: float = 1.0, side: float = 0.5, crank: float = 0.35, angle: float = 0.5, mass: Any = 1.0) -> Model:
+    """Peaucellier and Lipkin's linkage: its frame ``tracer`` moves along x = (arm² - side²) / (2 crank), exactly
+    straight.
+
+    Two arms from the origin hold a rhombus; the crank, pivoted at (crank, 0), drives its near corner on a circle
+    through the origin, and the far corner is the image of that circle under inversion: a line. Every rod has the
+    same mass.
+    """
+    near = (crank + crank * math.cos(angle), crank * math.sin(angle))
+    reach = math.hypot(*near)
+    if not 0 < arm - side < reach < arm + side:
+        raise ModelError("peaucellier", [f"arm {arm}, side {side} and crank {crank} do not close at angle {angle}"])
+    builder = Builder("Peaucellier-Lipkin linkage", PLANAR_GRAVITY)
+    builder.body("crank rod", **rod(mass, crank))
+    builder.joint("crank", "revolute", WORLD, "crank rod", position=(crank, 0, 0), start=angle)
+    far_x = (arm * arm - side * side) / reach
+    far = (far_x * near[0] / reach, far_x * near[1] / reach)
+    for name, hand in (("left", 1), ("right", -1)):
+        to_corner, from_origin = _dyad(near, (0.0, 0.0), side, arm, -hand)
+        corner = (arm * math.cos(from_origin), arm * math.sin(from_origin))
+        onwards = math.atan2(far[1] - corner[1], far[0] - corner[0])
+        for part, length in (("arm", arm), ("near", side), ("far", side)):
+            builder.body(f"{name} {part} rod", **rod(mass, length))
+            builder.frame(f"{name} {part} end", f"{name} {part} rod", position=(length, 0, 0))
+        builder.joint(f"{name}_arm", "revolute", WORLD, f"{name} arm rod", start=from_origin)
+        builder.joint(
+            f"{name}_near", "revolute", "crank rod", f"{name} near rod", position=(crank, 0, 0), start=to_corner - angle
+        )
+        builder.joint(
+            f"{name}_far",
+            "revolute",
+            f"{name} near rod",
+            f"{name} far rod",
+            position=(side, 0, 0),
+            start=onwards - to_corner,
+        )
+        builder.constraint(f"{name} corner", "pin", f"{name} arm end", f"{name} near end")
+    builder.constraint("far corner", "pin", "left far end", "right far end")
+    return builder.frame("tracer", "left far rod", position=(side, 0, 0)).build()
+
+
+def gear_train(radii: Sequence[float] = (0.1, 0.2, 0.05), masses: Sequence[Any] | None = None) -> Model:
+    """Gears in mesh one after the other along x, discs about z: joints ``gear_1`` …, rₖ θₖ + rₖ₊₁ θₖ₊₁ = 0."""
+    weights = [1.0] * len(radii) if masses is None else masses
+    builder = Builder("gear train", PLANAR_GRAVITY)
+    x = 0.0
+    for k, (radius, mass) in enumerate(zip(radii, weights, strict=True), start=1):
+        x += radius + radii[k - 2] if k > 1 else 0.0
+        across = mass * radius * radius / 4
+        builder.body(f"disc {k}", mass, inertia=(across, across, 2 * across))
+        builder.joint(f"gear_{k}", "revolute", WORLD, f"disc {k}", position=(x, 0, 0))
+        if k > 1:
+            builder.constraint(f"mesh_{k - 1}", "gear", f"gear_{k - 1}", f"gear_{k}", ratios=(radii[k - 2], radius))
+    return builder.build()
+
+
+def _dyad(p: tuple[float, float], q: tuple[float, float], a: float, b: float, side: int = 1) -> tuple[float, float]:
+    """Angles of two links of lengths a from p and b from q whose ends meet, on the left of the way from p to q."""
+    dx, dy = q[0] - p[0], q[1] - p[1]
+    d = math.hypot(dx, dy)
+    if not abs(a - b) <= d <= a + b or d == 0:
+        raise ModelError("linkage", [f"links of {a} m and {b} m cannot meet across {d:.6g} m: change lengths or angle"])
+    along = (a * a - b * b + d * d) / (2 * d)
+    height = side * math.sqrt(max(a * a - along * along, 0.0))
+    x, y = p[0] + (along * dx - height * dy) / d, p[1] + (along * dy + height * dx) / d
+    return math.atan2(y - p[1], x - p[0]), math.atan2(y - q[1], x - q[0])
+
+
+def _numbers(what: str, values: Sequence[Any], count: int) -> tuple[Any, ...]:
+    if len(values) != count:
+        raise ModelError("linkage", [f"{what} has {len(values)} entries, expected {count}"])
+    return tuple(values)
+
+
+def moving(model: Model, rates: Mapping[str, Any]) -> Model:
+    """The model with a start velocity."""
+    v = np.zeros(model.nv)
+    for joint, rate in rates.items():
+        v[model.slice(joint)] = rate
+    v.setflags(write=False)
+    return replace(model, start=State((model.start or model.neutral).q, v))

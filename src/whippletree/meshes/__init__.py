@@ -1,1 +1,0 @@
-"""Mesh files: STL, OBJ and Collada read in bounded time, once for pictures and for contact."""

@@ -1,0 +1,44 @@
+"""The description of a mechanism: frozen data with names, and no algorithm.
+
+    model               bodies, joints, frames, constraints, geometry, contacts, and the Model that holds them
+    frozen              parts that cannot be changed, only replaced
+    builder             ``wt.Builder``: a model written line by line
+    faults              what is wrong with a description, all of it at once
+    contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
+    constraint_syntax   the kinds of constraints and the words that each understands
+    parameters          numbers of a model by path, ``bodies.rod.mass``, to be left open or replaced
+    input_checks        shapes and kinds of the arrays that users pass
+
+The chapter imports ``spatial``, ``graph`` and ``arithmetic``; only the start state of a model with loops asks
+``constraints`` to assemble it.
+"""
+
+from whippletree.model.model import (
+    EARTH_GRAVITY,
+    WORLD,
+    Body,
+    Constraint,
+    Contact,
+    Frame,
+    Geometry,
+    Joint,
+    Model,
+    State,
+    Vector,
+    require_model,
+)
+
+__all__ = [
+    "EARTH_GRAVITY",
+    "WORLD",
+    "Body",
+    "Constraint",
+    "Contact",
+    "Frame",
+    "Geometry",
+    "Joint",
+    "Model",
+    "State",
+    "Vector",
+    "require_model",
+]

@@ -1,0 +1,276 @@
+"""The builder: reads well by hand, accepts any order, and reports everything that is wrong at once, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import ModelError, ScalarError, did_you_mean
+from whippletree.model.contact_pairs import contact_faults
+from whippletree.model.faults import (
+    LIMITS,
+    depth_first,
+    inertia_faults,
+    joint_faults,
+    naming_faults,
+    number_faults,
+    place_faults,
+    tree_faults,
+)
+from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.model import (
+    EARTH_GRAVITY,
+    WORLD,
+    Body,
+    Constraint,
+    Contact,
+    Frame,
+    Geometry,
+    Joint,
+    Model,
+    State,
+    Vector,
+)
+
+JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
+"""What can be told of a joint beside its place and axes."""
+
+UNIT_ROUNDING = 1e-15
+"""How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
+
+SMALLEST_SQUARED, LARGEST_SQUARED = 1e-140, 1e140
+"""Between these the squares of floats, and sums of three of them, keep all their digits."""
+
+
+class Builder:
+    """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
+
+    def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
+        self.name = name
+        self.gravity = gravity
+        self.source = ""
+        self._bodies: list[Body] = []
+        self._joints: list[Joint] = []
+        self._frames: list[Frame] = []
+        self._constraints: list[Constraint] = []
+        self._geometries: list[Geometry] = []
+        self._contacts: list[Contact] = []
+        self._start: dict[str, Any] = {}
+        self._faults: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<Builder {self.name!r}: {len(self._bodies)} bodies, {len(self._joints)} joints, not yet built>"
+
+    def body(self, name: str, mass: Any = 0, center: Vector = (0, 0, 0), inertia: Any = (0, 0, 0)) -> Builder:
+        """Add a body: mass (kg), centre of mass (m), inertia about it in body axes (kg m²; 3 × 3, or 3 or 6 numbers).
+
+        Without mass and inertia it is a massless link.
+        """
+        name = self._named("body", name)
+        try:
+            self._bodies.append(Body(name, mass, vector_of("center", center), inertia_matrix(inertia)))
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"body {name!r}: {error}")
+            self._bodies.append(Body(name))  # keeps the name known, so that one fault does not cause others
+        return self
+
+    def joint(
+        self,
+        name: str,
+        kind: str,
+        parent: str,
+        child: str,
+        *,
+        position: Vector = (0, 0, 0),
+        rotation: Any = None,
+        axis: Vector = (0, 0, 1),
+        second_axis: Vector = (0, 1, 0),
+        start: Any = None,
+        **data: Any,
+    ) -> Builder:
+        """Add a joint at ``position`` (m) and ``rotation`` (3, 3) in the parent. Axes need not be of unit length.
+
+        Kinds: revolute, prismatic, helical, cylindrical, universal, planar, spherical, free, weld.
+
+        ``start`` is the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
+        """
+        name = self._named("joint", name)
+        try:
+            for word in data.keys() - JOINT_DATA:
+                hint = did_you_mean(word, JOINT_DATA)
+                raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_DATA)}{hint}")
+            axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
+            self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"joint {name!r}: {error}")
+            self._joints.append(Joint(name, "weld", parent, child))
+        if start is not None:
+            self._start[name] = start
+        return self
+
+    def frame(self, name: str, body: str, *, position: Vector = (0, 0, 0), rotation: Any = None) -> Builder:
+        """Add a named frame fixed to a body."""
+        name = self._named("frame", name)
+        self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
+        return self
+
+    def constraint(self, name: str, kind: str, /, *on: str, **parameters: Any) -> Builder:
+        """Add a constraint of a kind, on bodies, frames or joints, with the numbers of its kind (docs/constraints.md).
+
+        ``.constraint("pin", "pin", "rod end", "rocker end")`` closes a loop at two frames.
+        """
+        name = self._named("constraint", name)
+        self._constraints.append(Constraint(name, kind, on, parameters))
+        return self
+
+    def geometry(
+        self,
+        name: str,
+        body: str,
+        kind: str,
+        *,
+        position: Vector = (0, 0, 0),
+        rotation: Any = None,
+        collides: bool = True,
+        visible: bool = True,
+        **parameters: Any,
+    ) -> Builder:
+        """Add a shape fixed to a body, with the numbers of its kind, m (docs/contact.md).
+
+        ``.geometry("foot", "shin", "sphere", position=(0, 0, -0.3), radius=0.02)``
+        """
+        name = self._named("geometry", name)
+        pose = self._pose(f"geometry {name!r}", position, rotation)
+        shape = Geometry(name, body, kind, pose, parameters, collides, visible)
+        self._geometries.append(shape)
+        return self
+
+    def contact(
+        self, name: str, first: str, second: str, *, friction: Any = 0, restitution: Any = 0, law: str | None = None
+    ) -> Builder:
+        """Let two geometries touch: Coulomb ``friction`` ≥ 0, ``restitution`` in [0, 1], ``law`` of impact by name.
+
+        The normal points from the second geometry to the first.
+        """
+        name = self._named("contact", name)
+        self._contacts.append(Contact(name, first, second, friction, restitution, law))
+        return self
+
+    def build(self) -> Model:
+        """Check everything and freeze.
+
+        Raises:
+            ModelError: with every fault found, by name.
+        """
+        if faults := [*self._faults, *self._found()]:
+            raise ModelError(f"model {self.name!r}", faults)
+        order = depth_first(self._joints)
+        carried = {joint.child: joint for joint in self._joints}
+        named = {body.name: body for body in self._bodies}
+        model = Model(
+            self.name,
+            tuple(named[name] for name in order),
+            tuple(carried[name] for name in order),
+            tuple(self._frames),
+            tuple(self._constraints),
+            tuple(self._geometries),
+            frozen_array(self.gravity, (3,)),
+            source=self.source,
+            contacts=tuple(self._contacts),
+        )
+        return self._with_start(model)
+
+    def _found(self) -> list[str]:
+        """What is wrong with the parts, each by itself and all together."""
+        faults = naming_faults(
+            "body or frame", [WORLD, *(x.name for x in self._bodies), *(x.name for x in self._frames)]
+        )
+        faults += naming_faults("joint", [joint.name for joint in self._joints])
+        faults += naming_faults("constraint", [constraint.name for constraint in self._constraints])
+        faults += naming_faults("geometry", [geometry.name for geometry in self._geometries])
+        faults += naming_faults("contact", [contact.name for contact in self._contacts])
+        faults += tree_faults(self._bodies, self._joints)
+        faults += inertia_faults(self._bodies)
+        for joint in self._joints:
+            faults += joint_faults(joint)
+        faults += place_faults("frame", self._frames, self._bodies)
+        faults += place_faults("geometry", self._geometries, self._bodies)
+        faults += contact_faults(self._contacts, self._geometries, self._joints)
+        faults += number_faults("gravity", self.gravity)
+        if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
+            faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
+        return faults
+
+    def _with_start(self, model: Model) -> Model:
+        if not self._start:
+            return model
+        q = model.neutral.q.copy()
+        faults = []
+        for name, value in self._start.items():
+            part = model.q_slice(name)
+            found = number_faults(f"joint {name!r}: start", value)
+            if np.shape(value) not in ((), (part.stop - part.start,)):
+                found.append(f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)")
+            if not found:
+                q[part] = value
+            faults += found
+        for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
+            turn = q[part.stop - 4 : part.stop] if kind.nq > kind.nv else np.ones(1)
+            square = float(turn @ turn)
+            if square == 0:
+                faults.append(f"joint {joint.name!r}: start has a quaternion of zeros: no turn is 1, 0, 0, 0")
+            elif abs(square - 1) > UNIT_ROUNDING:
+                turn /= np.sqrt(square)
+        if faults:
+            raise ModelError(f"model {self.name!r}", faults)
+        q.setflags(write=False)
+        return replace(model, start=State(q, np.zeros(model.nv)))
+
+    def _named(self, kind: str, name: Any) -> str:
+        """The name, if it is one."""
+        if isinstance(name, str) and name:
+            return name
+        self._faults.append(f"{kind} {name!r}: a name must be a text that is not empty")
+        return repr(name)
+
+    def _pose(self, where: str, position: Vector, rotation: Any) -> Array:
+        try:
+            return pose_matrix(position, rotation)
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"{where}: {error}")
+            return pose_matrix()
+
+    def _unit(self, axis: Vector, where: str) -> Array:
+        """The axis at unit length; one that has it already, up to rounding, keeps its exact numbers."""
+        array = vector_of(where.rpartition(": ")[2], axis)
+        found = number_faults(where, array)
+        if found and "finite" not in found[0]:
+            self._faults += found
+            return frozen_array([0, 0, 1], (3,))
+        array = _within_squares(array)
+        square = array.astype(object) @ array.astype(object)
+        if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
+            shown = ", ".join(map(str, np.asarray(axis).tolist()))
+            self._faults.append(f"{where} ({shown}) has no direction: give a finite vector that is not zero")
+            return frozen_array([0, 0, 1], (3,))
+        if square == 1 or (isinstance(square, float) and abs(square - 1) <= UNIT_ROUNDING):
+            return array
+        try:
+            return frozen_array(array.astype(object) / scalars.sqrt(square), (3,))
+        except ScalarError as error:
+            self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
+            return frozen_array([0, 0, 1], (3,))
+
+
+def _within_squares(axis: Array) -> Array:
+    """An axis of floats whose squares do not overflow or vanish: divided by its largest entry where they would."""
+    if axis.dtype != float:
+        return axis
+    largest = float(np.abs(axis).max())
+    if not np.isfinite(largest) or largest == 0 or SMALLEST_SQUARED < largest < LARGEST_SQUARED:
+        return axis
+    return frozen_array(axis / largest, (3,))

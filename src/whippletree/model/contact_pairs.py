@@ -1,0 +1,259 @@
+"""Which geometries may touch: contacts added to a model, pair by pair, by a filter, or with the ground.
+
+These functions make models from models; where and how shapes touch is :mod:`whippletree.contact`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import ModelError, NameLookupError, did_you_mean
+from whippletree.model.frozen import frozen_array, pose_matrix, vector_of
+from whippletree.model.model import WORLD, Contact, Geometry, Joint, Model, Vector
+from whippletree.spatial.joints import rotation_to
+
+UNBOUNDED = ("half_space", "terrain", "height_field", "cavity")
+"""Kinds without an end: always the second of a pair, and never against each other."""
+
+FLOATING = ("free", "planar")
+"""Joints that hold nothing together: the bodies beside them are no neighbours."""
+
+UPWARDS = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
+"""Turns z, a half-space's normal, to y; x stays: the contact's axes become (y, x, −z)."""
+
+
+def with_contacts(
+    model: Model,
+    *,
+    between: tuple[str | Iterable[str], str | Iterable[str]] | None = None,
+    exclude: Iterable[tuple[str, str]] = (),
+    neighbours: bool = False,
+    friction: Any = None,
+    restitution: Any = 0,
+) -> Model:
+    """The model with a contact for every admissible pair of its colliding geometries, beside those that it has.
+
+    Left out are pairs that cannot move against each other, that are both unbounded (two planes), that have a contact
+    already, that an MJCF file excludes (by bodies, or by ``contype`` and ``conaffinity``), and, unless ``neighbours``,
+    pairs of bodies that a joint (other than a free or planar one) connects: they mostly overlap there.
+
+    Args:
+        model: geometries that do not collide (``collides=False``) are left alone.
+        between: two groups of names of bodies or geometries; only pairs with one of each. Default: all.
+        exclude: pairs of names of bodies or geometries that may not touch.
+        neighbours: also pairs of bodies with one joint between them.
+        friction, restitution: of all new contacts. ``None``: the larger one of the two geometries' own ``friction``
+            parameters (files give them), 0 where neither has one.
+
+    Raises:
+        NameLookupError: a name that is neither a body nor a geometry.
+    """
+    rigid = rigid_parts(model.joints) | {WORLD: WORLD}
+    joined = {frozenset((rigid[j.parent], rigid[j.child])) for j in model.joints if j.kind not in FLOATING}
+    groups = None if between is None else (_members(model, between[0]), _members(model, between[1]))
+    barred = [(_members(model, a), _members(model, b)) for a, b in map(_two, exclude)]
+    taken = {frozenset((c.first, c.second)) for c in model.contacts}
+    contacts = []
+    for pair in combinations([g for g in model.geometries if g.collides], 2):
+        first, second = sorted(pair, key=lambda g: (g.kind in UNBOUNDED, rigid[g.body] == WORLD))
+        parts = frozenset((rigid[first.body], rigid[second.body]))
+        if len(parts) == 1 or first.kind in UNBOUNDED or frozenset((first.name, second.name)) in taken:
+            continue
+        if (parts in joined and not neighbours) or any(_across(pair, *groups) for groups in barred):
+            continue
+        if not _file_allows(pair):
+            continue
+        if groups is None or _across(pair, *groups):
+            mu = _own_friction(pair) if friction is None else friction
+            contacts.append(Contact(f"{first.name} on {second.name}", first.name, second.name, mu, restitution))
+    return _extended(model, (), contacts)
+
+
+def on_ground(
+    model: Model,
+    *,
+    friction: Any = 0.8,
+    restitution: Any = 0,
+    geometries: Iterable[str] | None = None,
+    frames: Iterable[str] | None = None,
+    radius: Any = 0,
+    height: Any = 0,
+    normal: Vector | None = None,
+) -> Model:
+    """The model on flat ground: a half-space ``ground`` of the world and contacts of the named parts with it.
+
+    Args:
+        model: any model, also one from a file.
+        friction, restitution: of all these contacts.
+        geometries: names of geometries that touch the ground.
+        frames: names of frames or bodies whose origins touch the ground, as points, or as balls of ``radius``. Default,
+            if neither is given: every colliding geometry of a body that can move.
+        radius: of the balls at ``frames``, m.
+        height: of the ground above the world's origin, along the normal, m.
+        normal: upward direction of the ground; default: against gravity, or z without gravity.
+
+    Raises:
+        ModelError: a model that already has a geometry of that name, or nothing that could touch.
+        NameLookupError: a name that the model does not have.
+    """
+    rigid = rigid_parts(model.joints) | {WORLD: WORLD}
+    feet = [_foot(model, name, radius) for name in (() if frames is None else _names(frames))]
+    named = [model.geometry(name).name for name in (() if geometries is None else _names(geometries))]
+    if geometries is None and frames is None:
+        movable = (g for g in model.geometries if g.collides and rigid[g.body] != WORLD)
+        named = [g.name for g in movable if g.kind not in UNBOUNDED]
+    touching = [*named, *(foot.name for foot in feet)]
+    if not touching:
+        raise ModelError(
+            f"on_ground: model {model.name!r}",
+            [
+                "no geometry of a moving body collides: name frames, for example those of the feet"
+                if geometries is None and frames is None
+                else "neither geometries nor frames name anything that could touch"
+            ],
+        )
+    if not _is_finite(height):
+        raise ModelError(f"on_ground: model {model.name!r}", [f"height is {height!r}, expected a finite number"])
+    up = _unit(normal if normal is not None else _against(model.gravity))
+    turn = UPWARDS if tuple(up) == (0, 1, 0) else rotation_to(up.astype(object))
+    ground = Geometry("ground", WORLD, "half_space", pose_matrix(height * up, turn))
+    contacts = [Contact(f"{name} on ground", name, "ground", friction, restitution) for name in touching]
+    return _extended(model, [*feet, ground], contacts)
+
+
+def _extended(model: Model, geometries: Sequence[Geometry], contacts: Sequence[Contact]) -> Model:
+    """The model with more geometries and contacts, checked as the builder does."""
+    shapes, pairs = (*model.geometries, *geometries), (*model.contacts, *contacts)
+    faults = contact_faults(pairs, shapes, model.joints)
+    for kind, parts in (("geometry", shapes), ("contact", pairs)):
+        names = [part.name for part in parts]
+        twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+        faults += [f"{kind} {name!r} is there already: rename or remove one of them" for name in twice]
+    if faults:
+        raise ModelError(f"model {model.name!r}", faults)
+    return replace(model, geometries=shapes, contacts=pairs)
+
+
+def _members(model: Model, names: str | Iterable[str]) -> set[str]:
+    """The geometries with these names, or of bodies with these names."""
+    found: set[str] = set()
+    bodies = {WORLD, *(body.name for body in model.bodies)}
+    for name in _names(names):
+        own = {g.name for g in model.geometries if name in (g.name, g.body)}
+        if not own and name not in bodies:
+            known = [*bodies, *(g.name for g in model.geometries)]
+            raise NameLookupError("body or geometry", name, known, where=f"model {model.name!r}")
+        found |= own
+    return found
+
+
+def _two(pair: Sequence[str]) -> Sequence[str]:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise ModelError("with_contacts", [f"exclude has {pair!r}, expected pairs of names: [(one, other), …]"])
+    return pair
+
+
+def _names(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _across(pair: Sequence[Geometry], one: set[str], other: set[str]) -> bool:
+    """Whether one geometry of a pair is in one group and the other in the other."""
+    a, b = (g.name for g in pair)
+    return (a in one and b in other) or (b in one and a in other)
+
+
+def _file_allows(pair: Sequence[Geometry]) -> bool:
+    """MuJoCo's filters: no body excludes the other, and the ``contype`` of one geometry shares a bit with the
+    ``conaffinity`` of the other; both are 1 where unsaid."""
+    first, second = pair
+    if second.body in first.parameters.get("excludes", ()) or first.body in second.parameters.get("excludes", ()):
+        return False
+    (a, b), (c, d) = ((g.parameters.get("contype", 1), g.parameters.get("conaffinity", 1)) for g in pair)
+    return bool((a & d) | (c & b))
+
+
+def _own_friction(pair: Sequence[Geometry]) -> Any:
+    """The larger of the coefficients that two geometries carry; the first number where a file gives several."""
+    return max(float(np.ravel(g.parameters.get("friction", 0))[0]) for g in pair)
+
+
+def _foot(model: Model, name: str, radius: Any) -> Geometry:
+    frame = model.frame(name)
+    kind, parameters = ("point", {}) if radius == 0 else ("sphere", {"radius": radius})
+    return Geometry(f"{name} contact", frame.body, kind, frame.pose, parameters, visible=False)
+
+
+def _against(gravity: Array) -> Vector:
+    return tuple(-x for x in gravity) if np.any(gravity != 0) else (0, 0, 1)
+
+
+def _unit(direction: Vector) -> Array:
+    given = vector_of("normal", direction).astype(float)
+    length = float(np.linalg.norm(given))
+    if not (length > 0 and math.isfinite(length)):
+        raise ModelError("on_ground", [f"normal {tuple(direction)} has no direction: give a finite vector, not zero"])
+    return frozen_array(given / length, (3,))
+
+
+def contact_faults(contacts: Sequence[Contact], geometries: Sequence[Geometry], joints: Sequence[Joint]) -> list[str]:
+    """What is wrong with contacts: unknown geometries, impossible numbers, shapes that cannot move against each
+    other."""
+    bodies = {geometry.name: geometry.body for geometry in geometries}
+    rigid = rigid_parts(joints) if contacts else {}
+    faults: list[str] = []
+    for contact in contacts:
+        where = f"contact {contact.name!r}"
+        for word, name in (("first", contact.first), ("second", contact.second)):
+            if name not in bodies:
+                faults.append(f"{where}: unknown {word} geometry {name!r}{did_you_mean(str(name), bodies)}")
+        faults += _number_faults(where, contact)
+        if contact.first in bodies and contact.second in bodies:
+            first, second = bodies[contact.first], bodies[contact.second]
+            if first == second:
+                faults.append(
+                    f"{where}: both geometries are fixed to {first!r}; name geometries of two different bodies"
+                )
+            elif rigid.get(first, first) == rigid.get(second, second):
+                faults.append(
+                    f"{where}: {first!r} and {second!r} are welded together and cannot move against each other; "
+                    f"name geometries of bodies with a joint between them"
+                )
+    return faults
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, (str, bytes)) and math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _number_faults(where: str, contact: Contact) -> list[str]:
+    faults = []
+    for word, value, upper in (("friction", contact.friction, math.inf), ("restitution", contact.restitution, 1)):
+        allowed = "a finite number that is not negative" if upper == math.inf else "a number from 0 to 1"
+        if not (_is_finite(value) and 0 <= float(value) <= upper):
+            faults.append(f"{where}: {word} is {value!r}, expected {allowed}")
+    return faults
+
+
+def rigid_parts(joints: Sequence[Joint]) -> dict[str, str]:
+    """For each body, the one at the root of what it is welded to; the world for what cannot move."""
+    welded = {joint.child: joint.parent for joint in joints if joint.kind == "weld"}
+    roots = {}
+    for joint in joints:
+        name, seen = joint.child, {joint.child}
+        # a circle of welds is a fault of the tree and is reported there
+        while name in welded and welded[name] not in seen:
+            name = welded[name]
+            seen.add(name)
+        roots[joint.child] = name
+    return roots

@@ -1,0 +1,217 @@
+"""What is wrong with the parts of a model: names, the tree that they make, masses, joints, poses. In words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import Hints, did_you_mean, listed, quoted, route
+from whippletree.model.model import WORLD, Body, Frame, Geometry, Joint
+from whippletree.spatial import joints as joint_types
+
+INERTIA_TOLERANCE = 1e-9
+"""How far, relative to its trace, an inertia may violate the triangle inequality before it is refused."""
+
+LARGEST_INERTIA = 1e300
+"""kg m². The trace of an inertia, and its product with the square of a length of 1 km, must not overflow."""
+
+LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
+"""Numbers of a joint that may be infinite."""
+
+
+def naming_faults(kind: str, names: Iterable[str]) -> list[str]:
+    """Names that several parts of one kind have."""
+    counts = Counter(names).items()
+    return [f"{kind} {name!r} is declared {n} times: give each its own name" for name, n in counts if n > 1]
+
+
+def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+    """Unknown bodies, bodies with several joints or none, and cycles."""
+    faults = []
+    known = {WORLD, *(b.name for b in bodies)}
+    hint = Hints()
+    for joint in joints:
+        for role, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in known:
+                faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{hint(str(name), known)}")
+        if joint.child == WORLD:
+            faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
+    carriers: dict[str, list[str]] = {body.name: [] for body in bodies}
+    for joint in joints:
+        carriers.setdefault(joint.child, []).append(joint.name)
+    for name, found in carriers.items():
+        if len(found) > 1:
+            faults.append(
+                f"body {name!r} is carried by {len(found)} joints ({listed(map(repr, found))}): a tree has one "
+                f"joint per body; close the loop with a constraint instead"
+            )
+    if not faults:
+        faults += _unreached_faults(bodies, joints)
+    return faults
+
+
+def _unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+    """Bodies that do not hang from the world: they carry each other in a circle, or nothing carries them."""
+    settled = set(depth_first(joints))
+    carrier = {joint.child: joint.parent for joint in joints}
+    faults: list[str] = []
+    for body in bodies:
+        path: dict[str, None] = {}  # in order, and quick to look into
+        name = body.name
+        while name in carrier and name not in settled and name not in path:
+            path[name] = None
+            name = carrier[name]
+        if name in path:
+            way = list(path)
+            circle = [*way[way.index(name) :], name]
+            faults.append(f"bodies carry each other in a circle: {route(circle, '<-')}; hang one from the world")
+        elif body.name not in settled and body.name not in carrier:
+            faults.append(
+                f"body {body.name!r} is not connected to the world: add a joint that carries it "
+                f"(kind 'free' lets it float)"
+            )
+        settled.update(path)
+    return faults
+
+
+def depth_first(joints: Sequence[Joint]) -> list[str]:
+    """Names of the bodies that hang from the world, parents first, children in order of declaration."""
+    children: dict[str, list[str]] = {}
+    for joint in joints:
+        children.setdefault(joint.parent, []).append(joint.child)
+    order: list[str] = []
+    stack = list(reversed(children.get(WORLD, [])))
+    while stack:
+        name = stack.pop()
+        order.append(name)
+        stack.extend(reversed(children.get(name, [])))
+    return order
+
+
+def place_faults(kind: str, parts: Iterable[Frame | Geometry], bodies: Sequence[Body]) -> list[str]:
+    """What is wrong with where frames or geometries are: an unknown body, a pose that is none."""
+    known = {WORLD, *(body.name for body in bodies)}
+    faults = []
+    hint = Hints()
+    for part in parts:
+        where = f"{kind} {part.name!r}"
+        if part.body not in known:
+            faults.append(f"{where}: unknown body {part.body!r}{hint(str(part.body), known)}")
+        faults += pose_faults(where, part.pose)
+    return faults
+
+
+def inertia_faults(bodies: Sequence[Body]) -> list[str]:
+    """What is physically wrong with bodies: negative mass, an inertia that no mass distribution has, NaN."""
+    faults: list[str] = []
+    sound: list[Body] = []
+    for body in bodies:
+        where = f"body {body.name!r}"
+        found = [
+            *number_faults(f"{where}: mass", [body.mass]),
+            *number_faults(f"{where}: center", body.center),
+            *number_faults(f"{where}: inertia", body.inertia),
+        ]
+        if not found:
+            sound.append(body)
+            if body.mass < 0:
+                found.append(f"{where}: mass {body.mass} is negative")
+        faults += found
+    return faults + _unphysical(sound)
+
+
+def _unphysical(bodies: Sequence[Body]) -> list[str]:
+    """Inertias that are not symmetric or violate the triangle inequality, all bodies at once."""
+    bodies = [body for body in bodies if body.inertia.any()]
+    if not bodies:
+        return []
+    matrices = np.array([body.inertia.astype(float) for body in bodies])
+    # scaled to entries of at most 1: a trace of numbers near 1e308 would overflow
+    largest = np.abs(matrices).max(axis=(1, 2))
+    matrices /= largest[:, None, None]
+    traces = np.trace(matrices, axis1=1, axis2=2)
+    allowed = INERTIA_TOLERANCE * np.abs(traces)
+    skewed = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2)) > allowed
+    # the second moments of mass ½ tr(I) 1 − I must not be negative: the triangle inequality along every axis at once
+    moments = np.linalg.eigvalsh(traces[:, None, None] / 2 * np.eye(3) - matrices)[:, 0]
+    faults = []
+    for body, matrix, scale, crooked, low, limit in zip(
+        bodies, matrices, largest, skewed, moments, allowed, strict=True
+    ):
+        if scale > LARGEST_INERTIA:
+            faults.append(
+                f"body {body.name!r}: inertia holds {scale:g}: sums of such numbers are beyond the largest float "
+                f"(1.8e308). Use other units, or weld the body"
+            )
+        elif crooked:
+            faults.append(f"body {body.name!r}: inertia is not symmetric")
+        elif low < -limit:
+            principal = ", ".join(f"{x:.6g}" for x in scale * np.linalg.eigvalsh(matrix))
+            faults.append(
+                f"body {body.name!r}: principal inertias ({principal}) violate the triangle inequality (each must be "
+                f"at most the sum of the other two): no distribution of mass has them. A body that turns about one "
+                f"axis only may have (I/2, I/2, I)"
+            )
+    return faults
+
+
+def joint_faults(joint: Joint) -> list[str]:
+    """What is wrong with a joint's own data."""
+    where = f"joint {joint.name!r}"
+    faults: list[str] = []
+    if joint.kind not in joint_types.KINDS:
+        known = ", ".join(joint_types.KINDS)
+        hint = did_you_mean(str(joint.kind), joint_types.KINDS)
+        faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
+    for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
+        faults += number_faults(f"{where}: {word}", [getattr(joint, word)])
+    for word in LIMITS:
+        faults += number_faults(f"{where}: {word}", [getattr(joint, word)], infinite=True)
+    faults += pose_faults(where, joint.pose)
+    if any("number" in fault for fault in faults):
+        return faults
+    for word in ("rotor_inertia", "damping", "friction"):
+        if getattr(joint, word) < 0:
+            faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
+    if joint.kind in ("spherical", "free") and joint.stiffness != 0:
+        faults.append(
+            f"{where}: stiffness {joint.stiffness} on a {joint.kind} joint, which stores a quaternion and has no "
+            f"spring here: use three revolute joints, or apply its moment by a controller"
+        )
+    if not joint.lower <= joint.upper:
+        faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
+    if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
+        faults.append(f"{where}: the two axes of a universal joint are parallel")
+    return faults
+
+
+def pose_faults(where: str, pose: Array) -> list[str]:
+    """What is wrong with a (4, 4) pose."""
+    faults = number_faults(f"{where}: pose", pose)
+    if faults:
+        return faults
+    rotation = pose[:3, :3].astype(float)
+    # entries beyond 2 are those of no rotation, and their squares may overflow
+    proper = np.abs(rotation).max() <= 2 and np.abs(rotation @ rotation.T - np.eye(3)).max() <= INERTIA_TOLERANCE
+    if not proper or np.linalg.det(rotation) < 0:
+        return [f"{where}: the rotation of its pose is not a rotation matrix (orthogonal, determinant +1)"]
+    return []
+
+
+def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[str]:
+    """NaN, infinity (unless it is allowed) and things that are no real numbers."""
+    for x in values if isinstance(values, list) else np.array(values, dtype=object).flat:
+        try:
+            number = None if isinstance(x, (str, bytes)) else float(x)
+        except (TypeError, ValueError, OverflowError):
+            number = None
+        if number is None or (infinite and math.isnan(number)):
+            return [f"{where} holds {quoted(x)}, which is not a number"]
+        if not infinite and not math.isfinite(number):
+            return [f"{where} holds {number}: every number must be finite"]
+    return []

@@ -1,0 +1,116 @@
+"""Read-only arrays and pieces of data, of which models are made; copies and pickles of them are read-only too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+
+Vector: TypeAlias = Sequence[Any] | Array
+
+LARGEST_INTEGER = 2**63 - 1
+"""Of an array of 64-bit integers."""
+
+
+def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
+    """A read-only array: int64 where all entries are integers, which are exact and change no other scalar; float64
+    where they are plain numbers; object where any entry is something else.
+
+    Integers beyond 64 bits become floats.
+
+    Raises:
+        ValueError: an integer too large for a float.
+    """
+    array = np.array(values, dtype=object).reshape(shape)
+    if all(isinstance(x, (int, np.integer)) and -LARGEST_INTEGER <= x <= LARGEST_INTEGER for x in array.flat):
+        array = array.astype(np.int64)
+    elif all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise ValueError("holds an integer that is too large for a float (1.8e308)") from None
+    array.setflags(write=False)
+    return array
+
+
+def pose_matrix(position: Vector = (0, 0, 0), rotation: Any = None) -> Array:
+    """A (4, 4) pose from a position (3,) and a rotation matrix (3, 3), identity if None."""
+    pose = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=object)
+    pose[:3, 3] = vector_of("position", position)
+    if rotation is not None:
+        if np.shape(rotation) != (3, 3):
+            raise ValueError(f"rotation has shape {np.shape(rotation)}, expected (3, 3)")
+        pose[:3, :3] = rotation
+    return frozen_array(pose, (4, 4))
+
+
+def vector_of(what: str, values: Any) -> Array:
+    """A read-only vector (3,); an error that says what it is if there are not three numbers."""
+    if np.size(values) != 3:
+        raise ValueError(f"{what} has {counted(np.size(values))}, expected 3")
+    return frozen_array(values, (3,))
+
+
+def counted(n: int) -> str:
+    """How many numbers, in words."""
+    return f"{n} number{'s' * (n != 1)}"
+
+
+def inertia_matrix(values: Any) -> Array:
+    """A (3, 3) rotational inertia from a matrix, from (Ixx, Iyy, Izz), or from (Ixx, Iyy, Izz, Ixy, Ixz, Iyz)."""
+    flat = np.array(values, dtype=object).reshape(-1)
+    if flat.size == 9:
+        return frozen_array(flat, (3, 3))
+    if flat.size not in (3, 6):
+        raise ValueError(
+            f"inertia has {counted(flat.size)}; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"
+        )
+    xx, yy, zz, xy, xz, yz = [*flat, 0, 0, 0][:6]
+    return frozen_array([xx, xy, xz, xy, yy, yz, xz, yz, zz], (3, 3))
+
+
+class Part:
+    """What all pieces of a description share: how they are shown, and that copies and pickles are read-only too."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # fields alone: what was worked out from them is worked out again
+        values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                value = value.view()
+                value.setflags(write=False)
+            object.__setattr__(self, name, MappingProxyType(value) if isinstance(value, dict) else value)
+
+    def __repr__(self) -> str:
+        """The fields that are not at their defaults."""
+        told = []
+        for part in fields(self):  # type: ignore[arg-type]
+            usual = part.default if part.default_factory is MISSING else part.default_factory()
+            text = _text(getattr(self, part.name))
+            if part.repr and text != _text(usual):
+                told.append(f"{part.name}={text}")
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+class PartWithParameters(Part):
+    """One whose numbers depend on its kind; they are read-only."""
+
+    parameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+
+def _text(value: Any) -> str:
+    """As in a call that makes it."""
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    return repr(dict(value) if isinstance(value, Mapping) else value)

@@ -1,0 +1,105 @@
+"""Checks of inputs that more than one layer makes, and the texts of their errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import ScalarError, ShapeError
+from whippletree.model.model import Model
+
+VELOCITY_SPACE = ("v", "a", "tau", "given", "b", "d", "dq", "dv", "da", "dtau")
+"""Inputs that have nv numbers."""
+
+
+def shape_message(function: str, name: str, found: tuple[int, ...], expected: tuple[int, ...], model: Model) -> str:
+    """The text of a ShapeError: where, what was found and expected, and the usual reason."""
+    wanted = ", ".join(["...", *map(str, expected)])
+    hint = shape_hints(model).get(name, "")
+    return f"{function}: {name} has shape {found}, expected ({wanted}).{' ' if hint else ''}{hint}"
+
+
+def shape_hints(model: Model) -> Mapping[str, str]:
+    """For each input, why its length may surprise: a quaternion makes q longer than v."""
+    longer = [j.name for j, t in zip(model.joints, model.joint_types, strict=True) if t.nq != t.nv]
+    if not longer:
+        return {}
+    reason = f"Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
+    hints = dict.fromkeys(VELOCITY_SPACE, f"{reason} Velocities and forces live in velocity space: pass nv numbers.")
+    return {"q": f"{reason} Coordinates include the quaternion: pass nq numbers.", **hints}
+
+
+def plain_input(function: str, name: str, value: Any) -> Any:
+    """An input as an array: one of NumPy's as it is, lists, numbers and what other libraries make as plain ones.
+
+    Raises:
+        ShapeError: rows of different lengths.
+        ScalarError: a masked array in which something is masked.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(function, name, value)
+    if isinstance(value, np.ndarray) and not isinstance(value, np.matrix):  # results are no matrices
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
+
+
+def _unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
+    """The numbers of a masked array of which none is masked."""
+    if np.ma.getmaskarray(array).any():
+        place = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(array))[0])
+        raise ScalarError(
+            f"{function}: {name} is a masked array without a value at {place}; a state needs all of its numbers. Fill "
+            f"it ({name}.filled(np.nan) gives NaN for such states), or leave those states out."
+        )
+    return np.asarray(array.data)
+
+
+def common_batch(function: str, batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """What the batch shapes of the inputs broadcast to.
+
+    Raises:
+        ShapeError: with all of them, if they do not.
+    """
+    try:
+        return np.broadcast_shapes(*batches.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {batch}" for name, batch in batches.items())
+        raise ShapeError(
+            f"{function}: the batch shapes of the inputs do not broadcast together: {listed}. "
+            f"Batch dimensions come first and must be equal or 1."
+        ) from None
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called into this library, from however deep inside it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
+
+
+def coordinates(function: str, word: str, q: Any, model: Model) -> Array:
+    """q (nq,) as floats, if it is a configuration: the right shape, finite, no quaternion of zeros."""
+    at = np.array(q, dtype=float)
+    if at.shape != (model.nq,):
+        raise ShapeError(f"{function}: {word} has shape {at.shape}, expected ({model.nq},)")
+    if not np.all(np.isfinite(at)):
+        raise ValueError(f"{function}: {word} holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
+    refuse_zero_quaternions(function, word, at, model)
+    return at
+
+
+def refuse_zero_quaternions(function: str, word: str, q: Array, model: Model) -> None:
+    """ValueError if q (..., nq) has a quaternion of zeros, which is no orientation."""
+    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
+        if kind.nq > kind.nv and np.any(np.all(q[..., part.stop - 4 : part.stop] == 0, axis=-1)):
+            where = f"{word} has a quaternion of zeros at joint {joint.name!r}"
+            raise ValueError(f"{function}: {where}: no turn is 1, 0, 0, 0")

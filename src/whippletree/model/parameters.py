@@ -1,0 +1,107 @@
+"""Open parameters: numbers of a model that a function takes as inputs instead of constants.
+
+A parameter is named by its path in the model: ``bodies.rod.mass``, ``bodies.rod.center`` (3), ``bodies.rod.inertia``
+(6: xx, yy, zz, xy, xz, yz about the centre of mass), ``joints.hip.stiffness`` (also damping, rest, rotor_inertia,
+gear_ratio, pitch), ``joints.hip.position`` (3), ``gravity`` (3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import NameLookupError
+from whippletree.model.model import Model
+
+BODY_FIELDS = {"mass": (), "center": (3,), "inertia": (6,)}
+JOINT_FIELDS = {
+    "stiffness": (),
+    "damping": (),
+    "rest": (),
+    "rotor_inertia": (),
+    "gear_ratio": (),
+    "pitch": (),
+    "position": (3,),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number, or a few, of a model that is left open."""
+
+    path: str
+    shape: tuple[int, ...]
+    value: Array
+    """What the model itself says, of that shape."""
+
+
+def find_parameter(model: Model, path: str) -> Parameter:
+    """Look a path up in a model.
+
+    Raises:
+        NameLookupError: if the path leads nowhere; the message lists what is there.
+    """
+    kind, _, rest = path.partition(".")
+    name, _, word = rest.rpartition(".")
+    if path == "gravity":
+        return Parameter(path, (3,), model.gravity)
+    if kind == "bodies":
+        body = model.bodies[_number(model, "body", {b.name: k for k, b in enumerate(model.bodies)}, name)]
+        _check_field(path, word, BODY_FIELDS)
+        value = _six(body.inertia) if word == "inertia" else np.asarray(getattr(body, word))
+        return Parameter(path, BODY_FIELDS[word], value)
+    if kind == "joints":
+        joint = model.joints[_number(model, "joint", {j.name: k for k, j in enumerate(model.joints)}, name)]
+        _check_field(path, word, JOINT_FIELDS)
+        value = joint.pose[:3, 3] if word == "position" else np.asarray(getattr(joint, word))
+        return Parameter(path, JOINT_FIELDS[word], value)
+    raise NameLookupError("parameter", path, ["bodies.<name>.<field>", "joints.<name>.<field>", "gravity"])
+
+
+def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
+    """The model with other numbers at these paths; they may be of any scalar type, also traced."""
+    bodies, joints = list(model.bodies), list(model.joints)
+    gravity = model.gravity
+    for path, value in values.items():
+        kind, _, rest = path.partition(".")
+        name, _, word = rest.rpartition(".")
+        if kind == "gravity":
+            gravity = np.array(value, dtype=object)
+        elif kind == "bodies":
+            k = model.body_index(name)
+            new = _matrix(value) if word == "inertia" else np.array(value, dtype=object)[()]
+            bodies[k] = replace(bodies[k], **{word: new})  # type: ignore[arg-type]
+        elif word == "position":
+            k = model.joint_index(name)
+            pose = joints[k].pose.astype(object)
+            pose[:3, 3] = value
+            joints[k] = replace(joints[k], pose=pose)
+        else:
+            k = model.joint_index(name)
+            joints[k] = replace(joints[k], **{word: np.array(value, dtype=object)[()]})  # type: ignore[arg-type]
+    origin = model.origin if model.origin is not None else model
+    return replace(model, bodies=tuple(bodies), joints=tuple(joints), gravity=gravity, origin=origin)
+
+
+def _number(model: Model, kind: str, numbers: Mapping[str, int], name: str) -> int:
+    if name not in numbers:
+        raise NameLookupError(kind, name, numbers, where=f"parameters of model {model.name!r}")
+    return numbers[name]
+
+
+def _check_field(path: str, word: str, known: Sequence[str] | Mapping[str, Any]) -> None:
+    if word not in known:
+        raise NameLookupError("field", word, known, where=f"parameter {path!r}")
+
+
+def _six(I: Array) -> Array:
+    return np.array([I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
+
+
+def _matrix(six: Sequence[Any]) -> Array:
+    xx, yy, zz, xy, xz, yz = six
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], dtype=object)

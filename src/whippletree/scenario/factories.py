@@ -1,0 +1,90 @@
+"""Parts of a scenario that are made by calling something: mechanisms, controllers, contacts."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from whippletree import controllers
+from whippletree.errors import ModelError, NameLookupError
+from whippletree.io.draft import Draft
+from whippletree.io.native import native_reader
+from whippletree.model import Contact, Model
+from whippletree.model.contact_pairs import contact_faults
+from whippletree.scenario import schema
+
+KINDS = ("pd", "spring", "damper", "motor", "gravity_compensation")
+"""Functions of :mod:`whippletree.controllers` that a file can ask for; ``python`` asks for one of the user's own."""
+
+
+def call_with(function: Callable[..., Any], parameters: Mapping[str, Any], where: str, *first: Any) -> Any:
+    """Call a function with parameters from a file.
+
+    Raises:
+        NameLookupError: a parameter that it does not have.
+        ValueError: one that is missing.
+    """
+    known = list(inspect.signature(function).parameters.values())[len(first) :]
+    for word in parameters:
+        if word not in [p.name for p in known]:
+            raise NameLookupError("parameter", word, [p.name for p in known], where=where)
+    for p in known:
+        if p.default is p.empty and p.name not in parameters and p.kind is not p.VAR_KEYWORD:
+            raise ValueError(f"{where}: the parameter {p.name!r} is missing")
+    return function(*first, **parameters)
+
+
+def controller_of(model: Model, tables: Sequence[schema.Controller], folder: Path) -> Callable[..., Any] | None:
+    """All controllers of a scenario as one; None if there are none."""
+    found = [_controller(model, table, folder) for table in tables]
+    return controllers.together(*found) if len(found) > 1 else found[0] if found else None
+
+
+def _controller(model: Model, table: schema.Controller, folder: Path) -> Callable[..., Any]:
+    if table.kind == "python":
+        return _from_python(table, folder)
+    if table.kind not in KINDS:
+        raise NameLookupError("kind of controller", table.kind, [*KINDS, "python"], where="controllers")
+    made: Callable[..., Any] = call_with(
+        getattr(controllers, table.kind), table.parameters, f"controller {table.kind!r}", model
+    )
+    return made
+
+
+def _from_python(table: schema.Controller, folder: Path) -> Callable[..., Any]:
+    """A function of a Python file beside the scenario: running a scenario runs that file."""
+    if not table.file or not table.function:
+        raise ValueError("controller 'python': file and function have to be given")
+    path = folder / table.file
+    if not path.is_file():
+        raise ValueError(f"controller 'python': there is no file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"controller 'python': {str(path)!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"controller 'python': {str(path)!r} fails: {type(error).__name__}: {error}") from error
+    function = getattr(module, table.function, None)
+    if not callable(function):
+        functions = [name for name, value in vars(module).items() if callable(value)]
+        raise NameLookupError("function", table.function, functions, where=str(path))
+    made: Callable[..., Any] = call_with(function, table.parameters, table.function) if table.parameters else function
+    return made
+
+
+def with_contact_tables(draft: Draft, model: Model, items: list[Any], lines: native_reader.Lines) -> Model:
+    """The model with the contacts of the file's ``[[contacts]]``."""
+    tables = native_reader.checked_tables(draft, items, "contacts", lines)
+    draft.stop_if_faulty()
+    words = ("name", "first", "second", "friction", "restitution", "law")
+    added = [Contact(**{word: table[word] for word in words if word in table}) for table in tables]
+    faults = contact_faults([*model.contacts, *added], model.geometries, model.joints) if added else []
+    if faults:
+        raise ModelError(f"model {model.name!r}", faults)
+    return replace(model, contacts=(*model.contacts, *added))

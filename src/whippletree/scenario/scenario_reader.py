@@ -1,0 +1,188 @@
+"""From a scenario file to a :class:`Scenario`: every key checked, every name resolved, before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from whippletree import mechanisms
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.assembly import assemble
+from whippletree.errors import FileError, NameLookupError, ShapeError
+from whippletree.io import load
+from whippletree.io.draft import Draft
+from whippletree.io.loops_file import with_parts
+from whippletree.io.native import native_reader
+from whippletree.io.native.schema import fields
+from whippletree.io.paths import read_bytes
+from whippletree.model import Model
+from whippletree.model.contact_pairs import on_ground
+from whippletree.scenario import schema
+from whippletree.scenario.factories import call_with, controller_of, with_contact_tables
+from whippletree.scenario.model_in_run import with_model
+from whippletree.simulation.run import simulate
+
+if TYPE_CHECKING:
+    import xarray
+
+Table = TypeVar("Table", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A simulation that is ready to run."""
+
+    path: Path
+    model: Model
+    q0: Array = field(repr=False)
+    v0: Array = field(repr=False)
+    controller: Callable[..., Any] | None
+    solver: schema.Solver
+    outputs: schema.Outputs
+
+    def run(self, *, progress: bool | None = None) -> xarray.Dataset:
+        """Simulate it; the file for the run itself is not written here. The same file gives the same bits."""
+        s = self.solver
+        checkpoint = self.place(self.outputs.checkpoint) if self.outputs.checkpoint else None
+        run = simulate(
+            self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, method=s.method,
+            rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points,
+            variables=self.outputs.variables, massless=s.massless,
+            project=s.project, effort_limits=s.effort_limits, progress=progress, checkpoint=checkpoint, **s.options,
+        )  # fmt: skip
+        return with_model(run, self.model)
+
+    def place(self, name: str) -> Path:
+        """Where a file of the scenario is: beside it, unless the name is absolute."""
+        return self.path.parent / name
+
+
+def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+    """Read a scenario file (TOML); see :mod:`whippletree.scenario.schema` for its tables.
+
+    Raises:
+        FileError: listing every fault with its line; a misspelt key comes with the nearest that is known.
+        FileNotFoundError: there is no such file.
+    """
+    place = Path(path)
+    if place.suffix.lower() != ".toml":
+        raise FileError(str(place), [f"a scenario is a .toml file, got {place.suffix!r}"])
+    return _Reader(place).scenario()
+
+
+def is_scenario(path: str | os.PathLike[str]) -> bool:
+    """Whether a TOML file is a scenario rather than a model: it has a ``[solver]``."""
+    place = Path(path)
+    if place.suffix.lower() != ".toml":
+        return False
+    return "solver" in native_reader.parse(place, native_reader.decoded(place, read_bytes(place)))
+
+
+class _Reader:
+    """One file on its way to a scenario."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.text = native_reader.decoded(path, read_bytes(path))
+        self.lines = native_reader.Lines(self.text)
+        self.draft = Draft(path, path.stem)
+        document = native_reader.parse(path, self.text)
+        self.whole = native_reader.checked_table(
+            self.draft, document, schema.File, "the file", partial(self.lines.find, "", 0)
+        )
+        version = self.whole.get("whippletree_scenario", schema.VERSION)
+        if version != schema.VERSION:
+            self.draft.fault(f"the file has format {version}; this version reads format {schema.VERSION}")
+
+    def scenario(self) -> Scenario:
+        model, solver = self.table("model", schema.Model), self.table("solver", schema.Solver)
+        ground, start, outputs = (
+            self.table("ground", schema.Ground),
+            self.table("start", schema.Start),
+            self.table("outputs", schema.Outputs),
+        )
+        controllers = [
+            self.checked(item, schema.Controller, f"controllers[{i}]", partial(self.lines.find, "controllers", i))
+            for i, item in enumerate(self.whole.get("controllers", []))
+        ]
+        self.draft.stop_if_faulty()
+        assert model is not None
+        assert solver is not None
+        built = self.named(lambda: self.model(model, ground))
+        q, v = self.named(lambda: _start(built, start or schema.Start()))
+        parts = [c for c in controllers if c is not None]
+        controller = self.named(lambda: controller_of(built, parts, self.path.parent))
+        for name in (outputs or schema.Outputs()).points:
+            self.named(partial(built.frame, name))
+        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs())
+
+    def model(self, given: schema.Model, ground: schema.Ground | None) -> Model:
+        """From a file or ready-made; with the scenario's own constraints, contacts and ground."""
+        if bool(given.file) == bool(given.mechanism):
+            raise FileError(str(self.path), ["model: give either file or mechanism"])
+        if given.file:
+            loops = self.path.parent / given.loops if given.loops else None
+            model = load(self.path.parent / given.file, base=given.base, loops=loops)
+        else:
+            known = [name for name in mechanisms.__all__ if name != "rod_inertia"]  # which makes no model
+            if given.mechanism not in known:
+                raise NameLookupError("mechanism", given.mechanism, known, where="model")
+            maker = getattr(mechanisms, given.mechanism)
+            model = call_with(maker, given.parameters, f"mechanism {given.mechanism!r}")
+        model, _ = with_parts(self.draft, model, self.whole, self.lines)
+        model = with_contact_tables(self.draft, model, self.whole.get("contacts", []), self.lines)
+        return model if ground is None else on_ground(model, **msgspec.structs.asdict(ground))
+
+    def table(self, name: str, kind: type[Table]) -> Table | None:
+        """A table of the file, None if it is not there or not right."""
+        if name not in self.whole:
+            return None
+        return self.checked(self.whole[name], kind, name, partial(self.lines.find, name, 0))
+
+    def checked(
+        self, item: dict[str, Any], kind: type[Table], where: str, line: Callable[[str], int | None]
+    ) -> Table | None:
+        found = native_reader.checked_table(self.draft, item, kind, where, line)
+        complete = all(key in found for key, info in fields(kind).items() if info.required)
+        return kind(**found) if complete else None
+
+    def named(self, work: Callable[[], Any]) -> Any:
+        """Faults of names and numbers, told as faults of this file."""
+        try:
+            return work()
+        except (NameLookupError, ShapeError, ValueError, TypeError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(str(self.path), [str(error)]) from None
+
+
+def _start(model: Model, given: schema.Start) -> tuple[Array, Array]:
+    """The start state: home, with what is given in its place; loops are closed around the joints that are given."""
+    if given.q is not None and given.joints:
+        raise ValueError("start: give q or joints, not both")
+    if given.v is not None and given.velocities:
+        raise ValueError("start: give v or velocities, not both")
+    q = np.array(model.home.q if given.q is None else given.q, dtype=float)
+    v = np.array(model.home.v if given.v is None else given.v, dtype=float)
+    for name, numbers, size in (("q", q, model.nq), ("v", v, model.nv)):
+        if numbers.shape != (size,):
+            raise ShapeError(f"start: {name} has {numbers.size} numbers, expected {size} for model {model.name!r}")
+    for where, given_by_name, array, part_of in (
+        ("joints", given.joints, q, model.q_slice),
+        ("velocities", given.velocities, v, model.slice),
+    ):
+        for joint, value in given_by_name.items():
+            part = part_of(joint)
+            if np.size(value) != part.stop - part.start:
+                raise ShapeError(f"start.{where}: {joint} has {part.stop - part.start} numbers, got {np.size(value)}")
+            array[part] = value
+    if model.constraints and given.joints:
+        q = assemble(model, q, hold=given.joints)
+    return q, v

@@ -1,0 +1,130 @@
+"""The adaptive integrator on the constraint manifold as a method: output at the times asked for, events on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.simulation.adaptive.collocation import Polynomial
+from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
+from whippletree.simulation.method import Chunk, Memo, Method, Task
+
+MOST_STEPS = 1_000_000
+"""Steps, rejected ones too, after which a run gives up unless told otherwise."""
+
+
+TRIALS, CRAWLING = 150, 1e-6
+"""Steps, rejected ones too, that may lead through how small a share of the whole run."""
+
+
+class Adaptive(Method):
+    """Gauss collocation of order 16 with steps as long as the tolerances allow."""
+
+    options = ("max_steps",)
+    counters = ("statistics",)
+
+    def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
+        """``max_steps``: accepted and rejected steps together after which the run gives up."""
+        super().__init__(task)
+        if max_steps < 1:
+            raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
+        self.max_steps = max_steps
+        self.statistics = Statistics()
+        self._mark = 0, float(task.times[0])
+        """How many steps had been tried when, s."""
+        loops = bool(task.motion.model.constraints)
+        self.integrator = Integrator(
+            task.motion,
+            task.rtol,
+            task.atol,
+            task.events,
+            dead_points=loops,
+            statistics=self.statistics,
+            give_up=self._give_up_in_time,
+        )
+
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        times = self.task.times
+        if memo is None:
+            progress = Progress(float(times[0]), self.task.start)
+            yield Chunk(times[:1], self.task.start[None], memo_of(progress))
+        else:
+            progress = progress_of(memo)
+            self._give_up_after(progress)
+        for piece in self.integrator.pieces(progress, float(times[-1])):
+            yield Chunk(*self._output(piece), memo_of(piece.progress), piece.found)
+            self._give_up_after(piece.progress)
+
+    def _give_up_after(self, reached: Progress) -> None:
+        self._give_up_in_time(reached.time, 0.0 if reached.guess is None else reached.guess.length)
+
+    def _give_up_in_time(self, time: float, last: float) -> None:
+        """After an accepted step or a rejected one, the last: end the run if it has taken too many."""
+        taken = self.statistics.steps + self.statistics.rejections
+        if taken >= self.max_steps and time < self.task.times[-1]:
+            raise IntegrationError(
+                f"the integration stopped at t = {time:.9g} s after {taken} steps (max_steps = "
+                f"{self.max_steps}), the last of {last:.3g} s. Loosen rtol and atol, raise max_steps, or look for what "
+                f"makes the motion so fast",
+                time,
+            )
+        self._refuse_to_crawl(taken, time)
+
+    def _refuse_to_crawl(self, taken: int, time: float) -> None:
+        """Where steps shrink and shrink, the state says more than another hour would."""
+        tried, gained = taken - self._mark[0], time - self._mark[1]
+        if tried < TRIALS:
+            return
+        self._mark = taken, time
+        if gained < CRAWLING * float(self.task.times[-1] - self.task.times[0]):
+            raise IntegrationError(
+                f"the integration stopped at t = {time:.9g} s: {tried} steps have advanced by {gained:.1e} s. The "
+                f"motion runs into a singular configuration, or grows without bound: look at the last state, and at "
+                f"wt.diagnose(model, q) there",
+                time,
+            )
+
+    def _output(self, piece: Piece) -> tuple[Array, Array]:
+        """States at the output times inside a step, and at its end where a terminal event has stopped there."""
+        wanted = self.task.times
+        inside = wanted[(wanted > piece.start) & (wanted <= piece.end)].tolist()
+        states = [piece.state if t == piece.end else self._between(piece, t) for t in inside]
+        stopped = bool(piece.found) and piece.found[-1][1] == piece.end
+        if stopped and piece.end not in inside:
+            inside, states = [*inside, piece.end], [*states, piece.state]
+        return np.array(inside), np.array(states).reshape(len(inside), len(piece.state))
+
+    def _between(self, piece: Piece, time: float) -> Array:
+        return self.task.motion.project(time, piece.interpolant(time))
+
+    def account(self) -> dict[str, Any]:
+        return asdict(self.statistics)
+
+
+def memo_of(progress: Progress) -> Memo:
+    """How far an integration has come, as named arrays."""
+    memo = {"time": np.array(progress.time), "state": progress.state}
+    if progress.guess is None:
+        return memo
+    return memo | {
+        "next_length": np.array(progress.length),
+        "guess_start": np.array(progress.guess.start),
+        "guess_length": np.array(progress.guess.length),
+        "guess_origin": progress.guess.origin,
+        "guess_coefficients": progress.guess.coefficients,
+    }
+
+
+def progress_of(memo: Memo) -> Progress:
+    """The same, taken from named arrays."""
+    time, state = float(memo["time"]), memo["state"]
+    if "next_length" not in memo:
+        return Progress(time, state)
+    last = Polynomial(
+        float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
+    )
+    return Progress(time, state, float(memo["next_length"]), last)

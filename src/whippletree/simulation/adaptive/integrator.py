@@ -1,0 +1,353 @@
+"""The integrator core: adaptive, order 16, brought back to the manifold after every step.
+
+Each step is a Gauss collocation (:mod:`whippletree.simulation.adaptive.collocation`) in the coordinates y = (q, v). Its
+end is *projected*: quaternions to unit length, positions onto g(q, t) = 0 by least-energy corrections A†ᵀ g, velocities
+onto A v + gₜ = 0 the same way. The correction is of the size of the local error, so the order is kept and nothing
+accumulates across the manifold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import WhippletreeError
+from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, Rule, gauss_rule
+
+MOST_ITERATIONS = 30
+"""Iterations before a step is tried again at half its length."""
+
+CONVERGED = 1e-3
+"""How small, in units of the tolerance, the last change of the collocation points must be."""
+
+SETTLING = 5
+"""Iterations that every step may take before it must converge."""
+
+EASY, LEAP = 3, 8.0
+"""Iterations up to which a step was easy (free flight), and by how much the next one may then be longer."""
+
+SLOWEST = 0.5
+"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
+
+STALLED = 0.1
+"""Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal."""
+
+MOVE, MOVES = 0.9, 6
+"""By how much, and how often, a step that does not converge is shortened to move its points."""
+
+KINKED = 1e2
+"""Distance from the manifold, in units of the tolerance, that a smooth step does not reach."""
+
+SHORTEST_AT_KINKS = 1e-9
+"""Length, s, below which a step is kept whatever it missed."""
+
+MOST_SLACK = 1e4
+"""How far the tolerance of a single step may be relaxed at a dead point."""
+
+
+class Problem(Protocol):
+    """What is integrated: an ordinary differential equation on a manifold."""
+
+    def rates(self, t: Array, y: Array) -> Array:
+        """ẏ (m, n) at m states on (or near) the manifold."""
+
+    def project(self, t: float, y: Array) -> Array:
+        """The nearest state on the manifold."""
+
+
+Correction: TypeAlias = Callable[[Array], Array]
+"""From slopes ẏ (s, n) at the points of a step to better ones; the solution stays as it is."""
+
+Corrector: TypeAlias = Callable[[Array, Array, Array, Array], Correction]
+"""From the times (s,) of the points, the state (n,) at the start, the weights (s, s) of a step (states are start +
+weights @ slopes) and the first slopes (s, n) to the correction with which its equations are solved."""
+
+
+class IntegrationError(WhippletreeError, ArithmeticError):
+    """The integration cannot go on; ``time`` is where it stopped."""
+
+    def __init__(self, message: str, time: float) -> None:
+        self.time = time
+        super().__init__(message)
+
+
+class StepError(IntegrationError):
+    """No step, however short, meets the tolerances."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something to find: a function whose sign changes, of (t, q, v) for ``wt.simulate`` and of (t, y) in this module.
+
+    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run.
+    """
+
+    name: str
+    function: Callable[..., float]
+    direction: int = 0
+    terminal: bool = False
+
+
+@dataclass
+class Statistics:
+    """What a run has cost."""
+
+    steps: int = 0
+    iterations: int = 0
+    rejections: int = 0
+    projections: int = 0
+    """Ends of steps that had to be brought back onto the constraints, or quaternions to unit length."""
+    largest_correction: float = 0.0
+    relaxed: float = 1.0
+    """Largest factor by which the tolerance of a single step was relaxed, at a dead point."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an integration has come, and what the next step takes over from the last: all that it needs to go on."""
+
+    time: float
+    state: Array
+    length: float = 0.0
+    """Of the next step, s; without a guess it is chosen anew."""
+    guess: Polynomial | None = None
+    """The last step's polynomial, whose continuation starts the next iteration."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One accepted step: the interpolant holds from ``start`` to ``end``."""
+
+    start: float
+    progress: Progress
+    """At the end, with the projected state."""
+    interpolant: Polynomial
+    found: tuple[tuple[str, float], ...] = ()
+    """Events inside the step, (name, time), in order."""
+
+    @property
+    def end(self) -> float:
+        """When the step ends, s."""
+        return self.progress.time
+
+    @property
+    def state(self) -> Array:
+        """The projected state at the end."""
+        return self.progress.state
+
+
+class _Trial(NamedTuple):
+    """A step that was tried: its polynomial, and its error in units of the tolerance, infinite without convergence."""
+
+    polynomial: Polynomial
+    error: float
+    iterations: int
+    contraction: float = 0.0
+    """By how much the last iteration was nearer than the one before; grows with the length of a stiff step."""
+
+
+@dataclass
+class Integrator:
+    """Steps through time; iterate over :meth:`pieces`."""
+
+    problem: Problem
+    rtol: float
+    atol: float
+    events: tuple[Event, ...] = ()
+    event_tolerance: float = 1e-12
+    """How exactly an event's time is located, s."""
+    largest_step: float = np.inf
+    """s; may be changed between two pieces."""
+    dead_points: bool = True
+    """Whether there may be configurations near which shorter steps do not help: loops have them, trees do not."""
+    statistics: Statistics = field(default_factory=Statistics)
+    rule: Rule = field(default_factory=gauss_rule)
+    give_up: Callable[[float, float], None] | None = None
+    """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
+    corrector: Corrector | None = None
+    """How the equations of a step are solved; None for Picard iteration, which needs steps that are short against the
+    problem's fastest rate."""
+
+    def pieces(self, start: Progress, end: float) -> Iterator[Piece]:
+        """Accepted steps from a start to a time, or to a terminal event.
+
+        Raises:
+            IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
+        """
+        t, length, guess = start.time, start.length, start.guess
+        # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
+        y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
+        before = {event.name: event.function(t, y) for event in self.events}
+        slope = np.zeros(len(y))
+        if guess is None:
+            slope = self.problem.rates(np.array([t]), y[None])[0]
+            length = self._first_length(y, slope, end - t)
+        while t < end:
+            trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess)
+            begin, t, guess = t, then, trial.polynomial
+            found = self._located(begin, t, guess, y, before)
+            length = guess.length * _growth(trial)
+            stop = next((time for name, time in found if self._event(name).terminal), None)
+            if stop is not None:
+                found = [f for f in found if f[1] <= stop]
+                t, y = stop, self._projected(stop, guess(stop))
+            yield Piece(begin, Progress(t, y, length, guess), guess, tuple(found))
+            if stop is not None:
+                return
+
+    def _stepped(
+        self, t: float, y: Array, length: float, end: float, slope: Array, guess: Polynomial | None
+    ) -> tuple[_Trial, float, Array]:
+        """An accepted step, its end, and the projected state there.
+
+        Where forces have a kink that none of a step's points has seen (a ball that rolls over an edge just before the
+        end), the step leaves the manifold by more than its error: then it is taken again, shorter.
+        """
+        while True:
+            trial = self._accepted(t, y, min(length, end - t), slope, guess)
+            polynomial = trial.polynomial
+            then = end if polynomial.length >= end - t else t + polynomial.length
+            raw = polynomial(then)
+            state = self._projected(then, raw)
+            scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
+            off = float(np.abs((state - raw) / scale).max(initial=0.0))
+            if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
+                return trial, then, state
+            self._reject(t, polynomial.length)
+            length = polynomial.length / 2
+
+    def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
+        """Try steps of falling length until one meets the tolerance.
+
+        A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
+        even more. So a slightly shorter one, whose points lie elsewhere, is tried a few times; then the tolerance of
+        this one step is relaxed, tenfold at a time: the dead point has no more digits. ``statistics.relaxed`` tells how
+        far that went.
+
+        A step into states that have no rates (a controller that returns NaN) is shortened too, up to the last that has.
+        """
+        shortest = 1e-14 * max(1.0, abs(t))
+        longest, moves, slack = length, 0, 1.0
+        none: IntegrationError | None = None
+        while length > shortest:
+            try:
+                trial = self._trial(t, y, length, slope, guess, slack)
+            except IntegrationError as error:
+                none, length = error, length / 2
+                self._reject(t, length)
+                continue
+            self.statistics.iterations += trial.iterations
+            if trial.error <= 1.0:
+                self.statistics.steps += 1
+                self.statistics.relaxed = max(self.statistics.relaxed, slack)
+                return trial
+            self._reject(t, length)
+            if np.isfinite(trial.error):
+                length = longest = length * _growth(trial)
+            elif not self.dead_points:
+                length *= 0.5  # stiff: the iteration contracts in short steps only
+            elif moves < MOVES:
+                moves, length = moves + 1, length * MOVE
+            elif slack < MOST_SLACK:
+                moves, length, slack = 0, longest, slack * 10.0
+            else:
+                length *= 0.5
+        if none is not None:
+            raise none
+        raise StepError(
+            f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self.rtol:g} and atol = "
+            f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",
+            t,
+        )
+
+    def _reject(self, t: float, length: float) -> None:
+        self.statistics.rejections += 1
+        if self.give_up is not None:
+            self.give_up(t, length)
+
+    def _trial(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, slack: float) -> _Trial:
+        """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
+        times = t + length * self.rule.nodes
+        slopes = np.broadcast_to(slope, (POINTS, len(y))) if guess is None else guess.slopes(times)
+        weights = length * (self.rule.integrals @ self.rule.to_coefficients)
+        reach = np.abs(y + weights @ slopes).max(axis=0)
+        scale = slack * (self.atol + self.rtol * np.maximum(np.abs(y), reach))
+        correct = (self.corrector or self._picard)(times, y, weights, slopes)
+        last = np.inf
+        for iteration in range(1, MOST_ITERATIONS + 1):
+            new = correct(slopes)
+            change = _size(weights @ (new - slopes) / scale)
+            slopes = new
+            if not np.isfinite(change) or (iteration > SETTLING and change > last and change > 1.0):
+                break
+            # rounding may stop the changes from falling before the goal is reached: then they are as small as they get
+            stalled = iteration >= SETTLING and change > 0.7 * last and change <= STALLED
+            if change <= CONVERGED or stalled:
+                polynomial = Polynomial(t, length, y, self.rule.to_coefficients @ slopes)
+                contraction = 0.0 if self.dead_points or not np.isfinite(last) else change / last
+                return _Trial(polynomial, _size(polynomial.truncation() / scale), iteration, contraction)
+            last = change
+        return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
+
+    def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
+        return lambda slopes: self.problem.rates(times, y + weights @ slopes)
+
+    def _first_length(self, y: Array, slope: Array, duration: float) -> float:
+        """A cautious first step: what moves the state by about a hundredth of its size."""
+        scale = self.atol + np.maximum(np.abs(y), 1.0)
+        fastest = float(np.abs(slope / scale).max(initial=0.0))
+        return min(duration, 0.01 / fastest if fastest > 0 else duration)
+
+    def _projected(self, t: float, y: Array) -> Array:
+        state = self.problem.project(t, y)
+        if not np.all(np.isfinite(state)):
+            raise IntegrationError(f"the integration stopped at t = {t:.9g} s: the state is no longer finite", t)
+        correction = float(np.abs(state - y).max(initial=0.0))
+        self.statistics.projections += int(correction > 0)
+        self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
+        return state
+
+    def _located(
+        self, start: float, end: float, interpolant: Polynomial, state: Array, before: dict[str, float]
+    ) -> list[tuple[str, float]]:
+        """Events whose function changes sign in a step, with their times, in order."""
+        if not self.events:
+            return []
+        from scipy.optimize import brentq  # slow to import, and few runs look for events
+
+        found = []
+        for event in self.events:
+            old, new = before[event.name], event.function(end, state)
+            before[event.name] = new
+            rising, falling = old < 0 <= new, old > 0 >= new
+            if (rising and event.direction >= 0) or (falling and event.direction <= 0):
+
+                def value(t: float, event: Event = event) -> float:
+                    return event.function(t, interpolant(t))
+
+                # the interpolant may miss the projected end by its own small error
+                same_side = value(start) * value(end) > 0
+                found.append(
+                    (event.name, end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance)))
+                )
+        return sorted(found, key=lambda item: item[1])
+
+    def _event(self, name: str) -> Event:
+        return next(event for event in self.events if event.name == name)
+
+
+def _size(errors: Array) -> float:
+    """Root mean square over components, the largest over states."""
+    return float(np.sqrt(np.mean(np.square(errors), axis=-1)).max(initial=0.0)) if errors.size else 0.0
+
+
+def _growth(trial: _Trial) -> float:
+    """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
+    most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+    if trial.contraction > 0:
+        most = min(most, max(0.5, SLOWEST / trial.contraction))
+    return min(most, max(0.2, 0.9 * trial.error ** (-1.0 / (POINTS + 1)))) if trial.error > 0 else most

@@ -1,0 +1,172 @@
+"""A mechanism with contacts at many states at once: the pieces of its block matrix, from compiled functions.
+
+    M a + c = τ + Aᵀ f + Jᵀ λ,    A a + γ = −C f,    J a + β = u̇
+
+A holds the independent rows of the model's constraints, J those of the contacts, of the joints' stops and of their dry
+friction. Rows of A that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that
+carries the motion takes their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.contact.impact.impact import massless_motions
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.simulation.events.dry_joints import DryJoints
+from whippletree.simulation.events.joint_stops import Stops, Touchables
+from whippletree.simulation.motion import Motion
+
+REACH = 1e-10
+"""Share of its largest entry below which a contact's row does not move a massless part."""
+
+DRIVEN = 1e-6
+"""Change of a coordinate or velocity, rad, m or per second, that shows whether a force depends on it."""
+
+
+class At(NamedTuple):
+    """The pieces at m states."""
+
+    M: Array
+    """(m, n, n)"""
+    b: Array
+    """τ − c (m, n)."""
+    A: Array
+    """(m, r, n)"""
+    gamma: Array
+    """(m, r)"""
+    J: Array
+    """(m, 3k, n)"""
+    beta: Array
+    """(m, 3k)"""
+
+
+class Scene:
+    """What modes, guards and impacts ask of a model in motion."""
+
+    def __init__(self, motion: Motion) -> None:
+        self.motion, self.model = motion, motion.model
+        self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
+        touching = contact_set(self.model).candidates
+        stops = tuple(stop.candidate for stop in self.stops.all)
+        self.contacts = Touchables((*touching, *stops, *self.dry_joints.candidates))
+        self.touching = len(touching)
+        self.joint_rows = np.concatenate([self.stops.rows, self.dry_joints.rows])
+        # what presses a candidate whatever the motion does; zero for those whose normal force is found
+        self.pressed = np.concatenate([np.zeros(len(touching) + len(stops)), self.dry_joints.pressed])
+        self.units = ["m"] * self.touching + [stop.unit for stop in self.stops.all]
+        self.units += [""] * len(self.dry_joints.joints)
+        self.count = len(self.contacts.names)
+        system = constraint_set(self.model)
+        self.row_names = system.row_names if self.model.constraints else ()
+        self.rows = list(system.structure.independent) if self.model.constraints else []
+        self.compliance = np.array([float(system.compliance[i]) for i in self.rows])
+        loose = {c.name for c in self.model.constraints if _only_for_massless(c.kind, c.name, c.on)}
+        owners = [name.rsplit(".", 1)[0] for name in self.row_names]
+        self.loose = [n for n, i in enumerate(self.rows) if owners[i] in loose]
+        self.firm = [n for n in range(len(self.rows)) if n not in self.loose]
+        self.position_rows = [system.position_rows.index(i) if i in system.position_rows else -1 for i in self.rows]
+
+    def at(self, t: Array, q: Array, v: Array) -> At:
+        """All of it, with the forces that act at these times."""
+        m = len(q)
+        tau = self.motion.forces(t, q, v)
+        M = self._many("mass_matrix", q=q)
+        c = self._many("bias", q=q, v=v)
+        A, gamma = np.zeros((m, 0, self.model.nv)), np.zeros((m, 0))
+        if self.rows:
+            A = self._many("constraint_jacobian", q=q, t=t)[:, self.rows]
+            gamma = self._many("constraint_bias", q=q, v=v, t=t)[:, self.rows]
+        own = np.zeros((m, 0, self.model.nv)), np.zeros((m, 0))
+        if self.touching:
+            beta = self._many("contact_bias", q=q, v=v)  # first: plain contacts then know the rows, too
+            own = self._many("contact_jacobian", q=q), beta
+        return At(M, tau - c, A, gamma, *self._with_joints(*own))
+
+    def flight(self, t: Array, q: Array, v: Array, rubbed: Array) -> Array:
+        """Accelerations (m, n) of a tree that nothing touches or constrains, with joints' friction (n,)."""
+        return self._many("forward_dynamics", q=q, v=v, tau=self.motion.forces(t, q, v) + rubbed, t=t)
+
+    def constrained_flight(self, t: Array, q: Array, v: Array, rubbed: Array) -> tuple[Array, Array]:
+        """Accelerations (m, n) and forces of the rows (m, r) of a model that nothing touches, with joints' friction."""
+        tau = self.motion.forces(t, q, v) + rubbed
+        a = self._many("forward_dynamics", q=q, v=v, tau=tau, t=t)
+        return a, self._many("constraint_forces", q=q, v=v, tau=tau, t=t)[:, self.rows]
+
+    def _with_joints(self, J: Array, beta: Array) -> tuple[Array, Array]:
+        """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops and friction after them."""
+        m, rows = len(J), self.joint_rows
+        if not len(rows):
+            return J, beta
+        J = np.concatenate([J, np.broadcast_to(rows, (m, *rows.shape))], axis=1)
+        return J, np.concatenate([beta, np.zeros((m, len(rows)))], axis=1)
+
+    def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
+        """Those of these contacts that are on parts without mass, at the first state."""
+        Z = massless_motions(at.M[0], at.A[0, self.firm])
+        if not Z.size:
+            return []
+        rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
+        return [i for i, J in rows.items() if np.abs(J @ Z).max() > REACH * np.abs(J).max()]
+
+    def driven(self, t: float, q: Array, v: Array) -> Array:
+        """Whether a force along a velocity without inertia depends on its position or itself (n,): spring, damper, …"""
+        n, d = self.model.nv, DRIVEN * np.eye(self.model.nv)
+        rest, ones = np.zeros((n + 1, n)), np.ones((2 * n + 1, 1))
+        moved = self.moved(q * ones, np.concatenate([rest, d]))
+        b = self.at(np.full(2 * n + 1, t), moved, v * ones + np.concatenate([rest[:1], d, 0 * d])).b
+        change = np.abs(b[1:] - b[0]).reshape(2, n, n).max(axis=0).diagonal()
+        light = self._many("mass_matrix", q=q).diagonal() == 0
+        return np.asarray(light & (change > 0))
+
+    def gaps(self, q: Array) -> Array:
+        """(..., k)"""
+        own = self._many("contact_gaps", q=q) if self.touching else np.zeros((*q.shape[:-1], 0))
+        if not len(self.joint_rows):
+            return own
+        rubbing = np.zeros((*q.shape[:-1], len(self.dry_joints.joints)))
+        return np.concatenate([own, self.stops.gaps(q), rubbing], axis=-1)
+
+    def contact_velocity(self, q: Array, v: Array) -> Array:
+        """J v (..., k, 3)."""
+        own = self._many("contact_velocity", q=q, v=v) if self.touching else np.zeros((*v.shape[:-1], 0))
+        u = np.concatenate([own, v @ self.joint_rows.T], axis=-1) if len(self.joint_rows) else own
+        return u.reshape(*u.shape[:-1], self.count, 3)
+
+    def residual(self, t: float, q: Array) -> Array:
+        """Position residuals of the rows (r,); zero for rows without one."""
+        if not self.rows:
+            return np.zeros(0)
+        g = np.append(self._many("constraint_residual", q=q, t=t), 0.0)
+        return g[self.position_rows]
+
+    def row_velocity(self, t: Any, q: Array, v: Array) -> Array:
+        """A v + gₜ (..., r)."""
+        if not self.rows:
+            return np.zeros((*v.shape[:-1], 0))
+        return self._many("constraint_velocity", q=q, v=v, t=t)[..., self.rows]
+
+    def moved(self, q: Array, d: Array) -> Array:
+        """q ⊕ d."""
+        return self._many("integrate", q=q, d=d)
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """q̇"""
+        return self._many("rate", q=q, v=v)
+
+    def energy(self, q: Array, v: Array) -> float:
+        """Kinetic and potential, J."""
+        return float(self._many("kinetic_energy", q=q, v=v)) + float(self._many("potential_energy", q=q))
+
+    def _many(self, name: str, **state: Any) -> Array:
+        return self.motion.evaluate(name, **state)
+
+
+def _only_for_massless(kind: str, name: str, on: tuple[str, ...]) -> bool:
+    """Whether a constraint is one of those that ``massless="hold"`` and ``"relax"`` add."""
+    return kind in ("relax", "rest") or (kind == "hold" and len(on) == 1 and name == f"hold {on[0]}")

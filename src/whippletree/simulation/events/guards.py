@@ -1,0 +1,281 @@
+"""When a phase ends: functions of the state that are positive as long as its mode holds, and their first zero.
+
+    touchdown   the gap of an open candidate
+    lift-off    the normal force of a closed one
+    slip        μ fₙ − |fₜ| of one that sticks
+    stick       the speed of one that slides, along its direction
+                (of a massless foot that trails: what it lacks to grip; and lift-off: how fast it would sink)
+    jam         ∂u̇ₙ/∂fₙ of one that slides (Painlevé), in units of its value without friction
+
+A guard that is zero at the start of a phase (a contact that has just parted) is divided by the time since then: what is
+left is positive if the phase can begin at all, and its first zero is the next event, however soon that is.
+
+Guards are watched in groups that share what they have to evaluate: gaps cost little, forces a block matrix. All are
+looked at together at a few times of a step; only the group of one that changes its sign is evaluated further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.events.massless_feet.foot_contact import Footing
+from whippletree.simulation.events.painleve import room_to_slide, sliding_inertia
+from whippletree.simulation.events.phase import Phase
+
+Admits = Callable[[str, float, Array, Array], bool]
+
+TOUCHDOWN, LIFT_OFF, SLIP, STICK, JAM = "touchdown", "lift-off", "slip", "stick", "jam"
+
+SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
+"""Shares of a step at which guards are looked at."""
+
+AT_ZERO = 1e-9
+"""A guard below this (m, m/s, or this share of the largest force) at the start of a phase counts as zero."""
+
+NOISE = 1e-13
+"""A change of such a guard below this, in the same units, is rounding."""
+
+JAMMED = 1e-9
+"""Where the guard of Painlevé's situation is taken as zero."""
+
+TOGETHER = 1e-12
+"""Events within this time, s, are one."""
+
+GRAZING = 0.25
+"""A sampled minimum below this share of its neighbours' excess is looked at more closely."""
+
+
+GRAZED = 1e-15
+"""Depth, m, up to which a gap that comes back has only touched zero."""
+
+
+class Guard(NamedTuple):
+    """What to watch of one candidate."""
+
+    kind: str
+    contact: int
+
+
+class Group(NamedTuple):
+    """Guards that are evaluated together."""
+
+    guards: list[Guard]
+    values: Callable[[Array, Array], Array]
+    """Of times (m,) and states (m, nq + nv): (m, guards)."""
+
+
+class Guards:
+    """The guards of a phase."""
+
+    def __init__(self, phase: Phase, admits: Admits | None = None, stopped: float = 0.0) -> None:
+        """``stopped``: speed, m/s, below which a slip that turns has stopped."""
+        self.phase, self.admits, self.stopped = phase, admits, stopped
+        feet = {i: Footing(phase.scene, phase.mode, i, phase.time, phase.state) for i in phase.weightless}
+        self.groups = [group for group in self._grouped(feet) if group.guards]
+        self.guards = [guard for group in self.groups for guard in group.guards]
+        self._group_of = [(group, n) for group in self.groups for n in range(len(group.guards))]
+        self.first = self.values(np.array([phase.time]), phase.state[None])[0]
+        units = self._units(feet)
+        self.zero = np.abs(self.first) <= AT_ZERO * units
+        self.noise = NOISE * units
+        # a contact that parts with a speed is known to, however early
+        u = phase.scene.contact_velocity(*phase.scene.motion.split(phase.state))[:, 0]
+        self.parting = np.array([u[i] if kind == TOUCHDOWN and u[i] > AT_ZERO else 0.0 for kind, i in self.guards])
+
+    # --- what is watched ----------------------------------------------------------------------------------------------
+
+    def _grouped(self, feet: dict[int, Footing]) -> list[Group]:
+        phase, mode = self.phase, self.phase.mode
+        slipping = [i for i in mode.sliding if phase.friction[i]]
+        heavy = [i for i in slipping if i not in phase.weightless and i in phase.normals]
+        lifting: list[int] = []
+        if phase.reference is not None and phase.slips:
+            lifting = [i for i in phase.normals if 3 * i in phase.acting_rows]
+        elif not phase.hyperstatic:
+            lifting = [i for i in phase.normals if i not in phase.trailing]
+        gripping = [] if phase.hyperstatic else [i for i in mode.sticking if np.isfinite(phase.friction[i])]
+        opened = [i for i in range(len(mode.status)) if i not in mode.closed]
+        return [
+            Group(_each(TOUCHDOWN, opened), lambda t, y: self._gaps(t, y, opened)),
+            Group(_each(STICK, slipping), lambda t, y: self._slips(y, slipping)),
+            Group(_each(LIFT_OFF, lifting) + _each(SLIP, gripping), lambda t, y: self._forces(t, y, lifting, gripping)),
+            self._jams(heavy),
+            *(Group([Guard(STICK, i), Guard(LIFT_OFF, i)], feet[i].trailing) for i in phase.trailing),
+        ]
+
+    def _jams(self, sliding: list[int]) -> Group:
+        """Where loads are unique, what their block matrix leaves for all; else every contact by itself."""
+        phase = self.phase
+        if phase.hyperstatic:
+            return Group(_each(JAM, sliding), lambda t, y: sliding_inertia(phase, t, y, sliding) - JAMMED)
+        return Group(_each(JAM, sliding[:1]), lambda t, y: room_to_slide(phase, t, y)[:, None] - JAMMED)
+
+    def values(self, t: Array, y: Array) -> Array:
+        """(m, guards)"""
+        return np.concatenate([np.zeros((len(t), 0)), *(group.values(t, y) for group in self.groups)], axis=1)
+
+    def _gaps(self, t: Array, y: Array, contacts: list[int]) -> Array:
+        gaps = self.phase.scene.gaps(self.phase.scene.motion.split(y)[0])[:, contacts]
+        lost = np.argwhere(np.isnan(gaps))
+        if len(lost):
+            when, which = lost[0]
+            name = self.phase.scene.contacts.names[contacts[which]]
+            raise IntegrationError(
+                f"the run stopped before t = {t[when]:.9g} s: the gap of contact {name!r} is not a number there: a "
+                f"terrain whose height ends, or a computation that was interrupted",
+                float(t[when]),
+            )
+        return gaps
+
+    def _slips(self, y: Array, contacts: list[int]) -> Array:
+        u = self.phase.scene.contact_velocity(*self.phase.scene.motion.split(y))[:, contacts, 1:]
+        along = np.einsum("mkj,kj->mk", u, self.phase.heading[contacts])
+        turns = np.array([3 * i + 2 in self.phase.moving_rows for i in contacts])
+        return np.asarray(np.where(turns, np.minimum(along, np.hypot(u[..., 0], u[..., 1]) - self.stopped), along))
+
+    def _forces(self, t: Array, y: Array, lifting: list[int], gripping: list[int]) -> Array:
+        f = self.phase.loads(t, y).contacts
+        left = self.phase.friction[gripping] * f[:, gripping, 0] - np.hypot(f[:, gripping, 1], f[:, gripping, 2])
+        return np.concatenate([f[:, lifting, 0], left], axis=1)
+
+    def _units(self, feet: dict[int, Footing]) -> Array:
+        """What a guard is measured by (guards,): 1 m or 1 m/s, 1 N or the largest force."""
+        largest = 1.0
+        if any(kind in (LIFT_OFF, SLIP) for kind, _ in self.guards):
+            largest = max(1.0, float(np.abs(self.phase.start_loads.contacts).max(initial=0.0)))
+        # the rounding of a spring's force is that of its length
+        loading = {i: foot.loading(self.phase.time, self.phase.state) for i, foot in feet.items()}
+        units = {TOUCHDOWN: 1.0, STICK: 1.0, JAM: 0.0}
+        return np.array([units[k] if k in units else max(largest, loading.get(i, 0.0)) for k, i in self.guards])
+
+    # --- the first zero -----------------------------------------------------------------------------------------------
+
+    def first_zero(self, start: float, end: float, interpolant: Polynomial) -> tuple[float, list[Guard]] | None:
+        """The earliest end of the phase in a step, with all guards that end it then."""
+        if not self.guards:
+            return None
+        times = start + (end - start) * SAMPLES
+        if start > self.phase.time:
+            times = np.concatenate([[start], times])
+        values = self._told(times, interpolant)
+        dips = self._dips(values)
+        found: list[tuple[float, Guard]] = []
+        earliest = end
+        for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():
+            time = self._root(g, times, values[:, g], dips[:, g], interpolant, earliest + TOGETHER)
+            if time is not None:
+                found.append((time, self.guards[g]))
+                earliest = min(earliest, time)
+        fired = [guard for time, guard in found if time <= earliest + TOGETHER]
+        return (earliest, fired) if fired else None
+
+    def _root(
+        self, g: int, times: Array, values: Array, dips: Array, interpolant: Polynomial, latest: float
+    ) -> float | None:
+        """The first zero of a guard, if it is not after ``latest``."""
+        from scipy.optimize import brentq
+
+        def value(t: float) -> float:
+            return float(self._deflated(np.array([t]), interpolant, g)[0, 0])
+
+        start = self.phase.time
+        # in the first step of the phase its start is known, and may be all that there is before the zero
+        at_start = float((self.parting if self.zero[g] else self.first)[g])
+        before = (start, at_start) if at_start > 0 and interpolant.start == start else None
+        for n, (t, x) in enumerate(zip(times.tolist(), values.tolist(), strict=True)):
+            if np.isnan(x):
+                continue  # too early to tell
+            if before is not None and before[0] > latest:
+                return None
+            if x <= 0 and self.zero[g] and before is None and times[0] > start:
+                before = self._just_after(t, value)
+                if before is None and self._counts(g, start, interpolant):
+                    # a hop below rounding: it is over when that can be told, and what follows is clear then
+                    return float(brentq(lambda s: value(s) * (s - start) + self.noise[g], start, t, rtol=1e-15))
+            low = self._lowest(times[n - 1], times[n + 1], value) if dips[n] else t if x <= 0 else None
+            if low is not None and n + 1 < len(times) and self._grazes(g, low, interpolant):
+                continue
+            if low is not None and before is not None and before[1] > 0:
+                at = float(brentq(value, before[0], low, xtol=1e-300, rtol=1e-15)) if low > before[0] else low
+                if self._counts(g, at, interpolant):
+                    return at
+            before = (t, x)
+        return None
+
+    def _grazes(self, g: int, t: float, interpolant: Polynomial) -> bool:
+        """Whether a gap does not fall below zero but for rounding, as that of a point of the rim on which a disc rolls:
+        judged with the closed contacts closed, for the interpolant leaves them by its error."""
+        kind, i = self.guards[g]
+        if kind != TOUCHDOWN:
+            return False
+        q, _ = self.phase.scene.motion.split(self.phase.project(t, interpolant(t)))
+        return bool(self.phase.scene.gaps(q)[i] > -GRAZED)
+
+    def _just_after(self, t: float, value: Callable[[float], float]) -> tuple[float, float] | None:
+        """A time between the start of the phase and t at which the guard is positive."""
+        start = self.phase.time
+        for share in (1e-2, 1e-4, 1e-6):
+            early = start + share * (t - start)
+            if early > start and value(early) > 0:
+                return early, value(early)
+        return None
+
+    def _dips(self, values: Array) -> Array:
+        """Where a gap is positive, and so low that it may graze zero between its neighbours: (m, guards)."""
+        dips = np.zeros(values.shape, dtype=bool)
+        before, here, after = values[:-2], values[1:-1], values[2:]
+        excess = np.minimum(before, after) - here
+        gap = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
+        dips[1:-1] = gap & (here > 0) & (excess > 0) & (before > 0) & (here < GRAZING * excess + excess)
+        return dips
+
+    def _lowest(self, low: float, high: float, value: Callable[[float], float]) -> float | None:
+        """A time at which a gap that grazes is below zero."""
+        from scipy.optimize import minimize_scalar
+
+        found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+        return float(found.x) if found.fun <= 0 else None
+
+    def _counts(self, g: int, t: float, interpolant: Polynomial) -> bool:
+        """Whether a touchdown is admitted; other guards always count."""
+        kind, i = self.guards[g]
+        if kind != TOUCHDOWN or self.admits is None:
+            return True
+        q, v = self.phase.scene.motion.split(interpolant(t))
+        return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
+
+    def _deflated(self, times: Array, interpolant: Polynomial, g: int | None = None) -> Array:
+        """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
+        y = states(interpolant, times)
+        chosen = slice(None) if g is None else slice(g, g + 1)
+        if g is None:
+            values = self.values(times, y)
+        else:
+            group, n = self._group_of[g]
+            values = group.values(times, y)[:, n : n + 1]
+        since = (times - self.phase.time)[:, None]
+        mean = (values - self.first[chosen]) / np.where(since > 0, since, 1.0)
+        return np.where(self.zero[chosen], np.where(since > 0, mean, self.parting[chosen]), values)
+
+    def _told(self, times: Array, interpolant: Polynomial) -> Array:
+        """The same, NaN where it is too early to tell."""
+        values = self._deflated(times, interpolant)
+        since = (times - self.phase.time)[:, None]
+        return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
+
+
+def _each(kind: str, contacts: Sequence[int]) -> list[Guard]:
+    return [Guard(kind, i) for i in contacts]
+
+
+def states(interpolant: Polynomial, times: Array) -> Array:
+    """The interpolant at many times (m, n)."""
+    tau = (times - interpolant.start) / interpolant.length
+    moved = basis_integrals(tau, len(interpolant.coefficients)) @ interpolant.coefficients
+    return np.asarray(interpolant.origin + interpolant.length * moved)

@@ -1,0 +1,84 @@
+"""How contacts share a load that the equations of motion do not divide: a box on four corners, a table on four legs.
+
+Forces that are not unique are of least norm, if these are inside the friction cones, else those of the complementarity
+problem that chose the mode. Where contacts slide the latter always hold, because then accelerations are not unique
+either. A contact to which it gives nothing carries nothing until another one runs out of load, unless it is needed to
+hold the bodies; of several that would do, those are taken whose load grows.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.simulation.events.equations import At
+
+if TYPE_CHECKING:
+    from whippletree.simulation.events.phase import Phase
+
+
+IDLE = 1e-9
+"""Share of the largest contact force below which a contact carries nothing."""
+
+AHEAD = 1e-6
+"""How far ahead, s, loads are looked at that are nothing yet."""
+
+
+def share(phase: Phase, at: At) -> tuple[list[int], Array | None]:
+    """Contact rows that carry a load, and the accelerations and forces (n + r,) near which the others are taken."""
+    forces = phase.mode.forces
+    if forces is None or not phase.hyperstatic or (not phase.slips and _inside_cones(phase)):
+        return phase.contact_rows, None
+    alone = under_contacts(phase, at, forces)
+    idle = [
+        i
+        for i in phase.normals
+        if i in phase.mode.sliding and forces[i, 0] <= IDLE * float(np.abs(forces).max()) and phase.slips
+    ]
+    loaded = [row for row in phase.contact_rows if row // 3 not in idle]
+    choices = [(rows, np.concatenate([alone, forces.reshape(-1)[rows]])) for rows in _supports(phase, at, loaded, idle)]
+    if len(choices) == 1:
+        return choices[0]
+    return max(choices, key=lambda choice: _least_load_ahead(phase, *choice))
+
+
+def _supports(phase: Phase, at: At, loaded: list[int], idle: list[int]) -> list[list[int]]:
+    """The rows of loaded contacts, with as many idle ones as are needed to hold what all together hold."""
+
+    def rank(rows: list[int]) -> int:
+        return int(np.linalg.matrix_rank(at.J[0, rows])) if rows else 0
+
+    whole = rank(phase.contact_rows)
+    missing = whole - rank(loaded)
+    sets = [[*loaded, *(3 * i for i in more)] for more in combinations(idle, missing)]
+    return [sorted(rows, key=phase.contact_rows.index) for rows in sets if rank(rows) == whole]
+
+
+def under_contacts(phase: Phase, at: At, forces: Array) -> Array:
+    """Accelerations, and forces of the rows that are no contacts, under given contact forces, (n + r,)."""
+    own = np.concatenate([at.A[0, phase.kept], phase.holds])
+    n, r, kept = len(at.M[0]), len(own), len(phase.kept)
+    K = np.block([[at.M[0], -own.T], [own, np.zeros((r, r))]])
+    K[range(n, n + kept), range(n, n + kept)] = phase.scene.compliance[phase.kept]
+    bias = np.concatenate([at.gamma[0, phase.kept], np.zeros(len(phase.holds))])
+    right = np.concatenate([at.b[0] + at.J[0].T @ forces.reshape(-1), -bias])
+    return np.asarray(np.linalg.lstsq(K, right, rcond=None)[0])
+
+
+def _least_load_ahead(phase: Phase, rows: list[int], reference: Array) -> float:
+    """The smallest normal force, N, of the contacts of these rows a moment later."""
+    trial = copy(phase)
+    trial.acting_rows, trial.reference = rows, reference
+    q, v = phase.scene.motion.split(phase.state)
+    later = np.concatenate([phase.scene.moved(q, AHEAD * v), v + AHEAD * reference[: len(v)]])
+    forces = trial.loads(np.array([phase.time + AHEAD]), later[None]).contacts[0]
+    return float(min(forces[row // 3, 0] for row in rows if row % 3 == 0))
+
+
+def _inside_cones(phase: Phase) -> bool:
+    forces = phase.loads(np.array([phase.time]), phase.state[None]).contacts
+    return bool(phase.cone_violation(forces)[0] <= IDLE * np.abs(forces).max(initial=0.0))

@@ -1,0 +1,377 @@
+"""Smooth motion in one mode of contact: what the integrator integrates between two events.
+
+Contacts that stick hold their three rows, those that slide their normal row, and their friction −μ fₙ d acts along the
+slip d. Dry joints that stick hold a row, those that slide add a constant to τ. With R the rows that hold and E the
+directions in which their forces act,
+
+    [M  −Eᵀ] [a]   [τ − c]
+    [R   C ] [f] = [ −γ  ]
+
+E = R but for sliding contacts. After every step positions are brought back to gap = 0 and velocities to R v = 0 by
+least-energy corrections, so nothing drifts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.impact.impact import holding_rows, massless_motions
+from whippletree.contact.modes import Mode
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.events.equations import REACH, At, Scene
+from whippletree.simulation.events.load_sharing import share
+from whippletree.simulation.events.pseudo_inverse import PseudoInverse
+
+HYPERSTATIC = 1e-9
+"""Relative singular value of the rows below which they depend on each other: forces are then not unique."""
+
+ROUNDS = 10
+"""Newton corrections of a position projection."""
+
+CLOSED = 1e-15
+"""Residual, m or rad, that counts as closed."""
+
+STRAIGHT = 1e-6
+"""Sine between slip and its rate below which the slip goes straight to its stop."""
+
+
+class Loads(NamedTuple):
+    """Accelerations and forces at m states."""
+
+    a: Array
+    """(m, n)"""
+    constraints: Array
+    """Of the scene's rows, (m, r)."""
+    contacts: Array
+    """(m, k, 3): normal, tangents 1 and 2."""
+
+
+class Turning(NamedTuple):
+    """What follows at m states from given directions of slip, and from a turn of them."""
+
+    rates: Array
+    """(q̇, v̇) (m, nq + nv)."""
+    by_angle: Array
+    """∂v̇/∂θ (m, n, turning contacts), per rad."""
+    slip_rows: Array
+    """Tangent rows of these contacts (m, turning contacts, 2, n)."""
+
+
+class Phase:
+    """One mode from a start state on; a :class:`whippletree.simulation.adaptive.integrator.Problem`."""
+
+    def __init__(self, scene: Scene, mode: Mode, time: float, state: Array, still: float = 0.0) -> None:
+        """``still``: speed, m/s, up to which a slip has the direction that the mode gives it."""
+        self.scene, self.mode, self.still = scene, mode, still
+        self.time, self.state = time, state
+        q, v = scene.motion.split(state)
+        at = scene.at(np.array([time]), q[None], v[None])
+        # a tangent along which nothing can move (planar models) has no row
+        moves = np.any(at.J[0] != 0, axis=1)
+        self.moving_rows = set(np.flatnonzero(moves).tolist())
+        self.sticking_rows = [3 * i + j for i in mode.sticking for j in (1, 2) if moves[3 * i + j]]
+        # dry joints are pressed by a given force, and have no normal
+        self.normals = [i for i in mode.closed if not scene.pressed[i]]
+        self.contact_rows = [3 * i for i in self.normals] + self.sticking_rows
+        self.rubbed = scene.dry_joints.resistance(mode.directions[scene.pressed > 0, 0])
+        self.weightless = scene.weightless(at, mode.closed)
+        # a massless foot with a direction slips under load (see dragging), one without trails along without force
+        self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]
+        self.trailing = [i for i in self.weightless if mode.trails(i)]
+        # what drives a massless joint stays where it is, the others follow the foot that trails
+        driven = scene.driven(time, q, v) if self.trailing else None
+        dragging = [3 * i + j for i in self.dragged for j in (1, 2) if moves[3 * i + j]]
+        carried = at.J[0, self.contact_rows + dragging]
+        self.kept = scene.firm + self._needed_loose(at, carried, driven)
+        others = holding_rows(at.M[0], np.concatenate([at.A[0, self.kept], carried]), driven)
+        own = np.concatenate([at.A[0, self.kept], at.J[0, self.contact_rows], others])
+        self.holds = np.concatenate([others, holding_rows(at.M[0], own)])
+        self.drag_rows = range(len(others), len(self.holds))
+        self.friction = scene.contacts.friction.copy()
+        self.friction[self.trailing] = 0.0
+        self.slips = any(self.friction[i] for i in mode.sliding if not scene.pressed[i])
+        self.heading = mode.directions
+        self.turning = [i for i in mode.sliding if self.friction[i] and moves[3 * i + 1] and moves[3 * i + 2]]
+        self.pseudo_inverse = PseudoInverse()
+        self.reference: Array | None = None
+        self.acting_rows = self.contact_rows
+        self.acting_rows, self.reference = share(self, at)
+        self.turning = [i for i in self.turning if 3 * i in self.acting_rows]
+        if self.hyperstatic:
+            # the null spaces of the start serve the whole phase, also where it is taken up again
+            _ = self.start_loads
+            self.velocity_projected(time, q, v)
+
+    @cached_property
+    def hyperstatic(self) -> bool:
+        """Whether the rows depend on each other, so that forces are not unique."""
+        if self.leaves_dead_point:
+            return False
+        q, v = self.scene.motion.split(self.state)
+        R = self._rows(self.scene.at(np.array([self.time]), q[None], v[None]), self.contact_rows)[0]
+        sizes = np.linalg.norm(R, axis=1)
+        if not len(R) or np.any(sizes == 0):
+            return bool(len(R))
+        s = np.linalg.svd(R / sizes[:, None], compute_uv=False)
+        return len(R) > R.shape[1] or bool(s[-1] < HYPERSTATIC * s[0])
+
+    @cached_property
+    def leaves_dead_point(self) -> bool:
+        """Whether it starts where rows of the model's constraints depend on each other, and nothing else holds: then
+        the motion is that of the method without contacts, which knows the branches there."""
+        scene = self.scene
+        if not scene.rows or self.contact_rows or len(self.holds) or scene.loose or np.any(scene.compliance):
+            return False
+        q, v = scene.motion.split(self.state)
+        s = np.linalg.svd(scene.at(np.array([self.time]), q[None], v[None]).A[0], compute_uv=False)
+        return len(s) < len(scene.rows) or not s[-1] > HYPERSTATIC * s[0]
+
+    @property
+    def flies(self) -> bool:
+        """Whether nothing holds: the motion is that of the tree."""
+        return not (self.scene.rows or self.contact_rows or len(self.holds))
+
+    @cached_property
+    def start_loads(self) -> Loads:
+        """Accelerations and forces at the start state, m = 1."""
+        return self.loads(np.array([self.time]), self.state[None])
+
+    def cone_violation(self, forces: Array) -> Array:
+        """How far forces (m, k, 3) are outside their cones, N, (m,)."""
+        beyond = np.hypot(forces[..., 1], forces[..., 2]) - self.scene.contacts.friction * forces[..., 0]
+        return np.asarray(np.maximum(np.maximum(beyond, -forces[..., 0]).max(axis=1, initial=0.0), 0.0))
+
+    def _needed_loose(self, at: At, carried: Array, driven: Array | None) -> list[int]:
+        """Loose rows that no contact of this mode takes the place of; those of driven joints first."""
+        kept: list[int] = []
+        firm = np.concatenate([at.A[0, self.scene.firm], carried])
+        rows = self.scene.loose
+        if driven is not None:
+            rows = sorted(rows, key=lambda row: not np.any(at.A[0, row, driven]))
+        for row in rows:
+            free = massless_motions(at.M[0], np.concatenate([firm, at.A[0, kept]]))
+            if free.size and np.abs(at.A[0, row] @ free).max() > REACH * np.abs(at.A[0, row]).max():
+                kept.append(row)
+        return sorted(kept)
+
+    def rates(self, t: Array, y: Array) -> Array:
+        """(q̇, v̇) (m, nq + nv)."""
+        if self.leaves_dead_point:  # near it, a state off the manifold has other accelerations
+            y = self.scene.motion.project(t, y)
+        q, v = self.scene.motion.split(y)
+        return np.concatenate([self.scene.rate(q, v), self.loads(t, y).a], axis=1)
+
+    def loads(self, t: Array, y: Array) -> Loads:
+        """Accelerations and forces at m states."""
+        q, v = self.scene.motion.split(y)
+        if self.flies:
+            m, scene = len(q), self.scene
+            return Loads(scene.flight(t, q, v, self.rubbed), *self._named(np.zeros((m, 0)), self.mode.directions[None]))
+        d = self.slip_directions(q, v)
+        if self.leaves_dead_point:
+            a, f = self.scene.constrained_flight(t, q, v, self.rubbed)
+            return Loads(a, *self._named(f, np.broadcast_to(d, (len(q), *d.shape[1:]))))
+        at = self.scene.at(t, q, v)
+        x = self.solved(*self.block_matrix(at, d), self.reference)
+        n = self.scene.model.nv
+        return Loads(x[:, :n], *self._named(x[:, n:], d))
+
+    def turned(self, t: Array, y: Array, d: Array) -> Turning:
+        """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
+        q, v = self.scene.motion.split(y)
+        at = self.scene.at(t, q, v)
+        K, b = self.block_matrix(at, d)
+        m, n, k = len(q), self.scene.model.nv, len(self.turning)
+        x = self.solved(K, b, self.reference)
+        columns = [self.force_row(i) for i in self.turning]
+        slip_rows = at.J.reshape(m, -1, 3, n)[:, self.turning, 1:]
+        across = np.stack([-d[:, self.turning, 1], d[:, self.turning, 0]], axis=2)
+        # a turn by δθ changes the column of a contact by μ (e · J) δθ
+        change = self.friction[self.turning][:, None] * np.einsum("mkj,mkjn->mkn", across, slip_rows)
+        by_angle = self._varied(K, x, change, columns)[:, :n].reshape(m, n, k)
+        return Turning(np.concatenate([self.scene.rate(q, v), x[:, :n]], axis=1), by_angle, slip_rows)
+
+    def force_row(self, contact: int) -> int:
+        """Where the normal force of a contact is among the unknowns of the block matrix."""
+        return self.scene.model.nv + len(self.kept) + len(self.holds) + self.acting_rows.index(3 * contact)
+
+    def block_matrix(self, at: At, d: Array) -> tuple[Array, Array]:
+        """K and the right-hand side, for slips along d."""
+        R = self._rows(at, self.acting_rows)
+        E = self._acting(at, R, d)
+        m, r, n = R.shape
+        K = np.zeros((m, n + r, n + r))
+        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(E, 1, 2), R
+        soft = self.scene.compliance[self.kept]
+        K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
+        bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1)
+        return K, np.concatenate([at.b + self.rubbed, -bias], axis=1)
+
+    def _rows(self, at: At, contact_rows: list[int]) -> Array:
+        """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
+        held = np.broadcast_to(self.holds, (len(at.M), *self.holds.shape))
+        return np.concatenate([at.A[:, self.kept], held, at.J[:, contact_rows]], axis=1)
+
+    def _acting(self, at: At, R: Array, d: Array) -> Array:
+        """E (m, r, n): sliding contacts push along the edge of their cone."""
+        E = R
+        for i in self.mode.sliding:
+            if self.friction[i] and 3 * i in self.acting_rows:
+                E = E.copy() if E is R else E
+                row = self.force_row(i) - self.scene.model.nv
+                tangents = at.J[:, 3 * i + 1 : 3 * i + 3]
+                E[:, row] -= self.friction[i] * np.einsum("mj,mjn->mn", d[:, i], tangents)
+        return E
+
+    def slip_directions(self, q: Array, v: Array) -> Array:
+        """d (m, k, 2) along the slip; past a stop, where the phase has ended, as if it went on."""
+        heading = np.broadcast_to(self.heading, (len(q), *self.heading.shape))
+        if not self.turning:
+            return heading
+        u = self.scene.contact_velocity(q, v)[..., 1:]
+        along = np.sign(np.sum(heading * u, axis=-1, keepdims=True))
+        speed = np.linalg.norm(u, axis=-1, keepdims=True)
+        clear = (speed > self.still) & (along != 0)
+        return np.where(clear, along * u / np.where(clear, speed, 1.0), heading)
+
+    def follow(self, y: Array) -> None:
+        """Take over the directions in which contacts slide at a state of this phase, as far as they are clear: what
+        lies before and what lies past a stop is told by them."""
+        if self.turning:
+            q, v = self.scene.motion.split(y[None])
+            u = self.scene.contact_velocity(q, v)[0, :, 1:]
+            speed = np.linalg.norm(u, axis=-1, keepdims=True)
+            clear = (speed > self.still) & np.any(self.mode.directions, axis=-1, keepdims=True)
+            self.heading = np.where(clear, u / np.where(clear, speed, 1.0), self.mode.directions)
+
+    def slower(self, y: Array, speed: float) -> list[int]:
+        """Contacts with mass behind them whose turning slip is not faster than that, m/s."""
+        if not self.turning:
+            return []
+        u = self.scene.contact_velocity(*self.scene.motion.split(y))
+        return [i for i in self.turning if i not in self.weightless and np.hypot(*u[i, 1:]) <= speed]
+
+    def time_to_stop(self, t: float, y: Array) -> float:
+        """|uₜ| / |u̇ₜ| of the contact whose turning slip slows down fastest, s; infinite where none does."""
+        if not self.turning:
+            return np.inf
+        q, v = self.scene.motion.split(y[None])
+        at = self.scene.at(np.array([t]), q, v)
+        u = self.scene.contact_velocity(q, v)[0]
+        rates = (at.J[0] @ self.loads(np.array([t]), y[None]).a[0] + at.beta[0]).reshape(-1, 3)
+        times = [np.inf]
+        for i in self.turning:
+            (x, z), (dx, dz) = u[i, 1:], rates[i, 1:]
+            speed, change = float(np.hypot(x, z)), float(np.hypot(dx, dz))
+            slows = speed > self.still and x * dx + z * dz < 0
+            if slows and abs(x * dz - z * dx) > STRAIGHT * speed * change:
+                times.append(speed / change)
+        return min(times)
+
+    def solved(self, K: Array, b: Array, near: Array | None = None) -> Array:
+        """x of K x = b; where it is not unique the smallest, or the one nearest to a given one."""
+        if self.hyperstatic:
+            start = np.zeros(b.shape[1]) if near is None else near
+            return np.asarray(start + np.einsum("mij,mj->mi", self.pseudo_inverse(K), b - K @ start))
+        return self._unique(K, b[..., None])[..., 0]
+
+    def _unique(self, K: Array, b: Array) -> Array:
+        """x (m, n + r, p) of K x = b, where it is."""
+        scale = np.sqrt(np.abs(K).max(axis=2))[:, :, None]
+        if np.any(scale == 0):
+            raise self._undetermined()
+        try:
+            return np.asarray(np.linalg.solve(K / (scale * np.swapaxes(scale, 1, 2)), b / scale) / scale)
+        except np.linalg.LinAlgError:
+            raise self._undetermined() from None
+
+    def _varied(self, K: Array, x: Array, change: Array, columns: list[int]) -> Array:
+        """dx (m, n + r, p) of K x = b where column cₚ of K changes by the p-th row of ``change`` (m, p, n) on top."""
+        m, p, n = change.shape
+        right = np.zeros((m, K.shape[1], p))
+        right[:, :n] = -np.swapaxes(change * x[:, columns, None], 1, 2)
+        if not self.hyperstatic:
+            return self._unique(K, right)
+        inverse = self.pseudo_inverse(K)
+        away = x if self.reference is None else x - self.reference
+        # the null space of K, in which x is the nearest to its reference, turns too
+        turn = np.einsum("mpn,min,mi->mp", change, inverse[:, :, :n], away)
+        free = np.eye(K.shape[1])[:, columns] - inverse @ K[:, :, columns]
+        return np.asarray(inverse @ right + free * turn[:, None])
+
+    def _undetermined(self) -> IntegrationError:
+        return IntegrationError(
+            f"the integration stopped after t = {self.time:.9g} s: in the mode "
+            f"{self.mode.words(self.scene.contacts.names)!r} the accelerations are not determined: a massless part "
+            f"that slides, or rows that have become dependent",
+            self.time,
+        )
+
+    def _named(self, f: Array, d: Array) -> tuple[Array, Array]:
+        """Forces of all rows of the scene, and of all candidates."""
+        m = len(f)
+        constraints = np.zeros((m, len(self.scene.rows)))
+        constraints[:, self.kept] = f[:, : len(self.kept)]
+        rows = np.zeros((m, 3 * self.scene.count))
+        rows[:, self.acting_rows] = f[:, len(self.kept) + len(self.holds) :]
+        contacts: Array = rows.reshape(m, self.scene.count, 3)
+        contacts[:, self.mode.closed, 0] += self.scene.pressed[self.mode.closed]
+        for i in self.mode.sliding:
+            contacts[:, i, 1:] = -self.friction[i] * contacts[:, i, :1] * d[:, i]
+        return constraints, contacts
+
+    def project(self, t: float, y: Array) -> Array:
+        """The state with quaternions at unit length, on gap = 0, g = 0 and R v = 0."""
+        if self.leaves_dead_point:
+            return self.scene.motion.project(t, y)
+        q, v = self.scene.motion.split(y)
+        q = self.scene.motion.normalised(q)
+        if not (self.kept or len(self.holds) or self.contact_rows):
+            return np.concatenate([q, v])
+        q = self._closed(t, q, v)
+        return np.concatenate([q, self.velocity_projected(t, q, v)])
+
+    def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
+        """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""
+        return np.asarray(self.velocities_projected(np.array([t]), q[None], v[None])[0])
+
+    def velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
+        """The same at m states, (m, n)."""
+        if not (self.kept or len(self.holds) or self.contact_rows):
+            return v
+        if self.leaves_dead_point:
+            return self.scene.motion.evaluate("project_velocity", q=q, v=v, t=t)
+        at = self.scene.at(t, q, v)
+        moving = np.einsum("mrn,mn->mr", at.J[:, self.contact_rows], v)
+        speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]
+        return v + self._corrections(at, -np.concatenate(speed, axis=1))
+
+    def _closed(self, t: float, q: Array, v: Array) -> Array:
+        residual = self._residual(t, q)
+        for _ in range(ROUNDS):
+            if np.abs(residual).max(initial=0.0) <= CLOSED:
+                break
+            at = self.scene.at(np.array([t]), q[None], v[None])
+            nearer = self.scene.moved(q, self._corrections(at, -residual[None])[0])
+            left = self._residual(t, nearer)
+            if np.abs(left).max() >= np.abs(residual).max():
+                break
+            q, residual = nearer, left
+        return q
+
+    def _residual(self, t: float, q: Array) -> Array:
+        own = np.concatenate([self.scene.residual(t, q)[self.kept], np.zeros(len(self.holds))])
+        gaps = self.scene.gaps(q)[self.normals]
+        return np.concatenate([own, gaps, np.zeros(len(self.sticking_rows))])
+
+    def _corrections(self, at: At, change: Array) -> Array:
+        """The least-energy d (m, n) with R d = change."""
+        R = self._rows(at, self.contact_rows)
+        m, r, n = R.shape
+        K = np.zeros((m, n + r, n + r))
+        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(R, 1, 2), R
+        return self.solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]

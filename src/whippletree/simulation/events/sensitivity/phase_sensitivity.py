@@ -1,0 +1,280 @@
+"""How a scene and the phases of its motion change with the state: exact derivatives, from compiled ones.
+
+Directions are numbered through y and t: δq (n of them, q ⊕ δq), δv (n), δt (one), d = 2n + 1 in all. Only a controller,
+which may be any Python function, is differentiated by differences.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.impact.saltation import derivative
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.simulation.events.equations import At, Scene
+from whippletree.simulation.events.phase import Phase
+
+
+class Slopes(NamedTuple):
+    """Derivatives of accelerations and contact forces at m states along all directions."""
+
+    a: Array
+    """(m, d, n)"""
+    contacts: Array
+    """(m, d, k, 3)"""
+    held: Array
+    """Of the forces that hold massless motions, (m, d, holds)."""
+
+
+def differentiable(scene: Scene) -> bool:
+    """Whether all contacts have closed forms, which alone have compiled derivatives."""
+    return contact_set(scene.model).closed_form
+
+
+class SceneTangent:
+    """Derivatives of the pieces of a scene's block matrix."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        n = scene.model.nv
+        self.count = 2 * n + 1
+        unit = np.eye(self.count)
+        self._along = {"dq": unit[:, :n], "dv": unit[:, n : 2 * n], "dt": unit[:, -1]}
+
+    def at(self, t: Array, q: Array, v: Array) -> At:
+        """M, b, A, γ, J and β differentiated: each (m, d, …)."""
+        m, d, n = len(q), self.count, self.scene.model.nv
+        rows = self.scene.rows
+        A, gamma = np.zeros((m, d, 0, n)), np.zeros((m, d, 0))
+        if rows:
+            A, gamma = self._many("constraint_jacobian", t, q, v)[:, :, rows], self._row_bias(t, q, v)
+        return At(
+            self._many("mass_matrix", t, q, v),
+            self._forces(t, q, v) - self._many("bias", t, q, v),
+            A,
+            gamma,
+            *self._contacts(t, q, v),
+        )
+
+    def _contacts(self, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        """Of J and β; the rows of joints do not change."""
+        rows = len(self.scene.joint_rows)
+        still = np.zeros((len(q), self.count, rows, self.scene.model.nv)), np.zeros((len(q), self.count, rows))
+        if not self.scene.touching:
+            return still
+        J, beta = self._many("contact_jacobian", t, q, v), self._many("contact_bias", t, q, v)
+        return np.concatenate([J, still[0]], axis=2), np.concatenate([beta, still[1]], axis=2)
+
+    def row_velocity(self, t: Array, q: Array, v: Array) -> Array:
+        """Of A v + gₜ, (m, d, r)."""
+        if not self.scene.rows:
+            return np.zeros((len(q), self.count, 0))
+        return self._many("constraint_velocity", t, q, v)[:, :, self.scene.rows]
+
+    def turning(self, q: Array, v: Array) -> Array:
+        """C (m, n, n) with d(δq)/dt = δv + C δq: what turning axes do to a displacement; zero for plain coordinates.
+
+        With T(q) v = q̇, T d(δq)/dt = T δv + ∂(T v)/∂q δq − ∂(T δq)/∂q v.
+        """
+        scene, n = self.scene, self.scene.model.nv
+        push = scene.motion.dyn.jvp("rate")
+        unit = np.eye(n)
+        T = np.swapaxes(scene.rate(q[:, None], np.broadcast_to(unit, (len(q), n, n))), 1, 2)
+        here, still = q[:, None], np.zeros(n)
+        bracket = push(here, v[:, None], unit, still) - push(here, unit, v[:, None], still)
+        return np.asarray(np.linalg.pinv(T) @ np.swapaxes(bracket, 1, 2))
+
+    def _row_bias(self, t: Array, q: Array, v: Array) -> Array:
+        return self._many("constraint_bias", t, q, v)[:, :, self.scene.rows]
+
+    def _forces(self, t: Array, q: Array, v: Array) -> Array:
+        """Of all joint forces."""
+        motion = self.scene.motion
+        tau = self._many("passive_forces", t, q, v)
+        if motion.controller is None:
+            return tau
+        slopes = [self._command_slopes(*state) for state in zip(t.tolist(), q, v, strict=True)]
+        return np.asarray(tau + np.array(slopes))
+
+    def _command_slopes(self, t: float, q: Array, v: Array) -> Array:
+        """Of the controller's forces at one state (d, n), by differences."""
+        motion, n = self.scene.motion, self.scene.model.nv
+
+        def commanded(d: Array) -> Array:
+            there, rate = self.scene.moved(q, d[:n]), v + d[n:-1]
+            here = np.array([t + d[-1]]), there[None], rate[None]
+            return np.asarray(motion.forces(*here)[0] - motion.dyn.passive_forces(there, rate))
+
+        return derivative(commanded, self.count).T
+
+    def _many(self, name: str, t: Array, q: Array, v: Array) -> Array:
+        function = self.scene.motion.dyn.jvp(name)
+        on = self.scene.motion.all_on
+        known = {"q": q[:, None], "v": v[:, None], "t": t[:, None], "active": on, "dactive": 0 * on} | self._along
+        return np.asarray(function(*[known[word] for word in function.inputs]))
+
+
+class PhaseTangent:
+    """Derivatives of the motion in one mode."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase, self.scene = phase, phase.scene
+        self.tangent = SceneTangent(phase.scene)
+
+    def loads(self, t: Array, y: Array) -> Slopes:
+        """Of accelerations and contact forces: K x = b gives K δx = δb − δK x."""
+        phase, scene = self.phase, self.scene
+        q, v = scene.motion.split(y)
+        at, d_at = scene.at(t, q, v), self.tangent.at(t, q, v)
+        rows, n = phase.acting_rows, scene.model.nv
+        d = phase.slip_directions(q, v)
+        dd = self._slip_turns(at, d_at, v, d)
+        R, dR = self._rows(at, rows), self._rows(d_at, rows)
+        E = R - self._edges(at.J, d, rows)
+        dE = dR - self._edges(d_at.J, d[:, None], rows) - self._edges(at.J[:, None], dd, rows)
+        K = _block(at.M, R, E)
+        soft = range(n, n + len(phase.kept))
+        K[..., soft, soft] = scene.compliance[phase.kept]
+        held = np.zeros(len(phase.holds))
+        bias = _joined(at.gamma[..., phase.kept], held, at.beta[..., rows])
+        d_bias = _joined(d_at.gamma[..., phase.kept], held, d_at.beta[..., rows])
+        x = self._solution(K, np.concatenate([at.b + phase.rubbed, -bias], axis=-1), t, y)
+        missing = np.concatenate([d_at.b, -d_bias], axis=-1) - np.einsum("mdij,mj->mdi", _block(d_at.M, dR, dE), x)
+        dx = self._solved(K, missing)
+        first = n + len(phase.kept)
+        forces = self._named(x[:, n:], dx[..., n:], d, dd)
+        return Slopes(dx[..., :n], forces, dx[..., first : first + len(phase.holds)])
+
+    def projection(self, t: float, q: Array, v: Array, directions: Array | None = None) -> Array:
+        """Of the velocity that the mode makes of v (d, n), along all directions or along given ones (e, 2n + 1)."""
+        phase, n = self.phase, self.scene.model.nv
+        along = np.eye(2 * n + 1) if directions is None else directions
+        here = np.array([t]), q[None], v[None]
+        at, d_at = self.scene.at(*here), self.tangent.at(*here)
+        rows = phase.contact_rows
+        R, dR = self._rows(at, rows)[0], self._rows(d_at, rows)[0]
+        if not len(R):
+            return np.asarray(along[:, n : 2 * n])
+        own, d_own = self.scene.row_velocity(*here)[0, phase.kept], self.tangent.row_velocity(*here)[0][:, phase.kept]
+        speed = np.concatenate([own, phase.holds @ v, at.J[0, rows] @ v])
+        pushed = np.zeros((2 * n + 1, n))
+        pushed[n : 2 * n] = np.eye(n)
+        moving = d_at.J[0][:, rows] @ v + pushed @ at.J[0, rows].T
+        d_speed = np.concatenate([d_own, pushed @ phase.holds.T, moving], axis=1)
+        K, dK = _block(at.M[0], R, R), _block(d_at.M[0], dR, dR)
+        x = self._solved(K[None], np.concatenate([np.zeros(n), -speed])[None, None])[0, 0]
+        missing = np.concatenate([np.zeros((2 * n + 1, n)), -d_speed], axis=1) - dK @ x
+        return np.asarray(along @ (pushed + self._solved(K[None], missing[None])[0][:, :n]))
+
+    def admissible(self, t: float, y: Array) -> Array:
+        """Π (2n, 2n): what the way back to the mode's closed contacts and constraints makes of (δq, δv)."""
+        phase, n = self.phase, self.scene.model.nv
+        q, v = self.scene.motion.split(y)
+        here = np.array([t]), q[None], v[None]
+        at = self.scene.at(*here)
+        R = self._rows(at, phase.contact_rows)[0]
+        closing = R.copy()
+        kept, closed = len(phase.kept), len(phase.normals)
+        level = [i for i, row in enumerate(phase.kept) if self.scene.position_rows[row] < 0]
+        closing[level] = 0.0
+        closing[kept : kept + len(phase.holds)] = 0.0
+        closing[kept + len(phase.holds) + closed :] = 0.0
+        Pq = np.eye(n)
+        if len(R):
+            missing = np.concatenate([np.zeros((n, n)), -closing.T], axis=1)
+            Pq = Pq + self._solved(_block(at.M[0], R, R)[None], missing[None])[0][:, :n].T
+        directions = np.block([[Pq, np.zeros((n, n))], [np.zeros((n, n)), np.eye(n)]])
+        columns = np.concatenate([directions.T, np.zeros((2 * n, 1))], axis=1)
+        return np.concatenate([directions[:n], self.projection(t, q, v, columns).T])
+
+    def flow(self, t: Array, y: Array) -> Array:
+        """∂ẏ/∂y (m, 2n, 2n) in the tangent space: d/dt (δq, δv)."""
+        n = self.scene.model.nv
+        q, v = self.scene.motion.split(y)
+        F = np.zeros((len(t), 2 * n, 2 * n))
+        F[:, :n, :n], F[:, :n, n:] = self.tangent.turning(q, v), np.eye(n)
+        F[:, n:] = np.swapaxes(self.loads(t, y).a[:, : 2 * n], 1, 2)
+        return F
+
+    def _rows(self, at: At, contact_rows: list[int]) -> Array:
+        """Rows that hold, of a scene (m, r, n), or of its tangent (m, d, r, n): held motions do not change."""
+        differentiated = at.M.ndim > 3
+        holds = 0 * self.phase.holds if differentiated else self.phase.holds
+        held = np.broadcast_to(holds, (*at.M.shape[:-2], *holds.shape))
+        return np.concatenate([at.A[..., self.phase.kept, :], held, at.J[..., contact_rows, :]], axis=-2)
+
+    def _edges(self, J: Array, d: Array, rows: list[int]) -> Array:
+        """μ d · Jₜ of sliding contacts at the places of their normals' rows, (…, r, n)."""
+        phase = self.phase
+        first = len(phase.kept) + len(phase.holds)
+        shape = np.broadcast_shapes(J.shape[:-2], d.shape[:-2])
+        edges = np.zeros((*shape, first + len(rows), J.shape[-1]))
+        for i in phase.mode.sliding:
+            if phase.friction[i] and 3 * i in rows:
+                tangents = J[..., 3 * i + 1 : 3 * i + 3, :]
+                edges[..., first + rows.index(3 * i), :] = phase.friction[i] * np.einsum(
+                    "...j,...jn->...n", d[..., i, :], tangents
+                )
+        return edges
+
+    def _slip_turns(self, at: At, d_at: At, v: Array, d: Array) -> Array:
+        """δ of the slip directions, (m, d, k, 2)."""
+        n, (m, count) = v.shape[1], d_at.M.shape[:2]
+        u = np.einsum("mrn,mn->mr", at.J, v).reshape(m, -1, 3)[..., 1:]
+        du = np.einsum("mdrn,mn->mdr", d_at.J, v)
+        du[:, n : 2 * n] += np.swapaxes(at.J, 1, 2)
+        du = du.reshape(m, count, -1, 3)[..., 1:]
+        speed = np.linalg.norm(u, axis=-1, keepdims=True)
+        along = np.sign(np.sum(d * u, axis=-1, keepdims=True))
+        across = du - np.sum(d[:, None] * du, axis=-1, keepdims=True) * d[:, None]
+        turning = np.isin(np.arange(self.scene.count), self.phase.turning)[:, None]
+        moves = (speed > self.phase.still) & (along != 0) & turning
+        turns = along[:, None] * across / np.where(moves, speed, 1.0)[:, None]
+        return np.asarray(np.where(moves[:, None], turns, 0.0))
+
+    def _solution(self, K: Array, b: Array, t: Array, y: Array) -> Array:
+        """Accelerations and forces of all rows (m, n + r); where forces are not unique, those of the phase."""
+        loads = self.phase.loads(t, y)
+        held = np.zeros((len(t), len(self.phase.holds)))
+        contacts = loads.contacts.reshape(len(t), -1)[:, self.phase.acting_rows]
+        near = np.concatenate([loads.a, loads.constraints[:, self.phase.kept], held, contacts], axis=1)
+        return near + self._solved(K, (b - np.einsum("mij,mj->mi", K, near))[:, None])[:, 0]
+
+    def _solved(self, K: Array, b: Array) -> Array:
+        """x (m, d, n + r) of K x = b."""
+        if self.phase.hyperstatic:
+            return np.asarray(np.einsum("mij,mdj->mdi", self.phase.pseudo_inverse(K), b))
+        scale = np.sqrt(np.abs(K).max(axis=2))
+        even = K / (scale[:, :, None] * scale[:, None, :])
+        x = np.swapaxes(np.linalg.solve(even, np.swapaxes(b / scale[:, None], 1, 2)), 1, 2)
+        return np.asarray(x / scale[:, None])
+
+    def _named(self, f: Array, df: Array, d: Array, dd: Array) -> Array:
+        """Derivatives of the candidates' forces (m, d, k, 3)."""
+        phase, (m, count) = self.phase, df.shape[:2]
+        first, rows = len(phase.kept) + len(phase.holds), phase.acting_rows
+        slopes = np.zeros((m, count, 3 * self.scene.count))
+        forces = np.zeros((m, 3 * self.scene.count))
+        slopes[..., rows], forces[..., rows] = df[..., first:], f[..., first:]
+        contacts: Array = slopes.reshape(m, count, -1, 3)
+        normal = forces.reshape(m, -1, 3)[..., 0]
+        for i in phase.mode.sliding:
+            mu = phase.friction[i]
+            contacts[..., i, 1:] = -mu * (
+                contacts[..., i, :1] * d[:, None, i] + normal[:, None, i, None] * dd[..., i, :]
+            )
+        return contacts
+
+
+def _block(M: Array, R: Array, E: Array) -> Array:
+    """[M −Eᵀ; R 0], of matrices or of their derivatives."""
+    n, r = M.shape[-1], R.shape[-2]
+    K = np.zeros((*M.shape[:-2], n + r, n + r))
+    K[..., :n, :n], K[..., :n, n:], K[..., n:, :n] = M, -np.swapaxes(E, -1, -2), R
+    return K
+
+
+def _joined(own: Array, held: Array, contacts: Array) -> Array:
+    return np.concatenate([own, np.broadcast_to(held, (*own.shape[:-1], *held.shape)), contacts], axis=-1)

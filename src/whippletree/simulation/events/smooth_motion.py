@@ -1,0 +1,169 @@
+"""A phase of smooth motion, step by step, up to the event that ends it.
+
+Steps are those of the integrator. Contacts that slide in space turn their slips, which is stiff: their steps end at a
+collocation point (Radau) and their angles of slip are unknowns (:mod:`whippletree.simulation.events.turning_slip`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.integrator import (
+    IntegrationError,
+    Integrator,
+    Piece,
+    Progress,
+    Statistics,
+    StepError,
+)
+from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, states
+from whippletree.simulation.events.painleve import jam
+from whippletree.simulation.events.phase import Phase
+from whippletree.simulation.events.turning_slip import SlipCorrection
+from whippletree.simulation.method import Task
+
+TOWARDS_STOP = 0.7
+"""Share of the time to the stop of a turning slip that a step may take."""
+
+CHECKS, HALVINGS = 8, 40
+"""Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
+
+
+class Ending(NamedTuple):
+    """Where a phase ends."""
+
+    time: float
+    state: Array
+    fired: list[Guard]
+    """The guards that end it; none where a hyperstatic mode is rearranged."""
+    piece: Piece | None
+    """The step in which that is; none where a jam leaves no step."""
+
+
+class SmoothMotion:
+    """A phase on its way."""
+
+    def __init__(
+        self,
+        phase: Phase,
+        task: Task,
+        statistics: Statistics,
+        admits: Admits | None,
+        holds: Callable[[Phase, float, Array], bool],
+    ) -> None:
+        """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode."""
+        self.phase, self.holds = phase, holds
+        self.guards = Guards(phase, admits, phase.still)
+        loops = bool(phase.scene.model.constraints)
+        self.integrator = Integrator(phase, task.rtol, task.atol, task.events, dead_points=loops, statistics=statistics)
+        if phase.turning:
+            corrector = partial(SlipCorrection, phase)
+            self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)
+
+    def steps(self, progress: Progress, end: float) -> Iterator[Piece | Ending]:
+        """Steps from there to a time, or to the ending, which takes the place of the step that it is in."""
+        phase, integrator = self.phase, self.integrator
+        if progress.guess is not None:
+            phase.follow(progress.state)
+        crawl = Crawl(progress.time, end)
+        pieces = integrator.pieces(progress, end)
+        while True:
+            # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
+            integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(progress.time, progress.state)
+            step = self._next(pieces, progress)
+            if isinstance(step, Piece):
+                crawl.watch(step.end)
+                step = self._ending(step) or step
+            if step is not None:
+                yield step
+            if not isinstance(step, Piece):
+                return
+            progress = step.progress
+            phase.follow(progress.state)
+
+    def _next(self, pieces: Iterator[Piece], progress: Progress) -> Piece | Ending | None:
+        """The next step from there, the jam that leaves none, or nothing at the end."""
+        try:
+            return next(pieces, None)
+        except StepError:
+            found = jam(self.phase, progress.time, progress.state)
+            if found is None:
+                raise
+            return Ending(progress.time, found.state, [Guard(JAM, found.contact)], None)
+
+    def _ending(self, piece: Piece) -> Ending | None:
+        hit = self.guards.first_zero(piece.start, piece.end, piece.interpolant)
+        if self.phase.hyperstatic and self.phase.mode.sticking:
+            rearranged = self._rearranged(piece, None if hit is None else hit[0])
+            hit = hit if rearranged is None else (rearranged, [])
+        if hit is None:
+            return None
+        time, fired = hit
+        return Ending(time, self.phase.project(time, piece.interpolant(time)), fired, piece)
+
+    def _rearranged(self, piece: Piece, before: float | None) -> float | None:
+        """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact: at the end of a
+        step, or before it (before another event, if there is one) where its forces leave the cones."""
+        times = np.linspace(piece.start, piece.end if before is None else before, CHECKS + 1)
+        loads = self.phase.loads(times, states(piece.interpolant, times))
+        doubtful = self.phase.cone_violation(loads.contacts) > 0
+        doubtful[-1] = before is None
+        last = piece.start
+        for time in times[1:][doubtful[1:]].tolist():
+            if not self._holds(piece, time):
+                return self._last_hold(piece, last, time)
+            last = time
+        return None
+
+    def _last_hold(self, piece: Piece, low: float, high: float) -> float:
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            if self._holds(piece, middle):
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _holds(self, piece: Piece, time: float) -> bool:
+        return self.holds(self.phase, time, piece.interpolant(time))
+
+
+# --- Integrations that hardly get on: hundreds of steps for a tiny share of what is left ------------------------------
+
+
+CRAWLING_STEPS, CRAWLING = 500, 1e-6
+"""How many steps may lead through how small a share of the time that is left."""
+
+
+class Crawl:
+    """Watches an integration from a start to an end."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self._mark = start
+        self._least = CRAWLING * (end - start)
+        self._steps = 0
+
+    def watch(self, time: float) -> None:
+        """Called after every step.
+
+        Raises:
+            IntegrationError: if the last steps have led nowhere.
+        """
+        self._steps += 1
+        if self._steps % CRAWLING_STEPS:
+            return
+        gained, self._mark = time - self._mark, time
+        if gained < self._least:
+            raise IntegrationError(
+                f"the integration crawls at t = {time:.9g} s: {CRAWLING_STEPS} steps have advanced by {gained:.1e} s. "
+                f"Stiff springs and dampers on light parts shorten them, and so do forces that grow without bound: "
+                f"use method='time_stepping'",
+                time,
+            )

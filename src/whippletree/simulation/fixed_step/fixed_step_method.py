@@ -1,0 +1,255 @@
+"""Methods of fixed step as compiled roll-outs: semi-implicit Euler, the classical Runge–Kutta, the implicit midpoint.
+
+One call of a kernel steps through many rows of output; all runs of a batch go together, side by side in the lanes. What
+cannot be compiled takes the slow path (:mod:`whippletree.simulation.fixed_step.in_python`): a controller that branches
+on values, a model too large to unroll, and single rows in which the kernel met a dead point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.rollout import Plan
+from whippletree.errors import UnsupportedError
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.fixed_step.in_python import PythonSteps
+from whippletree.simulation.method import Chunk, Memo, Method, Task
+
+LONGEST_DEFAULT = 1e-3
+"""s: without a ``step``, the longest one up to this that divides the output's spacing."""
+
+SAME = 1e-9
+"""Relative difference up to which two lengths of time are the same."""
+
+WORK_PER_CHUNK = 16_000_000
+"""Evaluations, of all runs, times the number of velocities, after which a chunk of output is handed on, to be shown and
+stored: some tenths of a second of computing."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows of output with equally many steps."""
+
+    first: int
+    """Row at which they start; its state is known."""
+    count: int
+    steps: int
+    """Per row."""
+    h: float
+    """Length of a step, s."""
+
+
+class FixedStep(Method):
+    """What the methods of fixed step share; each names its roll-out."""
+
+    options = ("step",)
+    batches = True
+    tolerances = False
+    counters = ("steps_done", "python_steps")
+    rollout: ClassVar[str]
+    evaluations: ClassVar[int]
+    """Of the accelerations in each step."""
+
+    def __init__(self, task: Task, step: float | None = None) -> None:
+        super().__init__(task)
+        if task.events:
+            raise UnsupportedError(
+                f"simulate: method {self.rollout!r} takes fixed steps and does not look for events ("
+                f'{", ".join(repr(event.name) for event in task.events)}): use method="adaptive"'
+            )
+        self.rows = _rows(task.times, step)
+        self.failures: dict[int, str] = {}
+        self.python_steps = 0
+        self.steps_done = 0
+        self._python = PythonSteps(task.motion, self.rollout)
+        self._kernel, self._reason = self._compiled()
+
+    @classmethod
+    def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
+        """About 200 rows, each a whole number of steps."""
+        about, step = super().spacing(duration, options), _checked(options.get("step"))
+        return about if step is None else step * max(1, round(about / step))
+
+    def _compiled(self) -> tuple[NamedFunction | None, str]:
+        """The roll-out as a kernel; or none, and why."""
+        motion = self.task.motion
+        try:
+            if motion.controller is not None:
+                motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
+            plan = Plan(self.rollout, given=False, controller=motion.controller, spaced=True)
+            return motion.dyn.rollout_function(plan), ""
+        except NotTraceable as error:
+            return None, f"the controller cannot be traced: {error}"
+        except UnsupportedError as error:
+            if self.rollout == "implicit_midpoint" and "compliant" in str(error):
+                raise
+            return None, str(error)
+
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        single = self.task.start.ndim == 1
+        row, y = 0, np.atleast_2d(self.task.start)
+        if memo is None:
+            yield self._chunk(0, y[None], single)
+        else:
+            row, y = int(memo["row"]), np.atleast_2d(memo["state"])
+        for rows in self._parts(row, len(y)):
+            states, error = self._advance(y, rows)
+            self.steps_done += len(states) * rows.steps
+            if len(states):
+                y = states[-1]
+                yield self._chunk(rows.first + 1, states, single)
+            if error is not None:
+                raise error
+
+    def tally(self) -> dict[str, Any]:
+        return super().tally() | {"dead_points": self.task.motion.dead_points}
+
+    def take_over(self, tally: Mapping[str, Any]) -> None:
+        super().take_over(tally)
+        self.task.motion.dead_points = tally["dead_points"]
+
+    def account(self) -> dict[str, Any]:
+        path = "compiled" if self._kernel is not None else f"python: {self._reason}"
+        return {
+            "path": path,
+            "step": self.rows[0].h,
+            "steps": self.steps_done,
+            "projections": self.steps_done if self.task.motion.has_manifold else 0,
+            "python_steps": self.python_steps,
+            "dead_points": self.task.motion.dead_points,
+        }
+
+    def _chunk(self, first: int, states: Array, single: bool) -> Chunk:
+        own = states[:, 0] if single else states
+        memo = {"row": np.array(first + len(states) - 1), "state": own[-1].copy()}
+        return Chunk(self.task.times[first : first + len(states)], own, memo)
+
+    def _parts(self, done: int, runs: int) -> Iterator[Rows]:
+        """What is left after some rows, in parts of a chunk each."""
+        for rows in self.rows:
+            work = rows.steps * self.evaluations * max(runs, 1) * max(self.task.motion.model.nv, 1)
+            most = max(1, WORK_PER_CHUNK // work)
+            first, end = max(rows.first, done), rows.first + rows.count
+            for start in range(first, end, most):
+                yield replace(rows, first=start, count=min(most, end - start))
+
+    def _advance(self, y: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
+        """States (count, runs, n) of all runs; of a single run that fails, those before, and why."""
+        states, good = self._rolled(y, rows)
+        for run in np.flatnonzero(good < rows.count):
+            if not np.all(np.isfinite(y[run])):
+                continue  # it has failed before
+            alone, error = self._alone(states[: good[run], run], y[run], rows)
+            if error is not None and len(y) == 1 and self.task.start.ndim == 1:
+                return alone[:, None], error
+            states[:, run] = np.nan
+            states[: len(alone), run] = alone
+            if error is not None:
+                self.failures[int(run)] = str(error)
+        return states, None
+
+    def _rolled(self, y: Array, rows: Rows) -> tuple[Array, Array]:
+        """States (count, runs, n) by the kernel, and how many rows of each run are good, (runs,)."""
+        runs = len(y)
+        if self._kernel is None:
+            return np.full((rows.count, runs, y.shape[1]), np.nan), np.zeros(runs, dtype=int)
+        if not y.shape[1]:  # nothing moves
+            return np.empty((rows.count, runs, 0)), np.full(runs, rows.count)
+        motion = self.task.motion
+        q, v = motion.split(y)
+        inputs = {"q0": q, "v0": v, "dt": rows.h, "clock": self.task.times[rows.first : rows.first + rows.count]}
+        inputs |= {"offsets": rows.h * np.arange(rows.steps), "active": motion.all_on}
+        states = np.empty((rows.count, runs, y.shape[1]))
+        places = motion.split(np.swapaxes(states, 0, 1))  # the kernel writes run by run
+        with np.errstate(all="ignore"):  # a run that grows without bound is told by its status
+            _, _, status, steps = self._kernel(
+                *[inputs[name] for name in self._kernel.inputs], out=(*places, None, None)
+            )
+        good = np.where(np.asarray(status) == 0, rows.count, np.asarray(steps) // rows.steps)
+        return states, good.astype(int)
+
+    def _alone(self, good: Array, start: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
+        """One run: rows in which the kernel fails are stepped in Python, then the kernel goes on."""
+        found = list(good)
+        while len(found) < rows.count:
+            y = found[-1] if found else start
+            try:
+                found.append(self._python_row(y, rows, len(found)))
+            except IntegrationError as error:
+                return np.array(found).reshape(len(found), len(start)), error
+            left = replace(rows, first=rows.first + len(found), count=rows.count - len(found))
+            if left.count and self._kernel is not None:
+                states, more = self._rolled(found[-1][None], left)
+                found += list(states[: more[0], 0])
+        return np.array(found), None
+
+    def _python_row(self, y: Array, rows: Rows, number: int) -> Array:
+        begin = float(self.task.times[rows.first + number])
+        for k in range(rows.steps):
+            y = self._python.step(begin + k * rows.h, rows.h, y)
+            self.python_steps += 1
+        return y
+
+
+class SemiImplicitEuler(FixedStep):
+    """v⁺ = v + h a(q, v), q⁺ = q ⊕ h v⁺: first order; symplectic only where M does not depend on q."""
+
+    rollout, evaluations = "semi_implicit_euler", 1
+
+
+class RungeKutta4(FixedStep):
+    """The classical method of fourth order, brought back to the constraints after each step."""
+
+    rollout, evaluations = "rk4", 4
+
+
+class ImplicitMidpoint(FixedStep):
+    """The variational integrator of :mod:`whippletree.constraints.midpoint_step`: second order, and its energy error
+    stays bounded.
+    """
+
+    rollout, evaluations = "implicit_midpoint", 12
+
+
+def _checked(step: Any) -> float | None:
+    """The length of a step that was asked for, s; None if none was."""
+    if step is None:
+        return None
+    try:
+        length = float(step)
+    except (TypeError, ValueError):
+        length = np.nan
+    if not (np.isfinite(length) and length > 0):
+        raise ValueError(f"simulate: step {step!r} must be positive and finite")
+    return length
+
+
+def _rows(times: Array, step: float | None) -> list[Rows]:
+    """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
+    spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
+    step, count = _checked(step), len(times) - 1
+    if abs(last - spacing) <= SAME * spacing:
+        return [Rows(0, count, *_steps(spacing, step, "output_dt"))]
+    rows = [Rows(0, count - 1, *_steps(spacing, step, "output_dt"))]
+    return [*rows, Rows(count - 1, 1, *_steps(last, step, "what is left of the duration after the last output_dt"))]
+
+
+def _steps(length: float, step: float | None, what: str) -> tuple[int, float]:
+    """How many steps a row has, and how long they are."""
+    if step is None:
+        count = int(np.ceil(length / LONGEST_DEFAULT * (1 - SAME)))
+        return count, length / count
+    count = round(length / step)
+    if count < 1 or abs(count * step - length) > SAME * length:
+        better = length / max(1, np.ceil(length / step))
+        raise ValueError(
+            f"simulate: {what} is {length:.9g} s, no multiple of the step of {step:.9g} s: a step of {better:.9g} s is"
+        )
+    return count, length / count

@@ -1,0 +1,123 @@
+"""Fixed steps in Python, one state at a time: the slow path, for what cannot be compiled into a roll-out.
+
+The same steps as in a kernel, with the same results to rounding. Each evaluation is a call of a compiled function, and
+where that meets a dead point, the reference follows the branch of the motion.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.rollout.rollout_steps import CLOSED, CONVERGED
+from whippletree.constraints import midpoint_step
+from whippletree.errors import SingularSystemError
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.fixed_step.free_bodies import FreeBodies
+from whippletree.simulation.motion import Motion
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
+
+MOST_ITERATIONS = 50
+"""Rounds that the implicit midpoint rule may iterate here."""
+
+
+class PythonSteps:
+    """Steps of one method for one motion."""
+
+    def __init__(self, motion: Motion, method: str) -> None:
+        self.motion = motion
+        self._free = FreeBodies(motion.model)
+        self._step = {
+            "semi_implicit_euler": self._euler,
+            "rk4": self._rk4,
+            "implicit_midpoint": self._midpoint,
+        }[method]
+
+    def step(self, t: float, h: float, y: Array) -> Array:
+        """The state (nq + nv,) at t + h.
+
+        Raises:
+            IntegrationError: if the step has no answer.
+        """
+        motion = self.motion
+        try:
+            with np.errstate(all="ignore"):
+                state = motion.project(t + h, np.concatenate(self._step(t, h, *motion.split(y))))
+        except SingularSystemError as error:
+            raise IntegrationError(f"the integration stopped at t = {t:.9g} s: {error}", t) from error
+        if not np.all(np.isfinite(state)):
+            raise IntegrationError(
+                f"the integration stopped at t = {t:.9g} s: the state is no longer finite; the forces grow without "
+                f"bound, or the step of {h:g} s is too long",
+                t,
+            )
+        gap = motion.gap(t + h, motion.split(state)[0])
+        if gap > CLOSED:
+            raise IntegrationError(
+                f"the integration stopped at t = {t:.9g} s: constraints stay open by {gap:.3g} m or rad: the step of "
+                f"{h:g} s is too long, or the mechanism cannot move on",
+                t,
+            )
+        return state
+
+    # what a step asks of the coordinates
+
+    def integrate(self, q: Array, d: Array) -> Array:
+        """q ⊕ d (nq,)."""
+        return np.asarray(self.motion.dyn.integrate(q, d))
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """q̇ (nq,)."""
+        return np.asarray(self.motion.dyn.rate(q, v))
+
+    def normalised(self, q: Array) -> Array:
+        """The coordinates with quaternions at unit length."""
+        return self.motion.normalised(q)
+
+    def turning(self, v: Array) -> Array:
+        """What v̇ (nv,) lacks of the change of velocity in space."""
+        return self._free.turning(v)
+
+    def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """q ⊕ d (nq,) and v (nv,) there, free bodies along straight lines."""
+        return self.motion.split(self._free.moved(self.integrate(q, d), q, v, d))
+
+    def _acceleration(self, t: float, q: Array, v: Array) -> Array:
+        return self.motion.evaluate("forward_dynamics", q=q, v=v, tau=self._forces(t, q, v), t=t)
+
+    def _forces(self, t: float, q: Array, v: Array) -> Array:
+        return np.asarray(self.motion.forces(np.array([t]), q[None], v[None])[0])
+
+    def _euler(self, t: float, h: float, q: Array, v: Array) -> tuple[Array, Array]:
+        return semi_implicit_euler(self, partial(self._acceleration, t), q, v, h)
+
+    def _rk4(self, t: float, h: float, q: Array, v: Array) -> tuple[Array, Array]:
+        return runge_kutta_4(self, self._acceleration, q, v, t, h)
+
+    def _midpoint(self, t: float, h: float, q: Array, v: Array) -> tuple[Array, Array]:
+        m = Mechanism(skeleton(self.motion.model))
+        active = self.motion.all_on if self.motion.all_on.size else None
+
+        def forces(time: Any, at: Array, speed: Array) -> Array:
+            return self._forces(float(time), at.astype(float), speed.astype(float))
+
+        start = midpoint_step.begin(m, q.astype(object), v.astype(object), t, active)
+        now = midpoint_step.Middle(v.astype(object), np.zeros(len(start.A), dtype=object))
+        limit = CONVERGED * np.sqrt(1 + q @ q)
+        for _ in range(MOST_ITERATIONS):
+            before, now = now, midpoint_step.improved(m, forces, start, now, t, h, active)
+            if np.linalg.norm(h * (now.v - before.v).astype(float)) <= limit:
+                break
+        else:
+            raise IntegrationError(
+                f"the integration stopped at t = {t:.9g} s: the iteration of implicit_midpoint did not converge in "
+                f"{MOST_ITERATIONS} rounds: the step of {h:g} s is too long",
+                t,
+            )
+        q_end, v_end = midpoint_step.end(m, forces, start, now, t, h, active)
+        return q_end.astype(float), v_end.astype(float)

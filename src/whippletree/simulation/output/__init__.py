@@ -1,0 +1,6 @@
+"""What a run leaves: a labelled dataset, and its files.
+
+dataset     the xarray dataset of a run
+labels      names and units of its coordinates
+run_files   ``wt.save_run``, ``wt.load_run``
+"""

@@ -1,0 +1,310 @@
+"""A run as a labelled data set: names, units and the account of what it cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.errors import NameLookupError
+from whippletree.model import Model
+from whippletree.simulation.conditioning_watch import Watch, ratio
+from whippletree.simulation.method import Method, Variable
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.output.labels import (
+    alternatives,
+    coordinate_units,
+    coordinates,
+    displacement_units,
+    force_units,
+)
+from whippletree.simulation.output.labels import velocities as velocities
+from whippletree.simulation.record import Record
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def dataset(
+    motion: Motion,
+    method: Method,
+    record: Record,
+    settings: Mapping[str, Any],
+    watch: Watch,
+    points: Sequence[str] = (),
+    asked: Sequence[str] | None = None,
+) -> xarray.Dataset:
+    """States over time with everything that is worth knowing about them.
+
+    ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are.
+    """
+    import xarray
+
+    grid = _Grid(record.times, record.states)
+    output = Output(motion, grid, watch)
+    own = {name: partial(_own, grid, record, name, v) for name, v in method.variables.items()}
+    makers: dict[str, Callable[[], Any]] = output.makers() | own
+    variables = output.states() | {name: make() for name, make in makers.items() if asked is None or name in asked}
+    if points:
+        variables["points"] = output.points(points)
+    attributes = {
+        "model": motion.model.name,
+        "failure": record.failure or _summary(record.failures, grid.runs),
+        "event_names": [name for name, _ in record.events],
+        "event_times": [time for _, time in record.events],
+        **settings,
+        **record.account,
+        "events": len(record.events),
+        "max_residual": _max_residual(motion, variables),
+        "energy_drift": _energy_drift(variables),
+        **watch.attributes(),
+        **(watch.warned(grid.moments, output.diagonal, output.scaled) if "diagonal_ratio" in variables else {}),
+    }
+    coords: dict[str, Any] = {"time": ("time", grid.times, {"long_name": "time", "units": "s"})} | _labels(variables)
+    if points:
+        coords |= {"point": list(points), "axis": ["x", "y", "z"]}
+    if grid.runs is not None:
+        variables["failure"] = _reasons(record.failures, grid.runs)
+    return xarray.Dataset(variables, coords=coords, attrs=attributes)
+
+
+def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
+    """Refuse names of variables that a run does not have.
+
+    Raises:
+        NameLookupError: with the nearest that it has.
+    """
+    known = ["q", "v", *EVERY_RUN, *(WITH_CONSTRAINTS if model.constraints else ()), *method.variables]
+    for name in asked:
+        if name not in known:
+            raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
+
+
+def refuse_more_than_memory(model: Model, rows: int, runs: int, asked: Sequence[str] | None) -> None:
+    """Refuse, before anything is computed, a result that this machine cannot hold; what methods add is not counted."""
+    numbers = model.nq + model.nv
+    if asked is None:
+        numbers += 2 * model.nv + len(EVERY_RUN) - 2 + 3 * len(constraint_set(model).row_names)
+    size = 8 * rows * runs * numbers
+    if size > (memory := physical_memory()):
+        raise ValueError(
+            f"simulate: {rows} rows of output with {numbers} numbers of {runs} {'runs' if runs > 1 else 'run'} are "
+            f"{size / 1e9:.3g} GB, more than the memory of this machine ({memory / 1e9:.3g} GB): choose a longer "
+            f"output_dt, or fewer variables (variables=())"
+        )
+
+
+def physical_memory() -> float:
+    """Bytes; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return np.inf
+
+
+class _Grid:
+    """Output times and, in a batch, runs: where the states are, and how numbers of good states become variables."""
+
+    def __init__(self, times: Array, states: Array) -> None:
+        self.times = times
+        self.runs: int | None = states.shape[1] if states.ndim == 3 else None
+        self._shape = states.shape[:-1]
+        flat = states.reshape(int(np.prod(self._shape)), states.shape[-1])
+        finite = np.isfinite(flat)
+        self._good: Any = slice(None) if finite.all() else finite.all(axis=1)
+        self.states = flat[self._good]
+        """(k, nq + nv), of states that exist: a run that has failed has none."""
+        across = 1 if self.runs is None else self.runs
+        self.moments = np.broadcast_to(times[:, None], (len(times), across)).reshape(-1)[self._good]
+        """(k,), s."""
+
+    def variable(
+        self, dimensions: tuple[str, ...], values: Array, title: str, units: str, names: Sequence[str] = ()
+    ) -> Any:
+        """A variable, from its values (k, …) at the good states, with what a reader needs to know of it."""
+        found = np.asarray(values)
+        if not isinstance(self._good, slice):
+            found = np.full((len(self._good), *np.shape(values)[1:]), np.nan)
+            found[self._good] = values
+        labels = {"names": list(names)} if names else {}
+        across = ("time",) if self.runs is None else ("time", "run")
+        return (
+            (*across, *dimensions),
+            found.reshape(*self._shape, *found.shape[1:]),
+            {"long_name": title, "units": units, **labels},
+        )
+
+    def whole(self, meaning: Variable, values: Array) -> Any:
+        """A variable that a method has worked out itself, for all times and runs."""
+        labels = {"names": list(meaning.names)} if meaning.names else {}
+        across = ("time",) if self.runs is None else ("time", "run")
+        return (*across, *meaning.dimensions), values, {"long_name": meaning.title, "units": meaning.units, **labels}
+
+
+EVERY_RUN = ("a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio")
+"""Variables of every run beside the states."""
+
+WITH_CONSTRAINTS = ("constraint_forces", "constraint_residual", "constraint_velocity")
+
+
+class Output:
+    """What follows from the states, each worked out when it is asked for."""
+
+    def __init__(self, motion: Motion, grid: _Grid, watch: Watch) -> None:
+        self.motion, self.grid, self.watch = motion, grid, watch
+        self.model = motion.model
+        self.q, self.v = motion.split(grid.states)
+
+    def makers(self) -> dict[str, Callable[[], Any]]:
+        """How each variable beside the states is made."""
+        names = (*EVERY_RUN, *WITH_CONSTRAINTS) if self.model.constraints else EVERY_RUN
+        return {name: getattr(self, name) for name in names}
+
+    def states(self) -> dict[str, Any]:
+        return {
+            "q": self.grid.variable(
+                ("coordinate",),
+                self.q,
+                "coordinates",
+                alternatives(coordinate_units(self.model)),
+                coordinates(self.model),
+            ),
+            "v": self._of_joints(self.v, "velocities", "/s"),
+        }
+
+    def a(self) -> Any:
+        return self._of_joints(self._evaluated("forward_dynamics"), "accelerations", "/s²")
+
+    def tau(self) -> Any:
+        units = alternatives(force_units(self.model))
+        return self.grid.variable(("velocity",), self.forces, "joint forces", units, velocities(self.model))
+
+    def kinetic_energy(self) -> Any:
+        return self.grid.variable((), self.motion.dyn.kinetic_energy(self.q, self.v), "kinetic energy", "J")
+
+    def potential_energy(self) -> Any:
+        return self.grid.variable((), self.motion.dyn.potential_energy(self.q), "potential energy", "J")
+
+    def diagonal_ratio(self) -> Any:
+        return self.grid.variable((), self.delta, "diagonal ratio δ of the mass matrix", "1")
+
+    def scaled_diagonal_ratio(self) -> Any:
+        dimensions, values, meaning = self.grid.variable(
+            (), self.scaled, "scaled diagonal ratio δ_s, an estimate of κ₂", "1"
+        )
+        return dimensions, values, meaning | {"scale": self.watch.scale}
+
+    def constraint_forces(self) -> Any:
+        rows = constraint_set(self.model)
+        units = ", ".join(rows.force_units)
+        return self.grid.variable(
+            ("row",), self._evaluated("constraint_forces"), "constraint forces", units, rows.row_names
+        )
+
+    def constraint_residual(self) -> Any:
+        rows = constraint_set(self.model)
+        title, names = "position residuals of constraints", rows.named(rows.position_rows)
+        return self.grid.variable(("position_row",), self._evaluated("constraint_residual"), title, "m or 1", names)
+
+    def constraint_velocity(self) -> Any:
+        title, names = "velocity residuals of constraints", constraint_set(self.model).row_names
+        return self.grid.variable(("row",), self._evaluated("constraint_velocity"), title, "m/s or 1/s", names)
+
+    def points(self, names: Sequence[str]) -> Any:
+        """Positions of named frames in the world."""
+        places = np.stack([np.asarray(self.motion.dyn.pose(name)(self.q))[..., :3, 3] for name in names], axis=-2)
+        return self.grid.variable(("point", "axis"), places, "positions of frames in the world", "m", names)
+
+    @cached_property
+    def forces(self) -> Array:
+        """tau (k, nv), with springs and dampers; NaN where a controller has no answer.
+
+        Raises:
+            IntegrationError: if that is so at the start of a single run.
+        """
+        states = self.grid.moments, self.q, self.v
+        found = self.motion.forces_if_told(*states)
+        if self.grid.runs is None and np.isnan(found[:1]).any():
+            self.motion.forces(*[values[:1] for values in states])
+        return found
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Of the mass matrix, (k, nv)."""
+        return np.asarray(self.motion.dyn.diagonal_of_mass_matrix(self.q)) if self.model.nv else np.ones(self.v.shape)
+
+    @cached_property
+    def delta(self) -> Array:
+        """The diagonal ratio, (k,)."""
+        return ratio(self.diagonal)
+
+    @cached_property
+    def scaled(self) -> Array:
+        """The scaled diagonal ratio, (k,)."""
+        return np.asarray(self.watch.scale * self.delta)
+
+    def _evaluated(self, name: str) -> Array:
+        needs_forces = name in ("forward_dynamics", "constraint_forces")
+        state = {"q": self.q, "v": self.v, "t": self.grid.moments} | ({"tau": self.forces} if needs_forces else {})
+        return self.motion.evaluate(name, **state)
+
+    def _of_joints(self, values: Array, title: str, suffix: str) -> Any:
+        units = alternatives(displacement_units(self.model), suffix)
+        return self.grid.variable(("velocity",), values, title, units, velocities(self.model))
+
+
+def _labels(variables: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of entries as coordinates, so that ``run.q.sel(coordinate="crank")`` finds a joint."""
+    found = {}
+    for dimensions, values, meaning in variables.values():
+        names = meaning.get("names", [])
+        for dimension, size in zip(dimensions, values.shape, strict=True):
+            if names and dimension not in ("time", "run") and len(set(names)) == size:
+                found[dimension] = list(names)
+                break  # names are those of the first dimension beside time and run
+    return found
+
+
+def _own(grid: _Grid, record: Record, name: str, meaning: Variable) -> Any:
+    """A variable that the method has worked out itself."""
+    return grid.whole(meaning, record.variable(name))
+
+
+def _energy_drift(variables: Mapping[str, Any]) -> float:
+    """The largest change of the energy since the start, of all runs, J; NaN if energies were not asked for."""
+    if not {"kinetic_energy", "potential_energy"} <= set(variables):
+        return np.nan
+    energy = variables["kinetic_energy"][1] + variables["potential_energy"][1]
+    with np.errstate(invalid="ignore"):  # of runs on their way out of bounds; fmax: failed runs are NaN
+        return float(np.fmax.reduce(np.abs(energy - energy[0]), axis=None, initial=0.0))
+
+
+def _max_residual(motion: Motion, variables: Mapping[str, Any]) -> float:
+    """The largest residual of a rigid position row, m or rad; NaN if residuals were not asked for."""
+    if not motion.model.constraints:
+        return 0.0
+    if "constraint_residual" not in variables:
+        return np.nan
+    rows = constraint_set(motion.model)
+    rigid = [k for k, i in enumerate(rows.position_rows) if not rows.compliance[i]]
+    return float(np.fmax.reduce(np.abs(variables["constraint_residual"][1][..., rigid]), axis=None, initial=0.0))
+
+
+def _reasons(failures: Mapping[int, str], runs: int) -> Any:
+    texts = np.full(runs, "", dtype=object)
+    for run, why in failures.items():
+        texts[run] = why
+    return "run", texts, {"long_name": "why a run has failed; empty if it has not"}
+
+
+def _summary(failures: Mapping[int, str], runs: int | None) -> str:
+    """One line about the runs of a batch that have failed."""
+    if not failures:
+        return ""
+    first = min(failures)
+    return f"{len(failures)} of {runs} runs failed; run {first}: {failures[first]}"

@@ -1,0 +1,157 @@
+"""Runs on disk: NetCDF (through h5netcdf) and zarr, out and back without loss."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.errors import FileError, MissingExtraError, UnsupportedError, did_you_mean
+from whippletree.files.whole_files import write_whole
+
+if TYPE_CHECKING:
+    import xarray
+
+SUFFIXES = {".nc": "NetCDF", ".zarr": "zarr"}
+
+_TEXTS = "texts"
+"""The attribute that holds variables of texts in zarr."""
+
+_AS_TEXT = "json:"
+"""What begins an attribute that files cannot keep as it is: a list of texts, a truth value, nothing."""
+
+
+def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a run to a file ``.nc`` (NetCDF 4) or a folder ``.zarr``, as a whole or not at all.
+
+    The folder around it is made.
+
+    Raises:
+        UnsupportedError: another suffix.
+        MissingExtraError: zarr is not installed.
+        OSError: the disk is full, or the place cannot be written.
+    """
+    if not hasattr(run, "variables"):
+        raise TypeError(f"save_run: expected a run, what wt.simulate returns, got {run!r}; wt.save keeps models")
+    place = Path(path)
+    kind = _kind(place)
+    stored = run.copy()
+    stored.attrs = {name: _kept(value) for name, value in run.attrs.items()}
+    for name in stored.variables:
+        variable = stored[name]
+        variable.attrs = {key: _kept(value) for key, value in variable.attrs.items()}
+    if kind == "zarr":
+        _need_zarr()
+        _write_zarr(_texts_aside(stored), place)
+        return place
+    # in memory first: the HDF5 library does not survive a disk that fills up under it
+    return write_whole(place, stored.to_netcdf(engine="h5netcdf"))
+
+
+def _write_zarr(stored: xarray.Dataset, place: Path) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
+            draft = Path(folder) / place.name
+            stored.to_zarr(draft, zarr_format=3, consolidated=False)
+            if (place / "zarr.json").is_file():  # an earlier run; any other folder is not ours to remove
+                shutil.rmtree(place)
+            draft.replace(place)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(place)) from error
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place that :func:`save_run` could not write to; its folder is made.
+
+    Raises:
+        UnsupportedError, MissingExtraError, OSError: as :func:`save_run`.
+    """
+    place = Path(path)
+    if _kind(place) == "zarr":
+        _need_zarr()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}."):
+        pass
+
+
+def load_run(path: str | os.PathLike[str]) -> xarray.Dataset:
+    """A run that :func:`save_run` has written, complete in memory.
+
+    Raises:
+        FileError: not such a file.
+        FileNotFoundError: there is none.
+    """
+    import xarray
+
+    place = Path(path)
+    kind = _kind(place)
+    if not place.exists():
+        raise FileNotFoundError(2, "there is no such run", str(place))
+    try:
+        if kind == "NetCDF":
+            run = xarray.load_dataset(place, engine="h5netcdf")
+        else:
+            _need_zarr()
+            run = _texts_back(xarray.open_zarr(place, consolidated=False).load())
+    except (ValueError, KeyError, OSError) as error:
+        raise FileError(str(place), [f"not a run in {kind}: {error}"]) from None
+    run.attrs = {name: _restored(value) for name, value in run.attrs.items()}
+    for name in run.variables:
+        run[name].attrs = {key: _restored(value) for key, value in run[name].attrs.items()}
+    return run
+
+
+def _kind(place: Path) -> str:
+    if place.suffix not in SUFFIXES:
+        raise UnsupportedError(
+            f"{place}: runs are kept as .nc or .zarr, not as {place.suffix or 'a file without suffix'}"
+            f"{did_you_mean(place.suffix, SUFFIXES)}"
+        )
+    return SUFFIXES[place.suffix]
+
+
+def _need_zarr() -> None:
+    try:
+        import zarr  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("a run in zarr", "zarr", "zarr") from None
+
+
+def _texts_aside(run: xarray.Dataset) -> xarray.Dataset:
+    """Zarr has no settled way to keep texts: those of names and reasons go to an attribute."""
+    names = [str(name) for name in run.variables if run[name].dtype.kind in "UO"]
+    texts = {name: [list(run[name].dims), run[name].values.tolist(), run[name].attrs] for name in names}
+    return run.drop_vars(names).assign_attrs({_TEXTS: json.dumps(texts)})
+
+
+def _texts_back(run: xarray.Dataset) -> xarray.Dataset:
+    texts = json.loads(run.attrs.pop(_TEXTS))
+    for name, (dimensions, values, attributes) in texts.items():
+        there = (dimensions, np.array(values), attributes)
+        run = run.assign_coords({name: there}) if dimensions == [name] else run.assign({name: there})
+    return run
+
+
+def _kept(value: Any) -> Any:
+    """An attribute as a number or a text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        return value
+    return _AS_TEXT + json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_AS_TEXT):
+        return json.loads(value[len(_AS_TEXT) :])
+    return value.item() if isinstance(value, np.generic) else value

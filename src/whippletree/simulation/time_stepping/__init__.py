@@ -1,0 +1,6 @@
+"""Contact in steps: velocities and impulses at the end of each step, no events.
+
+stepping_method   the method of ``wt.simulate``
+impulse_step      one step in Python
+impulse_batch     steps of many states at once
+"""

@@ -1,0 +1,253 @@
+"""Time stepping with contact as a method of ``wt.simulate``: fixed steps, impulses by complementarity.
+
+Events are not located: all that happens within a step happens at its end, so that hundreds of contacts cost no more
+than their matrix. First order in the step. Every result carries its own judgement: residuals, overlap and the balance
+of energy.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
+from whippletree.contact.time_step import Axis
+from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
+from whippletree.simulation.output.dataset import velocities
+from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+
+LONGEST = 1e-3
+"""s: default step; it is shortened so that a whole number of steps fits between two outputs."""
+
+TOLERANCE = 1e-7
+"""m/s: default of the largest residual of the natural map."""
+
+MOST_STEPS = 1e10
+"""Steps beyond which a request is taken for a mistake."""
+
+WORTH_TELLING = 1e-3
+"""m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
+
+SWEEPS = 20
+"""Sweeps per step of a batch."""
+
+LOST = "the state is no longer finite. Shorten the step, or soften a controller that is too stiff for it"
+GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose height ends"
+"""Why a run cannot go on."""
+
+
+class TimeStepping(Method):
+    """One scene with a solver that does what the tolerance asks; many scenes in a compiled batch."""
+
+    options = ("step", "tolerance", "sweeps")
+    batches = True
+    touches = True
+    tolerances = False
+    counters = ("steps", "unconverged", "at_rounding", "worst")
+
+    def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
+        """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
+
+        Args:
+            task: what to simulate.
+            step: longest step, s.
+            tolerance: of the natural map of the contact problem, m/s; a single scene is solved to it.
+            sweeps: over the contacts in each step of a batch; the residual that they leave is in the result.
+        """
+        super().__init__(task)
+        self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
+        if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
+            raise ValueError(f"simulate: sweeps is {sweeps!r}, expected a whole number of at least 1")
+        if task.times[-1] / self.longest > MOST_STEPS:
+            raise ValueError(
+                f"simulate: a step of {step!r} s takes {task.times[-1] / self.longest:.3g} steps, more than "
+                f"{MOST_STEPS:g}: choose a longer step"
+            )
+        self.sweeps = int(sweeps)
+        self._compile_controller()
+        self.stepper = ImpulseStep(task.motion, tolerance)
+        self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
+        self._start_energy = self._energy(task.start)
+        if task.start.ndim == 1 and not np.isfinite(self._start_energy):
+            raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
+        self._warn_of_overlap()
+
+    def _compile_controller(self) -> None:
+        """Of a batch: one call for all runs instead of one for each, where the controller can be traced."""
+        motion = self.task.motion
+        if motion.controller is not None and self.task.start.ndim == 2 and len(self.task.start):
+            with suppress(NotTraceable):
+                motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
+
+    def _warn_of_overlap(self) -> None:
+        """Tell of the deepest overlap at the start: what moves it apart is no motion of the scene."""
+        gaps, limits, _ = self.stepper.gaps(self.task.motion.split(self.task.start)[0])
+        every = np.atleast_2d(np.concatenate([gaps, limits], axis=-1))
+        if every.min(initial=0.0) < -WORTH_TELLING:
+            block = int(every.min(axis=0).argmin())
+            name, unit = self.stepper.blocks.names[block], "m" if block < gaps.shape[-1] else "m or rad"
+            warnings.warn(
+                f"simulate: at the start {name!r} overlaps by {-every.min():.3g} {unit}. Time stepping moves it apart "
+                f"within a few steps, which is no motion and changes the potential energy (energy_balance): start from "
+                f"a state that does not overlap",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        blocks = self.stepper.blocks
+        names, motions = tuple(blocks.contacts.names), tuple(velocities(blocks.model))
+        found = {
+            "a": Variable(("velocity",), "mean accelerations of a step", "rad/s² or m/s²", motions),
+            "contact_gap": Variable(("contact",), "gaps", "m", names),
+            "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
+            "limit_force": Variable(("limit",), "forces of joint limits", "N m or N", _joints(blocks.limited)),
+            "friction_force": Variable(("rubbing",), "dry friction of joints", "N m or N", _joints(blocks.rubbing)),
+            "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
+            "residual_velocity": Variable((), "largest natural map since the last output", "m/s"),
+            "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
+            "unconverged": Variable((), "steps since the last output whose residual exceeds the tolerance", "1"),
+            "sweeps": Variable((), "sweeps since the last output", "1"),
+            "newton_steps": Variable((), "Newton steps since the last output", "1"),
+            "interior_steps": Variable((), "interior-point steps since the last output", "1"),
+            "penetration": Variable((), "largest overlap of contacts", "m"),
+            "limit_overshoot": Variable((), "largest way of a joint beyond its range", "rad or m"),
+            "contact_work": Variable((), "work of contacts, limits and joint friction since the start", "J"),
+            "friction_work": Variable((), "the part of it that friction did", "J"),
+            "joint_work": Variable((), "work of motors and dampers since the start", "J"),
+            "correction_work": Variable((), "energy that moving overlaps apart has added since the start", "J"),
+            "energy_balance": Variable((), "energy less work and start energy: the error of the steps", "J"),
+        }
+        empty = {"limit_force": not blocks.limited, "friction_force": not blocks.rubbing}
+        empty["limit_overshoot"] = not blocks.limited
+        empty["correction_work"] = self.task.start.ndim > 1  # kernels do not ask
+        return {name: variable for name, variable in found.items() if not empty.get(name)}
+
+    def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        times, y = self.task.times, self.task.start
+        if memo is None:
+            impulses, first = np.zeros((*y.shape[:-1], self.stepper.blocks.count, 3)), 1
+            work = {word: np.zeros(y.shape[:-1]) for word in WORKS}
+            yield self._start(y, impulses, work)
+        else:
+            y, impulses, first = memo["state"], memo["impulses"], int(memo["row"]) + 1
+            work = {word: memo[word] for word in WORKS}
+        for row in range(first, len(times)):
+            h, count = self._division(row - 1)
+            with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
+                made = self._advance(row - 1, y, impulses, h, count)
+                work = {word: done + getattr(made, word) for word, done in work.items()}
+            self._note(made, row, count)
+            gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
+            made = self._told(made, gaps[0], float(times[row]))
+            y, impulses = made.state, made.impulses
+            yield self._row(row, made, gaps, h, work)
+
+    def _start(self, y: Array, impulses: Array, work: Mapping[str, Array]) -> Chunk:
+        """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
+        h, _ = self._division(0)
+        trial = Advance.none(self.stepper, y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
+        with suppress(IntegrationError):  # it will be met again, and told, in the first step
+            trial = self._advance(0, y, impulses, h, 1)
+        gaps = self.stepper.gaps(self.task.motion.split(y)[0])
+        chunk = self._row(0, Advance.none(self.stepper, y, trial.impulses, trial.a), gaps, h, work)
+        return replace(chunk, memo=chunk.memo | {"impulses": impulses})
+
+    def _advance(self, row: int, y: Array, impulses: Array, h: float, count: int) -> Advance:
+        """Steps from one row of output to the next, of one scene or of a batch."""
+        t = float(self.task.times[row])
+        if y.ndim == 1:
+            return Advance.of(self.stepper, t, y, impulses, h, count)
+        return advance_batch(self.stepper, t, y, impulses, h, count, self.sweeps)
+
+    def _division(self, row: int) -> tuple[float, int]:
+        """Length and number of the steps from one row of output to the next."""
+        span = float(self.task.times[row + 1] - self.task.times[row])
+        count = max(1, int(np.ceil(span / self.longest * (1 - 1e-9))))
+        return span / count, count
+
+    def _note(self, made: Advance, row: int, count: int) -> None:
+        self.steps += count
+        self.unconverged += int(np.sum(made.unconverged))
+        self.at_rounding += int(np.sum(made.at_rounding))
+        self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
+
+    def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
+        """The same, NaN where a run of a batch cannot go on, which is noted.
+
+        Raises:
+            IntegrationError: if a single run cannot go on.
+        """
+        state, missing = np.atleast_2d(made.state), np.isnan(np.atleast_2d(gaps))
+        lost = np.flatnonzero(~np.isfinite(state).all(axis=1))
+        if len(lost):  # where they were when they were lost
+            missing[lost] = np.isnan(self.stepper.gaps(np.atleast_2d(made.last)[lost])[0])
+        reasons = {int(run): LOST for run in lost}
+        for run in np.flatnonzero(missing.any(axis=1)):
+            reasons[int(run)] = GROUNDLESS.format(self.stepper.blocks.names[int(missing[run].argmax())])
+        told = {run: f"the stepping stopped before t = {time:.9g} s: {why}" for run, why in reasons.items()}
+        told |= {run: why for run, why in made.refusals.items() if run in told}
+        if made.state.ndim == 1:
+            if told:
+                raise IntegrationError(told[0], time)
+            return made
+        self.failures = {**told, **self.failures}
+        return made.without(sorted(told))
+
+    def _energy(self, y: Array) -> Array:
+        q, v = self.task.motion.split(y)
+        dyn = self.task.motion.dyn
+        with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
+            return np.asarray(dyn.kinetic_energy(q, v) + dyn.potential_energy(q))
+
+    def _balance(self, y: Array, work: Mapping[str, Array]) -> Array:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"])
+
+    def _row(
+        self, row: int, made: Advance, found: tuple[Array, Array, Array], h: float, work: Mapping[str, Array]
+    ) -> Chunk:
+        """One row of output, and what the next step begins with."""
+        memo = {"row": np.array(row), "state": made.state, "impulses": made.impulses}
+        memo |= {word: np.asarray(done) for word, done in work.items()}
+        contacts, forces = self.stepper.contacts, made.impulses / h
+        end = contacts + len(self.stepper.blocks.limited)
+        gaps, limits, signs = found
+        values = (
+            made._asdict()
+            | dict(work)
+            | {
+                "contact_gap": gaps,
+                "contact_force": forces[..., :contacts, :],
+                "limit_force": forces[..., contacts:end, 0] * signs,
+                "friction_force": forces[..., end:, 1],
+                "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
+                "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
+                "energy_balance": self._balance(made.state, work),
+            }
+        )
+        rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
+        return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)
+
+    def account(self) -> dict[str, Any]:
+        return {
+            "step": self.longest,
+            "steps": self.steps,
+            "unconverged_steps": self.unconverged,
+            "steps_at_rounding": self.at_rounding,
+            "largest_residual_velocity": self.worst,
+            "contact_tolerance": self.stepper.tolerance,
+        }
+
+
+def _joints(axes: list[Axis]) -> tuple[str, ...]:
+    return tuple(axis.joint for axis in axes)

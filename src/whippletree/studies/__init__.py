@@ -1,5 +1,0 @@
-"""Studies that regenerate tables and pictures of the documentation: ``python -m whippletree.studies.NAME``.
-
-``conditioning`` draws the figures of document 004, extended, and tells the predicted error of every route beside the
-measured one.
-"""
