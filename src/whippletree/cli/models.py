@@ -57,8 +57,7 @@ class Condition(ModelFile):
         q = np.array(self.q) if self.q else model.home.q
         console.print(str(wt.conditioning(model, q)), markup=False)
         if self.figure is not None:
-            from studies.figures import run_figure
-            from studies.series import swinging
+            from whippletree.view.conditioning_figure import run_figure, swinging
 
             path = run_figure(swinging(model.name, model, self.duration, q), self.figure)
             console.print(f"figure: {path}", markup=False)

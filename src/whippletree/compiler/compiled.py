@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree import functions as catalogue
+from whippletree.functions import CATALOGUE, find
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
@@ -51,7 +51,7 @@ def compile(  # the public name; Python's own compile is not used here
 
     Args:
         model: what to compile for.
-        target: ``cpu``, or ``cuda`` for NVIDIA GPUs (:mod:`whippletree.compiler.cuda.cuda_function`). The bits are the same.
+        target: ``cpu``, or ``cuda`` for NVIDIA GPUs (:mod:`whippletree.compiler.cuda`). The bits are the same.
         dtype: float64 or float32, of all inputs and outputs.
         threads: how many threads share a large batch; default: WHIPPLETREE_THREADS, else every core.
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
@@ -99,7 +99,7 @@ class Compiled:
         return f"<compiled functions of model {self.model.name!r}: {self._target}, {self._dtype}{opened}>"
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *catalogue.CATALOGUE})
+        return sorted({*super().__dir__(), *CATALOGUE})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is compiled stays on this machine: the cache, or the compiler, makes it again where it is needed
@@ -108,7 +108,7 @@ class Compiled:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        function = catalogue.find(name, self.model)
+        function = find(name, self.model)
         found: Any
         if function.names:
 
@@ -125,12 +125,12 @@ class Compiled:
         """The derivative of a function along a direction: inputs x and ẋ; see
         :mod:`whippletree.functions.differentiate`.
         """
-        function = derived_function("jvp", catalogue.find(name, self.model), self._parameter_shapes)
+        function = derived_function("jvp", find(name, self.model), self._parameter_shapes)
         return self._function(function, checked_names(function, names))
 
     def vjp(self, name: str, *names: Any) -> NamedFunction:
         """The gradient of a seeded function: inputs x and ȳ; see :mod:`whippletree.functions.differentiate`."""
-        function = derived_function("vjp", catalogue.find(name, self.model), self._parameter_shapes)
+        function = derived_function("vjp", find(name, self.model), self._parameter_shapes)
         return self._function(function, checked_names(function, names))
 
     @cached_property
@@ -220,7 +220,7 @@ class Compiled:
         programs = {}
         for text in functions:
             name, *names = text.split(":")
-            programs[c_name(text)] = self._program(catalogue.find(name, self.model), tuple(names))
+            programs[c_name(text)] = self._program(find(name, self.model), tuple(names))
         real: Real = "double" if self._dtype == np.float64 else "float"
         return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 

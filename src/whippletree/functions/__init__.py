@@ -3,7 +3,8 @@
 ``wt.reference``, ``wt.compile`` and ``wt.symbolic`` read this table; none of them knows a function by name.
 
     registry               the table, and what an entry says of inputs, outputs, shapes and units
-    tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies, conditioning
+    tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies
+    accuracy_functions     condition numbers, diagonal and pivot ratios, sensitivity to forces
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     differentiate          derivatives of any entry along a direction, and pulled back
@@ -12,7 +13,7 @@
 The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """
 
-from whippletree.functions import constraint_functions, contact_functions, tree_functions
+from whippletree.functions import accuracy_functions, constraint_functions, contact_functions, tree_functions
 from whippletree.functions.registry import (
     CATALOGUE,
     SHAPES,
@@ -30,6 +31,7 @@ __all__ = [
     "SHAPES",
     "Function",
     "Shape",
+    "accuracy_functions",
     "constraint_functions",
     "contact_functions",
     "find",

@@ -1,8 +1,6 @@
-"""The one table of functions: everything that a user can evaluate, each with a single generic implementation.
+"""Functions of the tree: kinematics, inertia, dynamics, derivatives, energies.
 
-``wt.reference``, ``wt.compile`` and ``wt.symbolic`` read this table; none of them knows a function by name. To add a
-function, write it here (or, about constraints, in :mod:`whippletree.functions.constraint_functions`): its parameters
-after the mechanism are its inputs, and ``@function`` states the shapes of its outputs
+A function's parameters after the mechanism are its inputs, and ``@function`` states the shapes of its outputs
 (:mod:`whippletree.functions.registry`). ``loops=True`` promises that it only maps, scatters and gathers, so that it
 also runs as a loop over bodies; ``constraints`` says what it does about constraints: a function of the tree alone
 (``"tree"``), one that honours them all (``"honours"``), or, unless stated, one that refuses a model that has any.
@@ -14,33 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic import condition
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import constrained_derivatives, dynamics
-from whippletree.functions import constraint_functions, contact_functions
-from whippletree.functions.registry import (
-    CATALOGUE,
-    SHAPES,
-    Function,
-    Shape,
-    find,
-    function,
-    inputs_for,
-    resolve,
-    sizes,
-)
-from whippletree.tree import derivatives, diagonal, forward, hybrid, inertia, inverse, kinematics
+from whippletree.functions.registry import function
+from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field
-
-__all__ = [
-    "CATALOGUE", "SHAPES", "Function", "Shape", "constraint_functions", "contact_functions", "find", "function",
-    "inputs_for", "resolve", "sizes",
-]  # fmt: skip
-
 
 # --- kinematics -------------------------------------------------------------------------------------------------------
 
@@ -252,80 +232,6 @@ def forward_dynamics_derivatives(
     found = derivatives.forward_dynamics_derivatives(m.tree, q, v, tau)
     m.require_invertible(m.still(q))
     return found.dq, found.dv, found.dtau
-
-
-# --- conditioning (document 004); reports are in whippletree.accuracy
-# -----------------------------------------------------
-
-
-@function(diagonal=("nv",), loops=True, constraints="tree")
-def diagonal_of_mass_matrix(m: Mechanism, q: Array) -> Array:
-    """diag M (nv,), by composite inertias alone, O(N)."""
-    return m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
-
-
-@function(ratio=(), constraints="tree")
-def diagonal_ratio(m: Mechanism, q: Array) -> Any:
-    """δ: the largest entry of diag M over the smallest (004 §4)."""
-    return diagonal.ratio(m.join(diagonal.mass_diagonal(m.sweep, m.still(q))))
-
-
-@function(base_first=(), tips_first=(), constraints="tree")
-def pivot_ratios(m: Mechanism, q: Array) -> tuple[Any, Any]:
-    """Largest over smallest pivot of M in both orders of elimination: base first as in 004, tips first as in D."""
-    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
-    return diagonal.pivot_ratios(M, m.tree.velocity_parents)
-
-
-@function(kappa=(), constraints="tree")
-def condition_number(m: Mechanism, q: Array) -> Any:
-    """κ₂ of M; its value depends on units where they mix. Infinite where some motion has no inertia.
-
-    Eigenvalues below n ε λ_max are rounding: ``wt.conditioning`` has more digits for badly scaled matrices.
-    """
-    return condition.condition_number(inertia.mass_matrix(m.tree, m.sweep, m.still(q)), definite=True)
-
-
-@function(kappa=(), constraints="tree")
-def equilibrated_condition_number(m: Mechanism, q: Array) -> Any:
-    """κ₂ of M at unit diagonal, which is free of units and governs the rounding of factorisations."""
-    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
-    return condition.condition_number(condition.equilibrated(M), definite=True)
-
-
-@function(a=("nv",), amplification=("nv",), may_fail=True, constraints="honours")
-def force_sensitivity(m: Mechanism, q: Array, b: Array, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
-    """a = M⁻¹ b (nv,) of forces b, and (|M⁻¹| |b|)ᵢ / |aᵢ| (nv,): how much relative errors of the forces grow (004
-    eq. 3–4).
-
-    Entry i is the largest relative change of acceleration i per relative change of every force; infinite where aᵢ is
-    zero. With constraints M† takes the place of M⁻¹.
-    """
-    if m.tree.model.constraints:
-        inverted = dynamics.dagger(m, q, t, active).M
-    else:
-        links = m.still(q)
-        m.require_invertible(links)
-        inverted = inertia.mass_matrix_inverse(m.tree, m.sweep, links)
-    return diagonal.amplification(inverted, b)
-
-
-@function(a=("nv",), diagonal=("nv",), loops=True, may_fail=True, constraints="honours")
-def forward_dynamics_with_diagonal(
-    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
-) -> tuple[Array, Array]:
-    """a (nv,) as by ``forward_dynamics``, and diag M (nv,), from which δ is the ratio of two entries."""
-    own = m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
-    return forward_dynamics(m, q, v, tau, t, active), own
-
-
-@function(a=("nv",), ratio=(), may_fail=True, constraints="honours")
-def forward_dynamics_with_diagonal_ratio(
-    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
-) -> tuple[Array, Any]:
-    """a (nv,) as by ``forward_dynamics``, and the diagonal ratio δ of M, for little more."""
-    own = m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
-    return forward_dynamics(m, q, v, tau, t, active), diagonal.ratio(own)
 
 
 # --- sums over bodies -------------------------------------------------------------------------------------------------

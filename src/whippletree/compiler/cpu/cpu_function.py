@@ -100,7 +100,7 @@ def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
 
 class CompiledFunction(NamedFunction):
     __doc__ = Told(
-        "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.cpu.cpu_function`.",
+        "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.cpu`.",
         lambda function: function._wording.explanation,
     )
     __slots__ = (

@@ -3,10 +3,10 @@
 1. Sweeps from the impulses of the last step: enough for a few contacts, and for a scene that hardly changes. Without
    such impulses, those of least norm with which everything sticks are tried next: they are a solution where they are
    within the cones, also where forces are so far from unique that there are others.
-2. Newton's method (:mod:`whippletree.contact.problem.newton`) and sweeps in turn: fast where the set of contacts is nearly
-   right.
-3. The interior-point method (:mod:`whippletree.contact.problem.interior_point`) from several starts, each time finished by Newton's:
-   for scenes whose forces are not unique or whose masses differ by orders of magnitude.
+2. Newton's method (:mod:`whippletree.contact.problem.newton`) and sweeps in turn: fast where the set of contacts is
+   nearly right.
+3. The interior-point method (:mod:`whippletree.contact.problem.interior_point`) from several starts, each time finished
+   by Newton's: for scenes whose forces are not unique or whose masses differ by orders of magnitude.
 4. The same with slips held, put in and taken out a few times: for scenes that are jammed.
 
 All solve the problem as stated; nothing is regularised. What is returned is the best that any of them has found,
