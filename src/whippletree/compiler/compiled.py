@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.functions import CATALOGUE, find
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
@@ -19,7 +18,7 @@ from whippletree.compiler.program import Program
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.functions import Function
+from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.registry import checked_names
 from whippletree.model import Model

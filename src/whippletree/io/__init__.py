@@ -38,8 +38,8 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
             An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
             takes no base.
         loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops_file`): the
-            loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside ``robot.urdf``
-            that was not asked for is mentioned in ``model.source``.
+            loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside
+            ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.

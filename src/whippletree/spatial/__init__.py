@@ -22,6 +22,7 @@ from whippletree.spatial.vectors import (
     quaternion_product,
     quaternion_rotation,
     rotation_about,
+    rotation_quaternion,
     skew,
     symmetric,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "quaternion_product",
     "quaternion_rotation",
     "rotation_about",
+    "rotation_quaternion",
     "skew",
     "symmetric",
 ]
