@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import strategies
 from strategies import body_inertia, rational, rationals, seeds
 from whippletree import spatial
-from whippletree.arithmetic import scalars
+from whippletree.arithmetic import arrays, scalars
 from whippletree.arithmetic.scalars import Dual
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.spatial import Pose, RigidInertia, cross, cross_force, cross_motion, skew
@@ -100,7 +100,7 @@ def test_weights_are_dense_matrices(rng):
 
 @given(randoms)
 def test_weights_without_a_shift_take_the_short_way_to_the_same_place(rng):
-    X, P = Pose(strategies.rotation(rng), spatial.zeros(3)), strategies.positive_definite(rng, 6)
+    X, P = Pose(strategies.rotation(rng), arrays.zeros(3)), strategies.positive_definite(rng, 6)
     assert (X.inertia(P) == X.weight() @ P @ X.weight().T).all()
 
 
@@ -221,7 +221,7 @@ def test_the_parallel_axis_theorem(rng):
     mass, center, rotational = body_inertia(rng)
     dense = RigidInertia.about_center(mass, center, rotational).dense()
     shift = Pose(eye(3), center)
-    at_center = spatial.inertia_blocks(rotational, spatial.zeros(3, 3), mass * eye(3))
+    at_center = spatial.inertia_blocks(rotational, arrays.zeros(3, 3), mass * eye(3))
     assert (dense == shift.inertia(at_center)).all()
     assert (dense == dense.T).all()
 
@@ -231,7 +231,7 @@ def test_ten_numbers_do_what_the_matrix_does(rng):
     M, X, V = body(rng), strategies.pose(rng), rationals(rng, 6)
     assert (M.dense() @ V == M @ V).all()
     assert (M.carried(X).dense() == X.weight() @ M.dense() @ X.weight().T).all()
-    turned = Pose(X.R, spatial.zeros(3))
+    turned = Pose(X.R, arrays.zeros(3))
     assert (M.carried(turned).dense() == turned.inertia(M.dense())).all()
 
 
@@ -264,4 +264,4 @@ def test_symmetric_helpers(rng):
 
 @given(st.integers(0, 4))
 def test_exact_zeros_and_ones(n):
-    assert all(type(x) is int for x in (*spatial.zeros(n, 2).flat, *spatial.identity(n).flat))
+    assert all(type(x) is int for x in (*arrays.zeros(n, 2).flat, *arrays.identity(n).flat))
