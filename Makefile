@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint bench bench-gpu study docs clean
+.PHONY: help demo test test-gpu lint stubs bench bench-gpu study docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -28,6 +28,9 @@ lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy --strict src
 	$(VENV)/bin/lint-imports --no-logo
+
+stubs: $(VENV)/.core  ## the types of the functions of a model, generated from the table of functions
+	$(PY) -m whippletree.functions.stubs
 
 bench: $(VENV)/.test  ## this library and its peers, measured side by side
 	$(PY) -m benchmarks

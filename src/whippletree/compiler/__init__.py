@@ -7,7 +7,7 @@
     cpu              SIMD lanes across the batch, NumPy ufuncs, single calls, threads, export to C
     cuda             one thread per state on an NVIDIA GPU
     named_function, call_shapes   functions that take a name first; shapes of a call told to users
-    compiled         ``wt.compile``
+    compiled, compiled_table   ``wt.compile``; its functions as type checkers see them
     casadi           ``wt.symbolic``
 
 The chapter imports ``functions`` and what is below it; ``program``, ``llvm``, ``cpu`` and ``cuda`` know nothing

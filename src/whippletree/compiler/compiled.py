@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
@@ -71,7 +72,7 @@ def compile(  # the public name; Python's own compile is not used here
 TARGETS = ("cpu", "cuda")
 
 
-class Compiled:
+class Compiled(CompiledTable):
     """Functions compiled for one model. ``dir()`` lists them; on a CPU each is a thin callable over a NumPy gufunc."""
 
     def __init__(
@@ -104,21 +105,23 @@ class Compiled:
         # what is compiled stays on this machine: the cache, or the compiler, makes it again where it is needed
         return Compiled, (self.model, self._dtype, self._threads, self.parameters, self._target)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        function = find(name, self.model)
-        found: Any
-        if function.names:
+    if not TYPE_CHECKING:  # type checkers know the functions from the table, and are to find a misspelt one
 
-            def found(*names: Any) -> NamedFunction:
-                return self._function(function, checked_names(function, names))
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            function = find(name, self.model)
+            found: Any
+            if function.names:
 
-            found.__doc__ = function.explanation
-        else:
-            found = self._function(function, ())
-        self.__dict__[name] = found  # the next look-up does not come here
-        return found
+                def found(*names: Any) -> NamedFunction:
+                    return self._function(function, checked_names(function, names))
+
+                found.__doc__ = function.explanation
+            else:
+                found = self._function(function, ())
+            self.__dict__[name] = found  # the next look-up does not come here
+            return found
 
     def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see
@@ -235,7 +238,10 @@ class Compiled:
         key = (function.name, *names)
         if key not in self._made:
             self._made[key] = self._compiled(
-                key, lambda: self._program(function, names), explanation=function.explanation
+                key,
+                lambda: self._program(function, names),
+                explanation=function.explanation,
+                results=tuple(function.outputs),
             )
         return self._made[key]
 
@@ -259,14 +265,20 @@ class Compiled:
         )
 
     def _compiled(
-        self, key: tuple[Any, ...], build: Callable[[], Program], known: bool = True, explanation: str = ""
+        self,
+        key: tuple[Any, ...],
+        build: Callable[[], Program],
+        *,
+        known: bool = True,
+        explanation: str = "",
+        results: tuple[str, ...] = (),
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program."""
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
         else:
             recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
-        wording = Wording(shape_hints(self.model), self._explain, explanation)
+        wording = Wording(shape_hints(self.model), self._explain, explanation, results)
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 

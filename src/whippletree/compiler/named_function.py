@@ -12,6 +12,7 @@ import numpy as np
 
 from whippletree.compiler.llvm.kernel import Interface
 from whippletree.errors import SingularSystemError, did_you_mean
+from whippletree.functions.results import result_type
 from whippletree.model.input_checks import warn_user
 
 NO_MEMORY = -1
@@ -25,13 +26,14 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True)
 class Wording:
-    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; and
-    what ``help`` says: the ``explanation``.
+    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; what
+    ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple.
     """
 
     hints: Mapping[str, str] = field(default_factory=dict)
     failure: Callable[[int, Mapping[str, Any]], str] | None = None
     explanation: str = ""
+    results: tuple[str, ...] = ()
 
 
 class Told:
@@ -48,7 +50,18 @@ class NamedFunction:
     """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
 
     __signature__ = Told(None, lambda function: function._signature())
-    __slots__ = ("_arity", "_failed_calls", "_inputs", "_outputs", "_results", "_status", "_wording", "name", "status")
+    __slots__ = (
+        "_arity",
+        "_failed_calls",
+        "_inputs",
+        "_outputs",
+        "_results",
+        "_status",
+        "_tuple",
+        "_wording",
+        "name",
+        "status",
+    )
 
     def __init__(self, interface: Interface, wording: Wording) -> None:
         self.name = interface.name
@@ -61,6 +74,7 @@ class NamedFunction:
         self._status = bool(self._outputs) and self._outputs[-1].integer
         self._results = self._outputs[:-1] if self._status else self._outputs
         self._failed_calls = 0
+        self._tuple = result_type(self.name, wording.results)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -112,6 +126,12 @@ class NamedFunction:
         if missing:
             raise TypeError(f"{self.name}: {', '.join(missing)} not given; {listed}")
         return tuple(found[name] for name in names)
+
+    def _named(self, results: Any) -> Any:
+        """Several results with their names; one result as it is."""
+        if self._tuple is None or type(results) is not tuple:
+            return results
+        return self._tuple(*results)
 
     # ---- status --------------------------------------------------------------------------------------------------
 

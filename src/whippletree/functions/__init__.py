@@ -8,7 +8,9 @@
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     differentiate          derivatives of any entry along a direction, and pulled back
+    results                named tuples of functions with several results
     reference              ``wt.reference``: the table on plain NumPy
+    stubs, reference_table   the table as type checkers see it, generated
 
 The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from whippletree.constraints.massless import with_massless
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
+from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names
+from whippletree.functions.results import result_type
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
 from whippletree.model.parameters import find_parameter, with_parameters
@@ -40,7 +43,7 @@ def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "
     return Reference(with_massless(model, massless), parameters)
 
 
-class Reference:
+class Reference(ReferenceTable):
     """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
 
     def __init__(self, model: Model, parameters: Sequence[str] = ()) -> None:
@@ -54,18 +57,20 @@ class Reference:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *functions.CATALOGUE})
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        function = functions.find(name, self.model)
-        if not function.names:
-            return ReferenceFunction(self, function)
+    if not TYPE_CHECKING:  # type checkers know the functions from the table, and are to find a misspelt one
 
-        def named(*names: Any) -> ReferenceFunction:
-            return ReferenceFunction(self, function, checked_names(function, names))
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            function = functions.find(name, self.model)
+            if not function.names:
+                return ReferenceFunction(self, function)
 
-        named.__doc__ = function.explanation
-        return named
+            def named(*names: Any) -> ReferenceFunction:
+                return ReferenceFunction(self, function, checked_names(function, names))
+
+            named.__doc__ = function.explanation
+            return named
 
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.functions.differentiate`."""
@@ -89,6 +94,9 @@ class ReferenceFunction:
         known = functions.sizes(owner.model)
         self.shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
         self.shapes |= owner.parameters
+        self.results = result_type(function.name, tuple(function.outputs))
+        named = [name for name in self.shapes if name.isidentifier()]
+        self.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in named])
 
     def __repr__(self) -> str:
         return f"<reference {self.function.name} of model {self.owner.model.name!r}>"
@@ -118,7 +126,9 @@ class ReferenceFunction:
             for row, result in enumerate(results):
                 flat[row] = result[number]
             outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        if len(outputs) == 1:
+            return outputs[0]
+        return tuple(outputs) if self.results is None else self.results(*outputs)
 
     def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
         """One state through the generic implementation."""

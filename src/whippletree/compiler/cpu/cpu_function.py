@@ -58,7 +58,10 @@ def compile_function(
     options = Options("double" if kind == np.float64 else "float", width, level)
     recipe = source if isinstance(source, Recipe) else Recipe.of(source)
     kernel = Kernel(recipe, options, cache if cache is not None else default_cache())
-    return CompiledFunction(kernel, thread_count(threads), wording or Wording())
+    wording = wording or Wording()
+    # one result is returned without a further call: that is most of what is asked for, in loops
+    made = CompiledFunctionOfSeveral if len(wording.results) > 1 else CompiledFunction
+    return made(kernel, thread_count(threads), wording)
 
 
 def real_type(dtype: Any) -> np.dtype[Any]:
@@ -283,3 +286,14 @@ class CompiledFunction(NamedFunction):
         if isinstance(error, TypeError) and any(x is not y for x, y in zip(converted, inputs, strict=True)):
             return self._run(*converted) if out is None else self._general(*converted, out=out)
         raise error
+
+
+class CompiledFunctionOfSeveral(CompiledFunction):
+    __doc__ = Told(
+        "A compiled function with several results, which it returns as a named tuple.",
+        lambda function: function._wording.explanation,
+    )
+    __slots__ = ()
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        return self._named(super().__call__(*inputs, out=out, **named))

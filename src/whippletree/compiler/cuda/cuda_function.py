@@ -99,7 +99,7 @@ class CudaFunction(NamedFunction):
         call.finish()
         if self._status:
             self.status = results.pop()
-        return out if out is not None else results[0] if len(results) == 1 else tuple(results)
+        return out if out is not None else results[0] if len(results) == 1 else self._named(tuple(results))
 
     def _batch(self, inputs: Sequence[Any]) -> tuple[Shape, dict[str, int]]:
         """The batch shape of a call and the sizes of its named dimensions."""
@@ -129,7 +129,7 @@ class CudaFunction(NamedFunction):
         if self._status:
             kept = self._act_on_status(results, inputs)
         if out is None:
-            return kept
+            return self._named(kept)
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):
             if target is not None:
                 np.copyto(target, value, casting="same_kind")
