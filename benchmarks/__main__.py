@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.analysis import analysis_rows
 from benchmarks.ceiling import operations_per_second
 from benchmarks.conditioning import conditioning_rows
 from benchmarks.contacts import contact_rows
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "contacts": contact_rows,
     "stepping": stepping_rows,
     "conditioning": conditioning_rows,
+    "analysis": analysis_rows,
 }
 """Contests beside those of the robots."""
 

@@ -25,6 +25,9 @@ ROBOTS = {
     "Talos": ("talos_data/robots/talos_reduced.urdf", "free"),
 }
 
+POSITIVE = ("restitution", "weights", "costs", "contact_costs", "touching", "h")
+"""Inputs that are positive numbers."""
+
 
 def robot(name):
     file, base = ROBOTS[name]
@@ -47,7 +50,7 @@ def random_inputs(model, shapes, batch, dtype, seed=0):
                 if joint.kind in ("free", "spherical"):
                     quaternion = x[..., part.stop - 4 : part.stop]
                     quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
-        found.append(np.abs(x).astype(dtype) if name in ("restitution", "weights", "h") else x.astype(dtype))
+        found.append(np.abs(x).astype(dtype) if name in POSITIVE else x.astype(dtype))
     return found
 
 

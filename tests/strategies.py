@@ -17,6 +17,7 @@ both are exact; inertias come from point masses, so they are physical.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
@@ -25,7 +26,8 @@ import mpmath
 import numpy as np
 from hypothesis import strategies as st
 
-from whippletree.model import Model
+from whippletree.functions.reference import reference
+from whippletree.model import Constraint, Frame, Model, State
 from whippletree.model.builder import Builder
 from whippletree.spatial import Pose, RigidInertia, join, quaternion_product, quaternion_rotation
 from whippletree.spatial.joints import KINDS
@@ -280,6 +282,20 @@ def make_motion(model: Model, seed: int, *, number: Number = float) -> Motion:
         quaternion = 4 if joint.nq > joint.nv else 0
         parts += [*rationals(rng, joint.nq - quaternion), *(unit_quaternion(rng) if quaternion else ())]
     return Motion(convert(parts, number), *[convert(rationals(rng, model.nv), number) for _ in range(3)])
+
+
+def with_loops(model: Model, q: np.ndarray, ties: Sequence[tuple[str, str, str, str, dict[str, Any]]]) -> Model:
+    """The model with constraints that are met at q: (name, kind, body, other body, parameters)."""
+    ref = reference(model.tree)
+    rng = np.random.default_rng(len(ties))
+    frames, constraints = list(model.frames), list(model.constraints)
+    for name, kind, one, other, parameters in ties:
+        local = np.eye(4)
+        local[:3, 3] = rng.normal(scale=0.4, size=3)
+        second = np.linalg.inv(ref.pose(other)(q)) @ ref.pose(one)(q) @ local
+        frames += [Frame(f"{name}/1", one, local), Frame(f"{name}/2", other, second)]
+        constraints.append(Constraint(name, kind, (f"{name}/1", f"{name}/2"), parameters))
+    return replace(model, frames=tuple(frames), constraints=tuple(constraints), start=State(q, np.zeros(model.nv)))
 
 
 # --- hypothesis -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, constraint_set, contact_set
+Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
 Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
 Files of runs  save_run, load_run, read_checkpoint, load_scenario
 Pictures       plot, show, export_html
@@ -27,6 +28,7 @@ from whippletree.errors import (
     AssemblyError,
     DeviceError,
     DeviceMemoryError,
+    EquilibriumError,
     FileError,
     GraphError,
     MissingExtraError,
@@ -44,6 +46,13 @@ if TYPE_CHECKING:
     import whippletree.controllers as controllers
     import whippletree.mechanisms as mechanisms
     from whippletree.accuracy.report import conditioning as conditioning
+    from whippletree.analysis.equilibrium import equilibrium as equilibrium
+    from whippletree.analysis.inverse_kinematics import inverse_kinematics as inverse_kinematics
+    from whippletree.analysis.linear import linearize as linearize
+    from whippletree.analysis.maps import dexterity as dexterity
+    from whippletree.analysis.maps import workspace as workspace
+    from whippletree.analysis.modes import eigenmodes as eigenmodes
+    from whippletree.analysis.modes import frequency_response as frequency_response
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
@@ -82,12 +91,18 @@ _LAZY = {
     "conditioning": "whippletree.accuracy.report",
     "constraint_set": "whippletree.constraints.constraint_set",
     "contact_set": "whippletree.contact.kinematics.contact_set",
+    "dexterity": "whippletree.analysis.maps",
     "diagnose": "whippletree.constraints.diagnosis",
+    "eigenmodes": "whippletree.analysis.modes",
+    "equilibrium": "whippletree.analysis.equilibrium",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
     "event_impulses": "whippletree.simulation.events.event_log",
     "event_states": "whippletree.simulation.events.event_log",
     "export_html": "whippletree.view.replay",
+    "frequency_response": "whippletree.analysis.modes",
+    "inverse_kinematics": "whippletree.analysis.inverse_kinematics",
+    "linearize": "whippletree.analysis.linear",
     "load": "whippletree.io",
     "load_run": "whippletree.simulation.output.run_files",
     "load_scenario": "whippletree.scenario.scenario_reader",
@@ -105,6 +120,7 @@ _LAZY = {
     "symbolic": "whippletree.compiler.casadi",
     "with_contacts": "whippletree.model.contact_pairs",
     "without_rows": "whippletree.constraints.assembly",
+    "workspace": "whippletree.analysis.maps",
 }
 """Public names and the modules that define them."""
 
@@ -113,6 +129,7 @@ __all__ = [
     "Builder",
     "DeviceError",
     "DeviceMemoryError",
+    "EquilibriumError",
     "Event",
     "FileError",
     "GraphError",
@@ -132,10 +149,16 @@ __all__ = [
     "constraint_set",
     "contact_set",
     "controllers",
+    "dexterity",
     "diagnose",
+    "eigenmodes",
+    "equilibrium",
     "event_impulses",
     "event_states",
     "export_html",
+    "frequency_response",
+    "inverse_kinematics",
+    "linearize",
     "load",
     "load_run",
     "load_scenario",
@@ -154,6 +177,7 @@ __all__ = [
     "symbolic",
     "with_contacts",
     "without_rows",
+    "workspace",
 ]
 
 

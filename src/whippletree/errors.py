@@ -11,6 +11,7 @@
     ├── ScalarError           a scalar type that cannot do what an algorithm needs
     ├── SingularSystemError   the equations of motion do not determine an acceleration
     ├── AssemblyError         loops that cannot close, or a state that violates the constraints
+    ├── EquilibriumError      no configuration was found in which all forces balance
     ├── UnsupportedError      valid, but not something this function can do; nothing is ever ignored
     ├── MissingExtraError     an optional dependency is needed; says what to install
     └── DeviceError           a GPU is missing, or arrays are not where it can reach them
@@ -116,6 +117,18 @@ class AssemblyError(WhippletreeError, ArithmeticError):
         super().__init__(message)
         self.q = q
         self.residuals = dict(residuals or {})
+
+
+class EquilibriumError(WhippletreeError, ArithmeticError):
+    """No configuration near a guess balances all forces; says along which joints what is left pushes.
+
+    ``q`` is the best configuration that was found, ``forces`` what is left there by name, N m or N.
+    """
+
+    def __init__(self, message: str, q: object = None, forces: Mapping[str, float] | None = None) -> None:
+        super().__init__(message)
+        self.q = q
+        self.forces = dict(forces or {})
 
 
 class UnsupportedError(WhippletreeError, NotImplementedError):

@@ -58,3 +58,16 @@ def test_the_benchmark_bicycle_has_its_published_eigenvalues():
         matrix[2:, k] = (4 * near - far) / 3  # differences of fourth order
     caster, weave, _, capsize = np.sort_complex(np.linalg.eigvals(matrix))
     np.testing.assert_allclose((caster, weave, capsize), EIGENVALUES, rtol=1e-8)
+
+
+def test_the_bicycle_in_minimal_coordinates_has_the_same_eigenvalues():
+    """Non-holonomic: seven places and three velocities are the state of the linear system."""
+    model = bicycle()
+    v = np.zeros(model.nv)
+    v[3], v[model.slice("rear")], v[model.slice("front")] = SPEED, -SPEED / 0.3, -SPEED / 0.35
+    system = wt.linearize(model, model.neutral.q, v)
+    assert system.steady
+    assert len(system.states) == 10
+    found = np.linalg.eigvals(system.A)
+    for expected in EIGENVALUES:
+        assert np.abs(found - expected).min() < 1e-9

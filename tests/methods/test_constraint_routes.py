@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whippletree as wt
-from strategies import digits, full_rank, make_model, make_motion, positive_definite, rationals, seeds
+from strategies import digits, full_rank, make_model, make_motion, positive_definite, rationals, seeds, with_loops
 from whippletree import functions
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.constraints import dynamics, kkt
-from whippletree.model import Constraint, Frame, State
+from whippletree.model import Constraint, State
 from whippletree.tree.mechanism import Mechanism
 
 CHAIN = (-1, 0, 1, 2, 3, 4, 5, 6)
@@ -143,20 +143,6 @@ def test_the_answer_does_not_depend_on_the_scale_of_rho(scale):
 
 
 # --- mechanisms -------------------------------------------------------------------------------------------------------
-
-
-def with_loops(model, q, ties):
-    """The model with constraints that are met at q: (name, kind, body, other body, parameters)."""
-    ref = wt.reference(model.tree)
-    rng = np.random.default_rng(len(ties))
-    frames, constraints = list(model.frames), list(model.constraints)
-    for name, kind, one, other, parameters in ties:
-        local = np.eye(4)
-        local[:3, 3] = rng.normal(scale=0.4, size=3)
-        second = np.linalg.inv(ref.pose(other)(q)) @ ref.pose(one)(q) @ local
-        frames += [Frame(f"{name}/1", one, local), Frame(f"{name}/2", other, second)]
-        constraints.append(Constraint(name, kind, (f"{name}/1", f"{name}/2"), parameters))
-    return replace(model, frames=tuple(frames), constraints=tuple(constraints), start=State(q, np.zeros(model.nv)))
 
 
 def by_route(model, route, q, v, tau):

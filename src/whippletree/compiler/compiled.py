@@ -135,6 +135,12 @@ class Compiled(CompiledTable):
         function = derived_function("vjp", find(name, self.model), self._parameter_shapes)
         return self._function(function, checked_names(function, names))
 
+    def program(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
+        """A kernel program for this model as a function, built once; ``key`` and the model must say all about it."""
+        if key not in self._made:
+            self._made[key] = self._compiled(key, build)
+        return self._made[key]
+
     @cached_property
     def rollout(self) -> Rollout:
         """``dyn.rollout(q0, v0, tau, dt, method=…)``: whole trajectories in one call."""

@@ -20,6 +20,7 @@ From what a constraint demands to what it carries:
     constrained_derivatives  of accelerations and constraint forces
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
+    actuation                forces of motors and rows that cause a motion
     failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
 
 The chapter imports ``tree`` and what is below it.

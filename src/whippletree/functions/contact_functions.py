@@ -1,13 +1,18 @@
-"""The catalogue's functions about contacts: where candidate points are and how they move.
+"""Functions of the contact candidates: where they are, how they move, and what they carry in a motion.
 
-Candidates are in the order of ``contact.candidates.contact_set(model).candidates``, three rows each: along the
-normal, tangent 1 and tangent 2. They say where bodies could touch, not what happens: forces and impulses come from
-simulations with contact.
+Candidates are in the order of ``wt.contact_set(model).candidates``, three rows each: along the
+normal, tangent 1 and tangent 2. They say where bodies could touch, not what happens: that is for simulations with
+contact.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints import actuation
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.functions.registry import function
 from whippletree.tree.mechanism import Mechanism
@@ -47,3 +52,37 @@ def contact_velocity(m: Mechanism, q: Array, v: Array) -> Array:
 def contact_bias(m: Mechanism, q: Array, v: Array) -> Array:
     """J̇ v (3 contacts,): the rate of J v is J a + bias; for the normal entries, the second derivative of the gap."""
     return contact_set(m.tree.model).bias(m, q, v)
+
+
+@function(
+    tau=("nv",),
+    f=("rows",),
+    contact_forces=("contact_rows",),
+    residual=("nv",),
+    may_fail=True,
+    constraints="honours",
+    contacts=True,
+)
+def inverse_dynamics_in_contact(
+    m: Mechanism,
+    joints: tuple[str, ...],
+    q: Array,
+    v: Array,
+    a: Array,
+    costs: Array,
+    contact_costs: Array,
+    touching: Array,
+    t: Any = 0,
+    active: Any = None,
+) -> tuple[Array, Array, Array, Array]:
+    """tau, f and contact forces p (3 contacts,) for a motion while contacts carry: M a + c = tau + Aᵀ f + Jᵀ p +
+    residual.
+
+    As ``inverse_dynamics_with_motors``, with the least Σ costᵢ tauᵢ² + Σ contact_costᵢ pᵢ². Contacts may pull and leave
+    their friction cone here: look at p, whose rows are normal, tangent 1 and tangent 2 of each candidate.
+    """
+    J = contact_set(m.tree.model).jacobian(m, q)
+    on = np.array([touching[k // 3] for k in range(len(J))], dtype=object)
+    pushers = actuation.Pushers(J, on / contact_costs)
+    found = actuation.actuate(m, joints, q, v, a, costs, t, active, pushers)
+    return found.tau, found.f, found.contacts, found.residual

@@ -5,6 +5,14 @@ from numpy.typing import ArrayLike
 
 from whippletree.arithmetic.arrays import Array
 
+class InverseDynamicsWithMotors(NamedTuple):
+    tau: Array
+    """(nv,)."""
+    f: Array
+    """(rows,)."""
+    residual: Array
+    """(nv,)."""
+
 class HybridDynamics(NamedTuple):
     a: Array
     """(nv,)."""
@@ -79,6 +87,16 @@ class VelocityStep(NamedTuple):
 class BlockConditionNumbers(NamedTuple):
     block: Any
     schur: Any
+
+class InverseDynamicsInContact(NamedTuple):
+    tau: Array
+    """(nv,)."""
+    f: Array
+    """(rows,)."""
+    contact_forces: Array
+    """(contact_rows,)."""
+    residual: Array
+    """(nv,)."""
 
 class ReferenceTable:
     def pose(self, frame: str) -> _Pose:
@@ -232,6 +250,25 @@ class ReferenceTable:
             a (nv,): rad/s² or m/s²
             wrench (6,): N m and N, in the frame's axes
         Returns tau (nv,).
+        """
+    def inverse_dynamics_with_motors(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsWithMotors:
+        """tau (nv,) of the motors of the named joints and f (rows,) of the constraints for a motion: M a + c = tau + Aᵀ f +
+        residual.
+
+        More motors than freedoms share the load with the least Σ costᵢ tauᵢ²; ``costs`` (nv,) settle how newtons and newton
+        metres compare, and count at motors only. Fewer leave a residual (nv,) on joints without a motor: what is missing
+        for the motion, zero where it can be had. Accelerations that the constraints forbid are corrected where motors
+        notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
+        ``passive_forces`` for what motors add to springs and dampers.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            costs (nv,): of the squares of motors' forces: 1/(N m)² or 1/N², all positive
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
         """
     def hybrid_dynamics(self, joints: str | tuple[str, ...] | list[str]) -> _HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
@@ -678,6 +715,24 @@ class ReferenceTable:
             v (nv,): rad/s or m/s
         Returns bias (contact_rows,).
         """
+    def inverse_dynamics_in_contact(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsInContact:
+        """tau, f and contact forces p (3 contacts,) for a motion while contacts carry: M a + c = tau + Aᵀ f + Jᵀ p +
+        residual.
+
+        As ``inverse_dynamics_with_motors``, with the least Σ costᵢ tauᵢ² + Σ contact_costᵢ pᵢ². Contacts may pull and leave
+        their friction cone here: look at p, whose rows are normal, tangent 1 and tangent 2 of each candidate.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            costs (nv,): of the squares of motors' forces: 1/(N m)² or 1/N², all positive
+            contact_costs (contact_rows,): of the squares of contact forces, 1/N², normal and two tangents of each, all positive
+            touching (contacts,): 1 for contacts that carry, 0 for others
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), contact_forces (contact_rows,), residual (nv,).
+        """
 
 class _Pose:
     def __call__(self, q: Any) -> Array: ...
@@ -703,5 +758,11 @@ class _ForwardDynamicsWithWrench:
 class _InverseDynamicsWithWrench:
     def __call__(self, q: Any, v: Any, a: Any, wrench: Any) -> Array: ...
 
+class _InverseDynamicsWithMotors:
+    def __call__(self, q: Any, v: Any, a: Any, costs: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsWithMotors: ...
+
 class _HybridDynamics:
     def __call__(self, q: Any, v: Any, given: Any) -> HybridDynamics: ...
+
+class _InverseDynamicsInContact:
+    def __call__(self, q: Any, v: Any, a: Any, costs: Any, contact_costs: Any, touching: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsInContact: ...

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints import constrained_derivatives, dynamics
+from whippletree.constraints import actuation, constrained_derivatives, dynamics
 from whippletree.functions.registry import function
 from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
@@ -175,6 +175,30 @@ def inverse_dynamics_with_wrench(m: Mechanism, frame: str, q: Array, v: Array, a
     """tau (nv,) of a motion while an external wrench, in the frame's axes and about its origin, acts on a frame."""
     links = _pushed_at(m, m.moving(q, v), m.place(frame), wrench)
     return m.join(inverse.inverse_dynamics(m.sweep, links, m.velocities(a), m.base))
+
+
+@function(tau=("nv",), f=("rows",), residual=("nv",), may_fail=True, constraints="honours")
+def inverse_dynamics_with_motors(
+    m: Mechanism,
+    joints: tuple[str, ...],
+    q: Array,
+    v: Array,
+    a: Array,
+    costs: Array,
+    t: Any = 0,
+    active: Any = None,
+) -> tuple[Array, Array, Array]:
+    """tau (nv,) of the motors of the named joints and f (rows,) of the constraints for a motion: M a + c = tau + Aᵀ f +
+    residual.
+
+    More motors than freedoms share the load with the least Σ costᵢ tauᵢ²; ``costs`` (nv,) settle how newtons and newton
+    metres compare, and count at motors only. Fewer leave a residual (nv,) on joints without a motor: what is missing
+    for the motion, zero where it can be had. Accelerations that the constraints forbid are corrected where motors
+    notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
+    ``passive_forces`` for what motors add to springs and dampers.
+    """
+    found = actuation.actuate(m, joints, q, v, a, costs, t, active)
+    return found.tau, found.f, found.residual
 
 
 def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field:

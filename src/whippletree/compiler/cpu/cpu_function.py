@@ -227,7 +227,9 @@ class CompiledFunction(NamedFunction):
             shape = batch + tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
             value = np.empty(shape, self.dtype) if b.empty else np.broadcast_to(next(made), shape).copy()
             every.append(value[()])
-        kept = self._act_on_status(every, inputs) if self._status else every[0] if len(every) == 1 else tuple(every)
+        kept = (
+            self._act_on_status(tuple(every), inputs) if self._status else every[0] if len(every) == 1 else tuple(every)
+        )
         if out is None:
             return kept
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):

@@ -1,0 +1,15 @@
+"""Analysis on the constraint manifold: where a mechanism rests, how it vibrates, how to move a point there.
+
+    balance            what acts on a model and what holds it, with derivatives, for many states at once
+    equilibrium        wt.equilibrium: configurations in which all forces balance
+    linear             wt.linearize: the linear system about a state, in minimal coordinates
+    modes              wt.eigenmodes and wt.frequency_response
+    reaching           one step of inverse kinematics, on any scalar
+    inverse_kinematics wt.inverse_kinematics: many problems from many starts
+    maps               wt.dexterity and wt.workspace: how well a frame moves, and where
+
+Everything is evaluated by compiled functions of the catalogue over whole batches; what is left for NumPy are small
+dense matrices, one per state.
+
+The chapter imports ``simulation``, ``compiler`` and what is below them.
+"""
