@@ -298,6 +298,72 @@ def with_loops(model: Model, q: np.ndarray, ties: Sequence[tuple[str, str, str, 
     return replace(model, frames=tuple(frames), constraints=tuple(constraints), start=State(q, np.zeros(model.nv)))
 
 
+def make_looped_model(seed: int, *, limbs: int = 4, massless: bool = False) -> tuple[Model, Motion]:
+    """A random tree of loops: each limb is a closed chain, or a plain one, on a body of an earlier limb; and a motion.
+
+    A closed limb has two branches whose ends are tied at the motion's q by a constraint of some kind, which leaves the
+    loop free to move; some ends are tied twice (redundant rows), some ties give way. With ``massless`` the middle link
+    of every branch of three in a closed limb has no mass.
+    """
+    rng = Random(seed)
+    parents: list[int] = []
+    ties: list[tuple[str, int, int, dict[str, Any]]] = []
+    light: list[int] = []
+    for _ in range(limbs):
+        root = rng.choice([-1, *range(len(parents))]) if parents else -1
+        lengths = [rng.randint(2, 3), rng.randint(1, 2)] if rng.random() < 0.75 else [rng.randint(1, 2)]
+        ends = []
+        for length in lengths:
+            parents.append(root)
+            for _ in range(length - 1):
+                parents.append(len(parents) - 1)
+            ends.append(len(parents) - 1)
+        if len(ends) == 2:
+            wide = ["universal"] if sum(lengths) > 4 else []
+            kind = rng.choice(["distance", "point_on_plane", "point_on_line", *wide])
+            ties.append((kind, *ends, {}))
+            if rng.random() < 0.3:
+                ties.append((kind, *ends, {}))  # once more: redundant
+            elif rng.random() < 0.3:
+                ties.append(("point_on_plane", *ends, {"compliance": 0.05}))
+            if lengths[0] == 3:
+                light.append(ends[0] - 1)
+    kinds = [rng.choice(["revolute", "revolute", "prismatic", "helical"]) for _ in parents]
+    if rng.random() < 0.5:
+        kinds[0] = "free"
+    model = make_model(parents, kinds, seed)
+    if massless:
+        bodies = list(model.bodies)
+        for k in light:
+            i = model.body_index(f"b{k}")
+            bodies[i] = replace(bodies[i], mass=0.0, inertia=np.zeros((3, 3)))
+        model = replace(model, bodies=tuple(bodies))
+    motion = make_motion(model, seed)
+    return tie(model, motion.q, ties), motion
+
+
+def tie(model: Model, q: np.ndarray, ties: Sequence[tuple[str, int, int, dict[str, Any]]]) -> Model:
+    """The model with constraints (kind, body, body, parameters) that hold at q, which becomes its start."""
+    from whippletree.functions.reference import reference
+
+    ref = reference(model)
+    frames, constraints = [], []
+    for i, (kind, a, b, parameters) in enumerate(ties):
+        here, there = ref.pose(f"b{a}")(q), ref.pose(f"b{b}")(q)
+        own = dict(parameters)
+        if kind == "distance":
+            own["length"] = float(np.linalg.norm(here[:3, 3] - there[:3, 3]))
+            ends = (f"b{b}", f"b{a}")
+        else:
+            frames.append(Frame(f"socket {i}", f"b{b}", np.linalg.inv(there) @ here))
+            ends = (f"socket {i}", f"b{a}")
+            if kind == "universal":
+                own |= {"axis": (0, 0, 1), "second_axis": (1, 0, 0)}
+        constraints.append(Constraint(f"tie {i}", kind, ends, own))
+    tied = replace(model, frames=(*model.frames, *frames), constraints=tuple(constraints))
+    return replace(tied, start=State(q, np.zeros(model.nv)))
+
+
 # --- hypothesis -------------------------------------------------------------------------------------------------------
 
 seeds = st.integers(0, 2**16)

@@ -10,7 +10,7 @@
 
 Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
 Functions      compile, reference, symbolic, spatial_operators
-Explanations   diagnose, conditioning, assemble, constraint_set, contact_set
+Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
 Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
 Files of runs  save_run, load_run, read_checkpoint, load_scenario
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from whippletree.constraints.assembly import without_rows as without_rows
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
+    from whippletree.constraints.minimal_coordinates import embed as embed
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
@@ -97,6 +98,7 @@ _LAZY = {
     "equilibrium": "whippletree.analysis.equilibrium",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
+    "embed": "whippletree.constraints.minimal_coordinates",
     "event_impulses": "whippletree.simulation.events.event_log",
     "event_states": "whippletree.simulation.events.event_log",
     "export_html": "whippletree.view.replay",
@@ -152,6 +154,7 @@ __all__ = [
     "dexterity",
     "diagnose",
     "eigenmodes",
+    "embed",
     "equilibrium",
     "event_impulses",
     "event_states",

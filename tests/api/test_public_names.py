@@ -11,7 +11,7 @@ from whippletree.functions import CATALOGUE
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError MissingExtraError
 Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError
-__version__ assemble compile conditioning constraint_set contact_set controllers dexterity diagnose eigenmodes
+__version__ assemble compile conditioning constraint_set contact_set controllers dexterity diagnose eigenmodes embed
 equilibrium event_impulses event_states export_html frequency_response inverse_kinematics linearize load load_run
 load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show simulate
 single_run spatial_operators symbolic with_contacts without_rows workspace

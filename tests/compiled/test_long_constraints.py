@@ -10,8 +10,9 @@ from strategies import make_model, make_motion, make_parents
 from whippletree.arithmetic.trace.passes import finish
 from whippletree.arithmetic.trace.traced import Trace
 from whippletree.compiler.frontend.loops import loop_program, work_size
-from whippletree.compiler.program import every_block
+from whippletree.compiler.program import Block, every_block
 from whippletree.constraints import dynamics as constrained
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.node_rows import is_swept
 from whippletree.functions import find
@@ -221,3 +222,13 @@ def test_a_row_that_vanishes_is_noticed():
     assert np.all(np.isfinite(dynamics(bent, still, still)))
     with pytest.raises(wt.SingularSystemError, match="depend on each other"):
         dynamics(np.zeros(chain.nq), still, still)
+
+
+def test_the_factor_of_the_whole_is_computed_once():
+    """Not once for the forces, once for what is valid and once for the status: a factor divides once for each row."""
+    model, _ = wide_tree(TIES)
+    program = loop_program(find("forward_dynamics", model), skeleton(model))
+    blocks = [block for block in program.body if isinstance(block, Block)]
+    divisions = [sum(node[0] == "div" for node in block.code.nodes) for block in blocks]
+    # the residuals of these rows divide as well, but less often than there are rows
+    assert sum(divisions) < 2 * len(constraint_set(model).structure.independent)

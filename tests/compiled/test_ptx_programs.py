@@ -190,3 +190,11 @@ def test_contact_that_cannot_be_unrolled_is_refused_before_anything_is_compiled(
     model = wt.mechanisms.pendulum()
     with pytest.raises(wt.UnsupportedError, match="has no contacts, joint limits or joint friction: use rollout"):
         wt.compile(model, target="cuda").contact_rollout([0.0], [0.0], np.zeros((1, 1)), 1e-3)
+
+
+def test_loops_over_clusters_have_the_bits_of_the_cpu():
+    model = wt.mechanisms.four_bar_chain(17)
+    q, v, tau = np.random.default_rng(0).uniform(-0.1, 0.1, (3, 9, model.nv))
+    results = [dyn.forward_dynamics(model.home.q + q, v, tau) for dyn in both(model)]
+    assert np.isfinite(results[1]).all()
+    same(results[:1], results[1:])

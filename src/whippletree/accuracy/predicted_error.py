@@ -46,7 +46,7 @@ def default_route(model: Model) -> str:
     """The route that forward dynamics takes: the recursion for trees, else what the masses call for."""
     if not model.constraints:
         return "recursive"
-    light = bool(Mechanism.of(model).tree.doubtful) or constraint_set(model).structure.light
+    light = bool(Mechanism.of(model).tree.doubtful) or constraint_set(model).light
     return "augmented" if light else "schur"
 
 

@@ -22,9 +22,9 @@ from whippletree.accuracy.measures import (
 )
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints import dynamics
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import shape_message
@@ -245,8 +245,8 @@ def _massless(model: Model, M: Array) -> list[Motion]:
         return []
     # at unit diagonal a light part is not mistaken for a massless one
     scale = np.where(idle, 1.0, np.sqrt(np.where(idle, 1.0, diagonal)))
-    found = lightest(M / np.outer(scale, scale), np.zeros((0, len(M))), dynamics.RANK_TOLERANCE)
-    none = [m for m in found if m.inertia <= dynamics.MASSLESS_TOLERANCE] or found[:1]
+    found = lightest(M / np.outer(scale, scale), np.zeros((0, len(M))), RANK_TOLERANCE)
+    none = [m for m in found if m.inertia <= MASSLESS_TOLERANCE] or found[:1]
     return sparsest([Motion(m.direction / scale / np.linalg.norm(m.direction / scale), m.inertia) for m in none], model)
 
 

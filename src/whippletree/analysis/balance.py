@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import RANK_TOLERANCE
+from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model, require_model

@@ -31,8 +31,9 @@ from whippletree.analysis.balance import Balance, HeldRows, held_rows, touching_
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.assembly import POSITION_TOLERANCE, VELOCITY_TOLERANCE
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import MASSLESS, MASSLESS_TOLERANCE
+from whippletree.constraints.dynamics import MASSLESS
 from whippletree.constraints.failures import failure
+from whippletree.constraints.routes import MASSLESS_TOLERANCE
 from whippletree.errors import AssemblyError, NameLookupError, ShapeError, SingularSystemError
 from whippletree.model import Model
 from whippletree.simulation.output.labels import velocities as velocity_names

@@ -16,8 +16,10 @@ from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
+from whippletree.constraints.dynamics import COMPILED_ROUTES, loops_over_clusters, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
+from whippletree.constraints.node_rows import is_long
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
@@ -46,6 +48,7 @@ def compile(  # the public name; Python's own compile is not used here
     threads: int | None = None,
     parameters: Sequence[str] = (),
     massless: str = "refuse",
+    route: str | None = None,
 ) -> Compiled:
     """The functions of a model, compiled for this machine, each on its first use.
 
@@ -57,6 +60,8 @@ def compile(  # the public name; Python's own compile is not used here
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
+        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"`` or
+            ``"embedding"``; default: what suits the model (``wt.diagnose`` tells which). Answers agree within rounding.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -66,7 +71,9 @@ def compile(  # the public name; Python's own compile is not used here
     """
     if target not in TARGETS:
         raise NameLookupError("target", target, TARGETS)
-    return Compiled(with_massless(model, massless), dtype, threads, parameters, target)
+    chosen = with_massless(model, massless)
+    require_route(chosen, route, COMPILED_ROUTES)
+    return Compiled(chosen, dtype, threads, parameters, target, route)
 
 
 TARGETS = ("cpu", "cuda")
@@ -76,9 +83,16 @@ class Compiled(CompiledTable):
     """Functions compiled for one model. ``dir()`` lists them; on a CPU each is a thin callable over a NumPy gufunc."""
 
     def __init__(
-        self, model: Model, dtype: Any, threads: int | None, parameters: Sequence[str], target: str = "cpu"
+        self,
+        model: Model,
+        dtype: Any,
+        threads: int | None,
+        parameters: Sequence[str],
+        target: str = "cpu",
+        route: str | None = None,
     ) -> None:
         self.model = model
+        self.route = route
         self.parameters = tuple(find_parameter(model, path).path for path in parameters)
         self._dtype = real_type(dtype)
         self._threads = threads
@@ -103,7 +117,7 @@ class Compiled(CompiledTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is compiled stays on this machine: the cache, or the compiler, makes it again where it is needed
-        return Compiled, (self.model, self._dtype, self._threads, self.parameters, self._target)
+        return Compiled, (self.model, self._dtype, self._threads, self.parameters, self._target, self.route)
 
     if not TYPE_CHECKING:  # type checkers know the functions from the table, and are to find a misspelt one
 
@@ -254,13 +268,17 @@ class Compiled(CompiledTable):
     def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
         """Unrolled where that is small enough, else as loops over bodies."""
         # imported here: where the cache knows a function, nothing of this is needed
-        from whippletree.compiler.frontend.loops import loop_program
+        from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
         from whippletree.compiler.frontend.unrolled import unrolled_program
 
         count = len(self._tree.nodes)
-        can_loop = function.loops and not self.parameters
+        by_clusters = self._loops_over_clusters(function)
+        by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
+        can_loop = (by_bodies or by_clusters) and not self.parameters
         if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
-            return unrolled_program(self.model, function, names, self.parameters)
+            return unrolled_program(self.model, function, names, self.parameters, route=self.route)
+        if can_loop and by_clusters:
+            return cluster_loop_program(function, self._tree)
         if can_loop:
             return loop_program(function, self._tree)
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
@@ -269,6 +287,15 @@ class Compiled(CompiledTable):
             f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open "
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
+
+    def _loops_over_clusters(self, function: Function) -> bool:
+        """Whether a function honours constraints by passes over clusters."""
+        entry = CATALOGUE.get(function.name)
+        if function.derived or entry is None or not entry.loops or entry.constraints == "tree":
+            return False
+        if not self.model.constraints:
+            return False
+        return loops_over_clusters(self.model, self.route)
 
     def _compiled(
         self,
@@ -283,7 +310,7 @@ class Compiled(CompiledTable):
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
         else:
-            recipe = Recipe(repr((key, self.parameters)).encode() + self._fingerprint, build)
+            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build)
         wording = Wording(shape_hints(self.model), self._explain, explanation, results)
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda

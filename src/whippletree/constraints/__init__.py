@@ -15,6 +15,11 @@ From what a constraint demands to what it carries:
     dead_points, motions     branches of the motion where A loses rank; motions that the rows allow
     massless_rows            rows that hold a motion without inertia, or let dampers and springs decide it
     massless                 the search for such motions, and their treatment in a model
+    routes                   the one factor of a block matrix, and the tolerances of its pivots
+    ties, loop_clusters      which rows belong together; loops as nodes of a tree of clusters
+    cluster_structure        redundancy found cluster by cluster, equal clusters once
+    embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
+    minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
     node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
     constrained_derivatives  of accelerations and constraint forces

@@ -29,7 +29,8 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import DEPENDENT, PIVOT_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.dynamics import DEPENDENT
+from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
 from whippletree.tree import inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field

@@ -16,9 +16,12 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
-from whippletree.constraints.redundancy import Structure, find_structure, free_velocities, independent_rows
+from whippletree.constraints.cluster_structure import structure_by_clusters
+from whippletree.constraints.exploration import LONG
+from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows, is_light
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Model
+from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field
@@ -73,12 +76,12 @@ class ConstraintSet:
         """Rows with a position residual; the entries of ``constraint_residual``."""
         return tuple(i for i, c in enumerate(self._owners) if c.demand.level == "position")
 
-    @property
+    @cached_property
     def velocity_rows(self) -> tuple[int, ...]:
         """Rows at velocity level only: rolling, knife edges, held joints."""
         return tuple(i for i, c in enumerate(self._owners) if c.demand.level == "velocity")
 
-    @property
+    @cached_property
     def relaxed_rows(self) -> tuple[int, ...]:
         """Rows that give massless motions their velocity."""
         return tuple(i for i, c in enumerate(self._owners) if c.constraint.kind == "relax")
@@ -106,7 +109,19 @@ class ConstraintSet:
         Raises:
             AssemblyError: if no configuration near the model's start closes the loops.
         """
-        return find_structure(self)
+        return structure_by_clusters(self)
+
+    @cached_property
+    def light(self) -> bool:
+        """Whether a loop is so nearly massless that the Schur complement of the whole M would lose digits."""
+        kept = list(self.structure.independent)
+        if not kept or self.model.nv > LONG:
+            return False
+        m = Mechanism(skeleton(self.model))
+        state = self.structure.configuration.astype(object)
+        links = m.still(state)
+        M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+        return is_light(M, self.matrix(m, links, state)[kept])
 
     @cached_property
     def free(self) -> tuple[int, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import IMMOBILE
-from whippletree.constraints.dynamics import MASSLESS_TOLERANCE, RANK_TOLERANCE, by_sweeps, default_route
+from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import TOLERANCE, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import AssemblyError
 from whippletree.model import Constraint, Model, require_model
 from whippletree.model.constraint_syntax import JOINT_DATA
@@ -70,6 +71,8 @@ class Diagnosis:
     """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
     route: str
     """How the block matrix is solved."""
+    reason: str
+    """Why that way, in words."""
 
     @property
     def fine(self) -> bool:
@@ -92,7 +95,7 @@ class Diagnosis:
         lines = [
             f"{model.name}: {len(model.bodies)} bodies, {model.nv} velocities of the tree, "
             f"{len(system.row_names)} constraint rows ({len(system.velocity_rows)} at velocity level), "
-            f"route {self.route}",
+            f"route {self.route}{self.reason and ': '}{self.reason}",
             f"  degrees of freedom: {self.freedoms}" + (": nothing can move" if self._immobile else ""),
         ]
         if len(self.branches) > 1:
@@ -274,6 +277,7 @@ def _diagnosis(
         lightest=motions[0] if motions else None,
         condition=condition,
         route=route,
+        reason=route_reason(m, system, route) if route != "none" else "",
     )
 
 

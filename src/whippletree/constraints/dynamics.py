@@ -20,26 +20,25 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import kkt, recursive_dynamics
+from whippletree.constraints import embedding, kkt, recursive_dynamics
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.long_solves import recursive
+from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.node_rows import LongRows, fits, is_swept, sighted
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import Rows
+from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.model import Model
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field, add
 
-PIVOT_TOLERANCE = 2.0**-33
-"""Share of its diagonal entry (about 1e-10) that a pivot must keep for a factor to be trusted. At such a pivot, rows
-are within 1e-5 rad of being dependent; accelerations are still right to about 1e-11, forces to about 1e-6."""
+COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding")
+"""Routes that never branch on a value."""
 
-RANK_TOLERANCE = 1e-6
-"""Relative size below which a pivot of the rank-revealing factor counts as zero."""
-
-MASSLESS_TOLERANCE = 1e-12
-"""Relative inertia below which a motion that every row allows counts as massless, in the rank-revealing route."""
+ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
 DEPENDENT, MASSLESS = 0, 1
 """Numbers of the two ways to fail, after the nodes of the tree in ``mechanism.doubts``."""
@@ -93,6 +92,8 @@ def closed(
     """
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
+    if m.route == "embedding":
+        return _closed_by_clusters(m, system, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):
         # rows that are redundant elsewhere may not be here
@@ -101,7 +102,8 @@ def closed(
     _doubt(m, found.factor)
     if m.route != "nullspace":
         A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
-        _doubt_sizes(m, system, found.kept, [row @ row for row in A], _usual(system, found.kept))
+        usual = row_terms(system, active, found.kept).squares
+        _doubt_sizes(m, system, found.kept, [row @ row for row in A], usual)
     return found
 
 
@@ -115,11 +117,29 @@ def _closed_by(
     M: Array | None,
 ) -> Closed:
     """The block matrix with these rows."""
-    A = rows.jacobian()[kept]
+    terms = row_terms(system, active, kept)
+    A = terms.masked(rows.jacobian()[kept])
+    return Closed(system, kept, rows, A, _factored(m, system, links, A, terms, M), terms.mask)
+
+
+def _closed_by_clusters(
+    m: Mechanism, system: ConstraintSet, rows: Rows, q: Array, t: Any, active: Array | None
+) -> Closed:
+    """The block matrix, factored cluster by cluster."""
+    kept = list(system.structure.independent)
+    terms = row_terms(system, active, kept)
+    clusters, masks = _clustered(m, active)
+    factor = embedding.embedded(clusters, masks, q, t)
+    return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
+
+
+def row_terms(system: ConstraintSet, active: Array | None, kept: Sequence[int]) -> RowTerms:
+    """What is known of some rows; a row that is redundant elsewhere has no typical size, and 1 in its place."""
     mask = system.mask(active)
-    mask = None if mask is None else mask[kept]
-    factor = _factored(m, system, links, kept, A, mask, M)
-    return Closed(system, kept, rows, A if mask is None else (A.T * mask).T, factor, mask)
+    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
+    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
+    squares = np.array([typical.get(i, 1) for i in kept], dtype=object)
+    return RowTerms(compliance, squares, None if mask is None else mask[list(kept)])
 
 
 def _is_dead(at: Closed) -> bool:
@@ -182,60 +202,51 @@ class _Branched(NamedTuple):
 
 
 def _factored(
-    m: Mechanism, system: ConstraintSet, links: Field, kept: list[int], A: Array, mask: Array | None, M: Array | None
+    m: Mechanism, system: ConstraintSet, links: Field, A: Array, terms: RowTerms, M: Array | None
 ) -> kkt.Factored:
-    """By the mechanism's route, or by the one that its masses call for."""
-    compliance = np.array([system.compliance[i] for i in kept], dtype=object)
-    on = A if mask is None else (A.T * mask).T
-    idle = None if mask is None else 1 - mask
-    route = m.route or default_route(m, system)
+    """By the mechanism's route, or by the one that its masses call for; A has zeros for rows that are off."""
+    route = m.route or whole_route(m, system)
     if route == "recursion":
-        corner = compliance if idle is None else compliance * mask + idle
-        return recursive(m, links, on, corner if np.any(corner != 0) else None)
+        return recursive(m, links, A, terms.corner)
     M = inertia.mass_matrix(m.tree, m.sweep, links) if M is None else M
-    if route in ("schur", "block"):
-        corner = compliance if idle is None else compliance * mask + idle
-        if route == "block":
-            return kkt.block(M, on, corner)
-        some = corner if np.any(corner != 0) else None
-        return kkt.schur(M, on, m.tree.velocity_parents, some, doubtful=bool(m.tree.doubtful))
-    soft = [i for i, c in enumerate(compliance) if c != 0]
-    hard = [i for i, c in enumerate(compliance) if c == 0]
-    stiffness = np.array([1 / compliance[i] for i in soft], dtype=object)
-    heavy = kkt.stiffened(M, on[soft], stiffness) if soft else M
-    if route == "nullspace":
-        factor: kkt.Factored = kkt.nullspace(heavy, on[hard], RANK_TOLERANCE)
-    else:
-        # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
-        scales = _scales(heavy, _usual(system, kept)[hard])
-        corner = None if idle is None else idle[hard]
-        factor = kkt.augmented(heavy, on[hard], scales, corner, order=system.elimination)
-    return kkt.Softened(factor, on[soft], stiffness, (hard, soft)) if soft else factor
-
-
-def _scales(M: Array, squares: Array) -> Array:
-    """:func:`whippletree.constraints.kkt.row_scales` for squares that are powers of two: whole numbers keep exact
-    scalars exact.
-    """
-    mean = kkt.row_scales(M, np.ones(1, dtype=int))[0]
-    powers = [round(np.log2(float(square))) for square in squares]
-    return np.array([mean / 2**p if p >= 0 else mean * 2**-p for p in powers], dtype=object)
+    order = system.elimination if route == "augmented" else range(len(M))
+    parents, doubtful = m.tree.velocity_parents, bool(m.tree.doubtful)
+    return factor_block(route, M, A, terms, parents=parents, order=order, doubtful=doubtful)
 
 
 def default_route(m: Mechanism, system: ConstraintSet) -> str:
     """The route that needs no choosing; ``tree`` where no constraint is on and the articulated recursion is enough."""
     if not m.tree.model.constraints:
         return "tree"
+    if is_cheaper_by_clusters(system):
+        return "embedding"
+    return whole_route(m, system)
+
+
+def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
+    """Why a route was taken, in words; nothing where there was no choice."""
+    if route == "embedding":
+        clusters = cluster_tree(system)
+        assert clusters is not None
+        sizes = [(clusters.kinds[c.word].nv, len(c.kept)) for c in clusters.looped]
+        n, k = max(sizes)
+        return (
+            f"{len(sizes)} clusters of loops, the largest of {n} velocities and {k} rows, cost less one by one than "
+            f"rows that are carried to the world"
+        )
+    if route == "augmented":
+        return "some motion of the tree has little or no inertia of its own"
+    if route == "recursion":
+        return "the tree is deep, and sweeps form no mass matrix"
+    return "every motion of the tree has inertia" if route == "schur" else ""
+
+
+def whole_route(m: Mechanism, system: ConstraintSet) -> str:
+    """The route that the block matrix of the whole calls for, where its inverse blocks are wanted."""
     if m.tree.model.nv > LONG:
         return "recursion"
     # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
-    return "augmented" if system.structure.light or m.tree.doubtful else "schur"
-
-
-def _usual(system: ConstraintSet, kept: Sequence[int]) -> Array:
-    """|Aᵢ|² of rows at a generic configuration."""
-    typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
-    return np.array([typical[i] for i in kept], dtype=object)
+    return "augmented" if system.light or m.tree.doubtful else "schur"
 
 
 def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
@@ -256,6 +267,8 @@ def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
+    if by_clusters(m):
+        return embedding.solve(*_clustered(m, active), q, v, tau, t, m.base)
     if by_sweeps(m):
         system = constraint_set(m.tree.model)
         chosen = _chosen(system, active)
@@ -270,10 +283,66 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     return a, at.all_rows(f)
 
 
+def by_clusters(m: Mechanism) -> bool:
+    """Whether loops are embedded: the recursion over a tree of clusters solves the system."""
+    if m.route is None:
+        return default_route(m, constraint_set(m.tree.model)) == "embedding"
+    return m.route == "embedding"
+
+
+def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> embedding.JoinedRows:
+    """The rows of a mechanism that is a tree of clusters; without v, their residuals."""
+    return embedding.JoinedRows(m.clustered, q, v, t)
+
+
+def loops_over_clusters(model: Model, route: str | None) -> bool:
+    """Whether constrained functions may run as loops over clusters: rows that can be switched are unrolled."""
+    system = constraint_set(model)
+    if system.switches or route not in (None, "embedding"):
+        return False
+    return route == "embedding" or is_cheaper_by_clusters(system)
+
+
+def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:
+    """The clusters of a mechanism, and which of their rows are on."""
+    system = constraint_set(m.tree.model)
+    require_clusters(system)
+    at = m.clustered if m.clustered is not None else embedding.unrolled_clusters(m, system)
+    mask = system.mask(active)
+    return at, None if mask is None else at.factored(mask[list(system.structure.independent)])
+
+
+def require_route(model: Model, route: str | None, known: Sequence[str]) -> None:
+    """Refuse a route that does not exist, or that the model's constraints do not fit.
+
+    Raises:
+        NameLookupError: with the routes that there are.
+        UnsupportedError: rows that belong to no loop cannot be embedded.
+    """
+    if route is not None and route not in known:
+        raise NameLookupError("route", route, known)
+    if route == "embedding" and model.constraints:
+        require_clusters(constraint_set(model))
+
+
+def require_clusters(system: ConstraintSet) -> None:
+    """Refuse the embedding of constraints that belong to no cluster.
+
+    Raises:
+        UnsupportedError: naming them.
+    """
+    if cluster_tree(system) is None:
+        names = ", ".join(repr(c.constraint.name) for c in rows_without_cluster(system))
+        raise UnsupportedError(
+            f"route 'embedding': model {system.model.name!r} has rows that belong to no loop ({names}): massless "
+            f"motions that springs and dampers decide depend on the whole mechanism. Leave route= out."
+        )
+
+
 def by_sweeps(m: Mechanism) -> bool:
     """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
     if m.route is None:
-        return is_swept(m.tree.model)
+        return not by_clusters(m) and is_swept(m.tree.model)
     return m.route == "recursion" and fits(constraint_set(m.tree.model))
 
 
@@ -345,7 +414,7 @@ def orthonormal_motions(m: Mechanism, q: Array, t: Any) -> Array:
     number = len(m.tree.nodes) + DEPENDENT
     pairs = zip(found.remainders, squares, strict=True)
     m.doubts += [(number, left - PIVOT_TOLERANCE * square) for left, square in pairs]
-    _doubt_sizes(m, system, kept, squares, _usual(system, kept))
+    _doubt_sizes(m, system, kept, squares, row_terms(system, None, kept).squares)
     return found.Q2
 
 
@@ -353,6 +422,9 @@ def corrected_velocity(
     m: Mechanism, q: Array, v: Array, factor: Any, t: Any, active: Array | None
 ) -> tuple[Array, Array]:
     """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
+    if by_clusters(m):
+        clusters, masks = _clustered(m, active)
+        return embedding.corrected_velocity(clusters, masks, q, v, factor, t)
     if by_sweeps(m):
         system, links = constraint_set(m.tree.model), m.moving(q, v)
         rows = LongRows(m, system, sighted(m, links), q, v, t)
@@ -365,6 +437,9 @@ def corrected_velocity(
 
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
+    if by_clusters(m):
+        step: Array = embedding.closing_step(*_clustered(m, active), q, t)
+        return step
     system, links = constraint_set(m.tree.model), m.still(q)
     gaps = zeros(len(system.row_names))
     if by_sweeps(m):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import DEPENDENT, MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.dynamics import DEPENDENT
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism, singular_motion

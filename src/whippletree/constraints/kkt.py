@@ -101,6 +101,21 @@ class Schur(NamedTuple):
         a = self.mass.forward(((y + self.W @ f).T * self.mass.reciprocals).T)
         return Solution(a, f)
 
+    def inverse_blocks(self) -> Dagger:
+        """M† = M⁻¹ − M⁻¹ Aᵀ S⁻¹ A M⁻¹, A† = S⁻¹ A M⁻¹ and Λ† = −S⁻¹, one triangle of what is symmetric."""
+        n, m = self.W.shape
+        T = self.complement.forward(self.W.T * self.mass.reciprocals)
+        scaled = (T.T * self.complement.reciprocals).T
+        inner = zeros(n, n)
+        for i in range(n):
+            for j in range(i, n):
+                own = self.mass.reciprocals[i] if i == j else 0
+                inner[i, j] = inner[j, i] = own - T[:, i] @ scaled[:, j] if m else own
+        # M = Lᵀ D L, so that L⁻¹ stands outside on both sides
+        M = self.mass.forward(self.mass.forward(inner).T)
+        A = self.mass.forward(self.complement.backward(scaled).T).T
+        return Dagger(_mirrored(M), A, _mirrored(-self.complement.solve(identity(m))))
+
     def margins(self, tolerance: Any) -> list[Margin]:
         mass = _mass_margins(self.mass, self.weights, tolerance, self.weights) if len(self.weights) else []
         return [*mass, *_margins(ROWS, self.complement, self.diagonal, tolerance)]
@@ -129,6 +144,15 @@ class Augmented(NamedTuple):
     """Aᵀ R, (n, m)."""
     order: list[int]
     """Velocities, the one that is eliminated first at the end."""
+    scales: Array
+    """R, (m,)."""
+
+    def inverse_blocks(self) -> Dagger:
+        """M† and A† are those of M_ρ; Λ† = Λ†_ρ + R."""
+        heavy = self.heavy.inverse_blocks()
+        place = [self.order.index(i) for i in range(len(self.order))]
+        Lambda = _with_diagonal(heavy.Lambda, self.scales)
+        return Dagger(heavy.M[np.ix_(place, place)], heavy.A[:, place], Lambda)
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         found = self.heavy.solve((b - self.shift @ gamma)[self.order], gamma)
@@ -158,7 +182,8 @@ def augmented(
     heavy = M + _symmetric_product(A, shift.T)
     chosen = list(range(len(M)) if order is None else order)
     path = range(-1, len(M) - 1)  # a dense matrix is that of a chain
-    return Augmented(schur(heavy[np.ix_(chosen, chosen)], A[:, chosen], path, corner, doubtful=True), shift, chosen)
+    reordered = schur(heavy[np.ix_(chosen, chosen)], A[:, chosen], path, corner, doubtful=True)
+    return Augmented(reordered, shift, chosen, R)
 
 
 def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
@@ -291,7 +316,9 @@ def nullspace(M: Array, A: Array, rank_tolerance: Any) -> Nullspace:
 
 
 def dagger(factor: Factored, n: int, m: int) -> Dagger:
-    """The dagger terms, by solving with the identity (000 eq. 5); M† and Λ† are made exactly symmetric."""
+    """The dagger terms (000 eq. 5), with M† and Λ† exactly symmetric: by solving with the identity, or faster."""
+    if isinstance(factor, Schur | Augmented):
+        return factor.inverse_blocks()
     forces = factor.solve(identity(n), zeros(m, n))
     biases = factor.solve(zeros(n, m), -identity(m))
     return Dagger(_mirrored(forces.a), -forces.f, _mirrored(-biases.f))

@@ -10,6 +10,7 @@ goes on along the direction in which |g|² bends down most. Numbers only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.rows import Prepared, Rows
+from whippletree.constraints.ties import find_ties
 from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Model
 from whippletree.model.input_checks import coordinates
@@ -87,22 +89,54 @@ class Closure:
         """The coordinates with quaternions at unit length."""
         return self.mechanism.manifold().normalised(q.astype(object)).astype(float)
 
+    @cached_property
+    def parts(self) -> list[tuple[Array, Array]]:
+        """Numbers of rows, and of the velocities that they feel, of loops that have no joint in common."""
+        tree = self.mechanism.tree
+        counts = [len(c.demand.rows) for c in self.demands]
+        if any(c.demand.on == "massless" for c in self.demands):
+            return [(np.arange(sum(counts)), np.arange(tree.model.nv))]
+        ties = find_ties(tree, self.demands)
+        own = np.repeat(ties.of_demand, counts)
+        found = []
+        for number in dict.fromkeys(ties.of_demand):
+            nodes = ties.members[number] if number >= 0 else []
+            felt = [np.arange(tree.v_slices[k].start, tree.v_slices[k].stop) for k in nodes]
+            found.append((np.flatnonzero(own == number), np.concatenate([np.zeros(0, dtype=int), *felt])))
+        return found
+
     def solve(self, q: Array, held: Array, tolerance: float) -> tuple[Array, Array]:
-        """The coordinates reached from q and their residual; the velocities in ``held`` do not move."""
-        free = ~held
+        """The coordinates reached from q and their residual; the velocities in ``held`` do not move.
+
+        Loops that have no joint in common are closed each at its own pace.
+        """
         g = self.residual(q)
-        damping = 0.0
+        damping = [0.0] * len(self.parts)
+        columns = [felt[~held[felt]] for _, felt in self.parts]
         for _ in range(ITERATIONS):
-            if not tolerance < _largest(g) < np.inf or damping > 1.0:
+            left = [
+                i
+                for i, (rows, _) in enumerate(self.parts)
+                if tolerance < _largest(g[rows]) < np.inf and damping[i] <= 1.0
+            ]
+            if not left:
                 break
-            d = np.zeros(len(held))
-            d[free] = _step(self.jacobian(q)[:, free], g, damping)
+            A, d = self.jacobian(q), np.zeros(len(held))
+            for i in left:
+                rows = self.parts[i][0]
+                d[columns[i]] = _step(A[np.ix_(rows, columns[i])], g[rows], damping[i])
             trial = self.moved(q, d)
             after = self.residual(trial)
-            if np.linalg.norm(after) < np.linalg.norm(g):
-                q, g, damping = trial, after, damping / 100 if damping > 1e-8 else 0.0
-            else:
-                damping = max(10 * damping, 1e-8)
+            closer = [i for i in left if _closer(after[self.parts[i][0]], g[self.parts[i][0]])]
+            for i in left:
+                if i in closer:
+                    damping[i] = damping[i] / 100 if damping[i] > 1e-8 else 0.0
+                    g[self.parts[i][0]] = after[self.parts[i][0]]
+                else:
+                    damping[i] = max(10 * damping[i], 1e-8)
+                    d[columns[i]] = 0.0
+            if closer:
+                q = trial if len(closer) == len(left) else self.moved(q, d)
         return q, g
 
     def _rows(self, q: Array) -> Rows:
@@ -116,6 +150,11 @@ class Closure:
 def _largest(g: Array) -> float:
     """The largest residual; infinite if one is not a number."""
     return float(np.abs(g).max(initial=0.0)) if np.all(np.isfinite(g)) else np.inf
+
+
+def _closer(after: Array, before: Array) -> bool:
+    """Whether a step has made residuals smaller."""
+    return bool(np.linalg.norm(after) < np.linalg.norm(before))
 
 
 def _step(A: Array, g: Array, damping: float) -> Array:

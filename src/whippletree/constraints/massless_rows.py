@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic import linalg
-from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.arrays import Array, identity, vector, zeros
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.tree import inertia
@@ -31,6 +31,7 @@ from whippletree.tree.momentum import passive_forces
 from whippletree.tree.sweeps import Field
 
 if TYPE_CHECKING:
+    from whippletree.constraints.kinds.demand import Demand
     from whippletree.constraints.rows import Prepared
 
 
@@ -153,23 +154,22 @@ class RelaxedRows:
 class HeldRows:
     """One freedom of a joint that has several, held: its velocity vanishes."""
 
-    def __init__(self, m: Mechanism, c: Prepared, v: Array | None) -> None:
-        self.demand, self.v = c.demand, v
-        self.nv = m.tree.model.nv
-        self.velocity_number = m.tree.model.slice(c.constraint.on[0]).start + c.constraint.parameters["component"]
+    def __init__(self, demand: Demand, node: int, freedoms: int, component: int, rate: Any) -> None:
+        """``rate``: of this freedom; None where nothing moves."""
+        self.demand, self.node, self.freedoms, self.component, self.rate = demand, node, freedoms, component, rate
 
     def residual(self) -> Array:
         return zeros(0)
 
-    def jacobian(self) -> Array:
-        return identity(self.nv)[[self.velocity_number]]
+    def blocks(self) -> dict[int, Array]:
+        """The only block (1, n) of A that differs from zero, by node."""
+        return {self.node: identity(self.freedoms)[[self.component]]}
 
     def sizes(self) -> Array:
-        return np.asarray(np.abs(self.jacobian()).max(axis=1, initial=0))
+        return zeros(1) + 1
 
     def velocity(self) -> Array:
-        assert self.v is not None
-        return self.v[[self.velocity_number]]
+        return vector(self.rate)
 
     def bias(self) -> Array:
         return zeros(1)

@@ -21,8 +21,10 @@ from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
     frame_coefficients,
+    frame_places,
     joint_acceleration,
     joint_coefficients,
+    tied_nodes,
 )
 from whippletree.model import Model
 from whippletree.spatial import Pose
@@ -68,7 +70,7 @@ def _costs(model: Model, limit: float) -> bool:
 
 def _has_inertia(model: Model) -> bool:
     system = constraint_set(model)
-    return fits(system) and (model.nv > LONG or not system.structure.light)
+    return fits(system) and (model.nv > LONG or not system.light)
 
 
 def factor_cost(model: Model) -> float:
@@ -84,14 +86,8 @@ def factor_cost(model: Model) -> float:
 
 def held_nodes(tree: Skeleton, system: ConstraintSet) -> tuple[int, ...]:
     """The nodes that rows hold on to, in order."""
-    frames = {tree.place(name).node for c in system.demands if c.demand.on == "frames" for name in c.constraint.on}
-    return tuple(sorted((frames | {k for c in system.demands for k in _tied_nodes(tree, c)}) - {-1}))
-
-
-def _tied_nodes(tree: Skeleton, c: Prepared) -> list[int]:
-    if c.demand.on != "joints":
-        return []
-    return [tree.bodies[tree.model.joints[tree.model.joint_index(name)].child].node for name in c.constraint.on]
+    frames = {place.node for c in system.demands for place in frame_places(tree, c)}
+    return tuple(sorted((frames | {k for c in system.demands for k in tied_nodes(tree, c)}) - {-1}))
 
 
 class Sighted(NamedTuple):
@@ -173,7 +169,7 @@ class _HeldRows(FrameRows):
     """Rows on frames of nodes that have been picked out."""
 
     def __init__(self, m: Mechanism, c: Prepared, at: dict[int, Sighted], t: Any) -> None:
-        self.places: list[Place] = [m.place(name) for name in c.constraint.on]
+        self.places: list[Place] = frame_places(m.tree, c)
         self.at: Sequence[Sighted] = [at[place.node] for place in self.places]
         super().__init__(c.demand, [own.X @ place.pose for own, place in zip(self.at, self.places, strict=True)], t)
 
@@ -200,7 +196,7 @@ class _TiedRows(JointRows):
 
     def __init__(self, m: Mechanism, c: Prepared, q: Any, v: Any, t: Any) -> None:
         model = m.tree.model
-        self.nodes = _tied_nodes(m.tree, c)
+        self.nodes = tied_nodes(m.tree, c)
         x = m.entries(q, [model.q_slice(name).start for name in c.constraint.on])
         rates = m.entries(v, [model.slice(name).start for name in c.constraint.on]) if v is not None else []
         super().__init__(c.demand, x, rates, t)

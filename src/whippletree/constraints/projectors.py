@@ -30,7 +30,7 @@ import numpy as np
 from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import RANK_TOLERANCE
+from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse

@@ -19,10 +19,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore
-from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
-from whippletree.tree.sweeps import Field
 
 if TYPE_CHECKING:
     from whippletree.constraints.constraint_set import ConstraintSet
@@ -60,20 +58,19 @@ class Structure:
     """A generic assembled configuration (nq,): where what is called typical was evaluated."""
     squares: tuple[float, ...]
     """|Aᵢ|² of the independent rows there: their typical size."""
-    light: bool
-    """Whether a loop is so nearly massless that the Schur complement of M would lose digits."""
     stuck: bool
     """Whether nothing can move although the rows let something move to first order: a straight rod of two parts."""
+    nv: int
+    """Velocities of the tree."""
 
 
 def find_structure(system: ConstraintSet) -> Structure:
     m = Mechanism(skeleton(system.model))
-    fields, matrices = [], []
+    matrices = []
     explored = explore(system, 1 if system.model.nv > LONG else 3)
     for q in explored.configurations:
         state = q.astype(object)
-        fields.append(m.still(state))
-        matrices.append(system.matrix(m, fields[-1], state))
+        matrices.append(system.matrix(m, m.still(state), state))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
@@ -96,7 +93,6 @@ def find_structure(system: ConstraintSet) -> Structure:
     kept = [i for i in range(len(system.row_names)) if i not in redundant]
     conditional = [i for i in kept if i in switched and i not in together]
     squares = [float(best[i] @ best[i]) for i in kept]
-    light = any(_is_light(m, links, A[kept]) for links, A in zip(fields, matrices, strict=True))
     mobility = system.model.nv - len(together)
     faint = {i: sine for i, sine in sines.items() if sine < FAINT}
     several = explored.branching and not explored.partly_stuck
@@ -109,8 +105,8 @@ def find_structure(system: ConstraintSet) -> Structure:
         branches=tuple(sorted({system.model.nv - rank for rank in ranks})) if several else (mobility,),
         configuration=explored.configurations[richest],
         squares=tuple(squares),
-        light=light,
         stuck=explored.stuck,
+        nv=system.model.nv,
     )
 
 
@@ -158,11 +154,8 @@ def free_velocities(A: Array, n: int) -> list[int]:
     return sorted(chosen)
 
 
-def _is_light(m: Mechanism, links: Field, A: Array) -> bool:
+def is_light(M: Array, A: Array) -> bool:
     """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
-    if not len(A) or A.shape[1] > LONG:
-        return False
-    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
     if not _smallest(M) > MASSLESS:
         return True
     return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)

@@ -25,6 +25,7 @@ from whippletree.constraints.rows import (
     Rows,
     frame_acceleration,
     frame_coefficients,
+    frame_places,
     joint_acceleration,
     joint_coefficients,
     lifted_pose,
@@ -86,7 +87,7 @@ class _FrameRows:
 
     def __init__(self, m: Mechanism, c: Prepared, state: State, f: Array) -> None:
         self.demand, self.state, self.f, self.nv = c.demand, state, f, m.tree.model.nv
-        self.places = [m.place(name) for name in c.constraint.on]
+        self.places = frame_places(m.tree, c)
         self.frames = [state.tangents.frame(place, state.motion) for place in self.places]
         self.moving = [i for i, frame in enumerate(self.frames) if frame.freedoms]
         self.poses = [frame.X for frame in self.frames]

@@ -4,11 +4,12 @@
     velocity level       A v + gₜ = 0
     acceleration level   A a + γ = 0,   γ = Ȧ v + time terms
 
-The rows of A come from moving each frame along unit twists (dual numbers), composed with the frames' Jacobians; A v
-+ gₜ from one dual number along the motion; γ from one second-order jet along the motion at a = 0. No Jacobian is
-written by hand, and nothing is computed that was not asked for. What stands still is lifted to dual numbers of slope
-zero beside what moves: the scalars may be dual numbers themselves (derivatives of these rows), and two levels must
-not mix.
+Frames are seen from the lowest body that carries all frames of a row, so that a row has columns for the joints of its
+own loop only. The rows of A come from moving each frame along unit twists (dual numbers), composed with the frames'
+Jacobians; A v + gₜ from one dual number along the motion; γ from one second-order jet along the motion at a = 0. No
+Jacobian is written by hand, and nothing is computed that was not asked for. What stands still is lifted to dual numbers
+of slope zero beside what moves: the scalars may be dual numbers themselves (derivatives of these rows), and two levels
+must not mix.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
 from whippletree.spatial import Pose, cross, skew
 from whippletree.tree import kinematics
+from whippletree.tree.kinematics import Branching
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place, Skeleton, meeting_point
 from whippletree.tree.sweeps import Field
 
 
@@ -99,8 +102,9 @@ class Rows:
         self, m: Mechanism, demands: Sequence[Prepared], links: Field, q: Array, v: Array | None, t: Any
     ) -> None:
         """``links`` in motion, and v, are needed for velocity and bias only."""
+        self.tree = m.tree
         self.nv = m.tree.model.nv
-        kinds: dict[str, Any] = {"frames": _TreeFrameRows, "joints": _TreeJointRows, "massless": _massless_rows}
+        kinds: dict[str, Any] = {"frames": _frame_rows, "joints": _joint_rows, "massless": _massless_rows}
         self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
 
     def residual(self) -> Array:
@@ -108,8 +112,8 @@ class Rows:
         return np.concatenate([zeros(0), *[p.residual() for p in self._parts if p.demand.level == "position"]])
 
     def jacobian(self) -> Array:
-        """A (m, nv)."""
-        return np.concatenate([zeros(0, self.nv), *[p.jacobian() for p in self._parts]])
+        """A (m, nv); entries of joints that a row does not feel are exact zeros."""
+        return np.concatenate([zeros(0, self.nv), *[self._matrix(p) for p in self._parts]])
 
     def sizes(self) -> Array:
         """What each row of A would be made of if nothing in it cancelled (m,). Numbers only."""
@@ -127,6 +131,15 @@ class Rows:
         """The change of velocity (nv,) at which the dampers of massless motions balance the joint forces τ."""
         damped = [p for p in self._parts if isinstance(p, RelaxedRows) and p.damped]
         return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
+
+    def _matrix(self, part: TreeFrameRows | TreeJointRows | RelaxedRows | HeldRows) -> Array:
+        """The rows of A that one demand makes, (rows, nv)."""
+        if isinstance(part, RelaxedRows):
+            return part.jacobian()
+        A = zeros(len(part.demand.rows), self.nv)
+        for node, block in part.blocks().items():
+            A[:, self.tree.v_slices[node]] = block
+        return A
 
 
 class FrameRows:
@@ -156,39 +169,65 @@ class FrameRows:
         raise NotImplementedError
 
 
-class _TreeFrameRows(FrameRows):
-    """The same of frames whose links are at hand."""
+class TreeFrameRows(FrameRows):
+    """Rows on frames whose links are at hand, seen from the lowest node that carries all of them.
 
-    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
-        self.tree, self.links = m.tree, links
-        self.places = [m.place(name) for name in c.constraint.on]
-        super().__init__(c.demand, [kinematics.pose(m.tree, links, place) for place in self.places], t)
+    Joints above that node move all frames alike, so they are no part of the rows: not by cancellation, but because
+    they never enter. Only a residual that looks at the world is seen from there.
+    """
 
-    def jacobian(self) -> Array:
-        A = zeros(len(self.demand.rows), self.tree.model.nv)
+    def __init__(self, demand: Demand, tree: Branching, links: Field, places: Sequence[Place], t: Any) -> None:
+        self.tree, self.links, self.places = tree, links, places
+        self.base = -1 if demand.in_world else meeting_point(tree.parents, [place.node for place in places])
+        super().__init__(demand, [kinematics.pose(tree, links, place, self.base) for place in places], t)
+
+    def blocks(self) -> dict[int, Array]:
+        """The blocks (rows, n) of A that can differ from zero, by node."""
+        blocks: dict[int, Array] = {}
         for G, J in self._products():
-            A = A + G @ J
-        return A
+            for node, columns in J.items():
+                blocks[node] = blocks[node] + G @ columns if node in blocks else G @ columns
+        return blocks
 
     def sizes(self) -> Array:
         """Of each row: Σ |G| |J|, the largest entry."""
-        A = zeros(len(self.demand.rows), self.tree.model.nv)
+        totals: dict[int, Array] = {}
         for G, J in self._products():
-            A = A + np.abs(G) @ np.abs(J)
-        return np.asarray(A.max(axis=1, initial=0))
+            for node, columns in J.items():
+                totals[node] = totals.get(node, 0) + np.abs(G) @ np.abs(columns)
+        entries = np.concatenate([zeros(len(self.demand.rows), 1), *totals.values()], axis=1)
+        return np.asarray(entries.max(axis=1))
 
-    def _products(self) -> Iterator[tuple[Array, Array]]:
-        """G (rows, 6) and J (6, nv) of every frame that can move: A is the sum of their products."""
+    def _products(self) -> Iterator[tuple[Array, dict[int, Array]]]:
+        """G (rows, 6) of every frame that can move, and the blocks of its J: A is the sum of their products."""
         for i, place in enumerate(self.places):
-            if place.node >= 0:
+            if place.node != self.base:
                 G = frame_coefficients(self.demand, self.poses, i, self.t)
-                yield G, kinematics.jacobian(self.tree, self.links, place)
+                yield G, kinematics.jacobian_blocks(self.tree, self.links, place, self.base)
 
     def twists(self) -> list[Array]:
-        return [kinematics.twist(self.tree, self.links, place) for place in self.places]
+        return [kinematics.twist(self.tree, self.links, place, self.base) for place in self.places]
 
     def rates(self) -> list[Array]:
-        return [kinematics.jacobian_bias(self.tree, self.links, place) for place in self.places]
+        return [kinematics.jacobian_bias(self.tree, self.links, place, self.base) for place in self.places]
+
+
+def _frame_rows(m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> TreeFrameRows:
+    return TreeFrameRows(c.demand, m.tree, links, frame_places(m.tree, c), t)
+
+
+def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
+    """Where the poses are that a demand on frames takes; none for a demand on joints."""
+    if c.demand.on != "frames":
+        return []
+    places = [tree.place(name) for name in c.constraint.on]
+    return [_carrier(tree, places), *places] if c.demand.carried else places
+
+
+def _carrier(tree: Skeleton, places: Sequence[Place]) -> Place:
+    """The lowest node that carries all these places, turned to world axes at zero coordinates."""
+    node = tree.meeting([place.node for place in places])
+    return Place(node, Pose(tree.neutral_rotations[node].T, zeros(3)) if node >= 0 else Pose.identity())
 
 
 def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:
@@ -236,24 +275,37 @@ class JointRows:
         return joint_acceleration(self.demand, self.x, self.rates, [0] * len(self.x), self.t)
 
 
-class _TreeJointRows(JointRows):
-    """The same with A, which has entries at these joints only."""
+class TreeJointRows(JointRows):
+    """Rows on the coordinates of joints of one freedom each, with A, which has entries at these joints only."""
 
-    def __init__(self, m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> None:
-        model = m.tree.model
-        self.nv = model.nv
-        self.columns = [model.slice(name).start for name in c.constraint.on]
-        x = [q[model.q_slice(name).start] for name in c.constraint.on]
-        super().__init__(c.demand, x, [v[j] for j in self.columns] if v is not None else [], t)
+    def __init__(self, demand: Demand, nodes: Sequence[int], x: Sequence[Any], rates: Sequence[Any], t: Any) -> None:
+        self.nodes = nodes
+        super().__init__(demand, x, rates, t)
 
-    def jacobian(self) -> Array:
-        A = zeros(len(self.demand.rows), self.nv)
-        for i, column in enumerate(self.columns):
-            A[:, column] = A[:, column] + joint_coefficients(self.demand, self.x, i, self.t)
-        return A
+    def blocks(self) -> dict[int, Array]:
+        """The blocks (rows, 1) of A, by node."""
+        blocks: dict[int, Array] = {}
+        for i, node in enumerate(self.nodes):
+            column = joint_coefficients(self.demand, self.x, i, self.t).reshape(-1, 1)
+            blocks[node] = blocks[node] + column if node in blocks else column
+        return blocks
 
     def sizes(self) -> Array:
-        return np.asarray(np.abs(self.jacobian()).max(axis=1, initial=0))
+        return np.asarray(np.abs(np.concatenate(list(self.blocks().values()), axis=1)).max(axis=1, initial=0))
+
+
+def _joint_rows(m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> TreeJointRows:
+    model = m.tree.model
+    x = [q[model.q_slice(name).start] for name in c.constraint.on]
+    rates = [v[model.slice(name).start] for name in c.constraint.on] if v is not None else []
+    return TreeJointRows(c.demand, tied_nodes(m.tree, c), x, rates, t)
+
+
+def tied_nodes(tree: Skeleton, c: Prepared) -> list[int]:
+    """The nodes of the joints that a demand names; none if it is about frames, or about motions of the whole."""
+    if c.demand.on != "joints" and c.constraint.kind != "hold":
+        return []
+    return [tree.bodies[tree.model.joints[tree.model.joint_index(name)].child].node for name in c.constraint.on]
 
 
 def joint_coefficients(demand: Demand, x: Sequence[Any], i: int, t: Any) -> Array:
@@ -278,7 +330,9 @@ def _massless_rows(
 ) -> RelaxedRows | HeldRows:
     """Rows of massless motions that are held, or relaxed as the other constraints allow."""
     if c.constraint.kind == "hold":
-        return HeldRows(m, c, v)
+        (node,), component = tied_nodes(m.tree, c), c.constraint.parameters["component"]
+        rate = None if v is None else v[m.tree.v_slices[node]][component]
+        return HeldRows(c.demand, node, m.tree.nodes[node].joint.nv, component, rate)
 
     def others(m: Mechanism, links: Field, q: Array, t: Any) -> Array:
         return Rows(m, c.others, links, q, None, t).jacobian()

@@ -16,20 +16,20 @@ from whippletree.arithmetic import condition, linalg, scalars
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import constrained_derivatives, dynamics, kkt
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.embedding import JoinedRows
 from whippletree.constraints.node_rows import LongRows, holds_few, sighted
 from whippletree.constraints.rows import Rows
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import function
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.sweeps import Field
 
 
 @function(residual=("positions",), loops=True, constraints="needs")
 def constraint_residual(m: Mechanism, q: Array, t: Any = 0) -> Array:
     """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are
     included."""
-    return _rows(m, m.still(q), q, None, t).residual()
+    return _rows(m, q, None, t).residual()
 
 
 @function(jacobian=("rows", "nv"), constraints="needs")
@@ -41,18 +41,21 @@ def constraint_jacobian(m: Mechanism, q: Array, t: Any = 0) -> Array:
 @function(velocity=("rows",), loops=True, constraints="needs")
 def constraint_velocity(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
     """A v + ∂g/∂t (rows,): zero for a velocity that the constraints allow."""
-    return _rows(m, m.moving(q, v), q, v, t).velocity()
+    return _rows(m, q, v, t).velocity()
 
 
 @function(bias=("rows",), loops=True, constraints="needs")
 def constraint_bias(m: Mechanism, q: Array, v: Array, t: Any = 0) -> Array:
     """γ = Ȧ v and time terms (rows,): what A a must balance."""
-    return _rows(m, m.moving(q, v), q, v, t).bias()
+    return _rows(m, q, v, t).bias()
 
 
-def _rows(m: Mechanism, links: Field, q: Array, v: Array | None, t: Any) -> Rows | LongRows:
-    """The rows at a state; of long systems, from the nodes that they hold on to."""
+def _rows(m: Mechanism, q: Array, v: Array | None, t: Any) -> Rows | LongRows | JoinedRows:
+    """The rows at a state; of long systems, from the nodes that they hold on to, or cluster by cluster."""
+    if m.clustered is not None:
+        return dynamics.clustered_rows(m, q, v, t)
     system = constraint_set(m.tree.model)
+    links = m.still(q) if v is None else m.moving(q, v)
     if holds_few(m.tree.model):
         return LongRows(m, system, sighted(m, links), q, v, t)
     return system.rows(m, links, q, v, t)

@@ -16,6 +16,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.dynamics import ROUTES, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.tangent_cone import TieWarning
@@ -31,7 +32,9 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 
-def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "refuse") -> Reference:
+def reference(
+    model: Model, *, parameters: Sequence[str] = (), massless: str = "refuse", route: str | None = None
+) -> Reference:
     """The functions of a model in plain NumPy.
 
     Args:
@@ -39,15 +42,21 @@ def reference(model: Model, *, parameters: Sequence[str] = (), massless: str = "
         parameters: paths of numbers that become inputs of every function; see :mod:`whippletree.model.parameters`.
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
+        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
+            ``"embedding"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the route's pivots
+            fail at a state, ``"nullspace"`` takes over.
     """
-    return Reference(with_massless(model, massless), parameters)
+    chosen = with_massless(model, massless)
+    require_route(chosen, route, ROUTES)
+    return Reference(chosen, parameters, route)
 
 
 class Reference(ReferenceTable):
     """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
 
-    def __init__(self, model: Model, parameters: Sequence[str] = ()) -> None:
+    def __init__(self, model: Model, parameters: Sequence[str] = (), route: str | None = None) -> None:
         self.model = model
+        self.route = route
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
         self.tree = skeleton(model)
 
@@ -135,7 +144,7 @@ class ReferenceFunction:
         values = {name: _plain(value) for name, value in state.items()}
         opened = {path: values.pop(path) for path in self.owner.parameters}
         tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
-        result, failed = self._by_route(tree, values, None)
+        result, failed = self._by_route(tree, values, self.owner.route)
         if failed is not None and self.owner.model.constraints and not self.function.derived:
             # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
             result, failed = self._by_route(tree, values, "nullspace")

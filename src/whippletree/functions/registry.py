@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import loops_over_clusters
 from whippletree.constraints.node_rows import is_long
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -205,7 +206,8 @@ def _specialised(entry: Function, model: Model) -> Function:
         return entry.implementation(m, *arguments[:count], **numbers)
 
     # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too
-    loops = entry.loops and (not model.constraints or entry.constraints == "tree" or is_long(model))
+    free = not model.constraints or entry.constraints == "tree"
+    loops = entry.loops and (free or (not loops_over_clusters(model, None) and is_long(model)))
     return replace(entry, inputs=inputs, implementation=implementation, loops=loops)
 
 

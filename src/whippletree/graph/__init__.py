@@ -11,6 +11,9 @@ The theory is document 002. Its story, and where each step lives here:
    1-resolvent, whose action is one gather (A x) or one scatter (A* x) over the graph.
 4. :mod:`~whippletree.graph.spanning`: an undirected multigraph of bodies and joints becomes a tree and the edges that
    were cut to get it.
+5. :mod:`~whippletree.graph.clusters`: which edges of the tree the same loops tie together.
+6. :mod:`~whippletree.graph.aggregation`: sets of nodes become one node: when that may be done, the condensed graph, its
+   BWA matrix and its resolvent.
 
 Nothing here depends on how nodes are numbered: names come in any order, and an order of evaluation is derived from the
 edges. "Canonical" in 002 means that a parent has a *larger* index than its child; the rest of this library lists
@@ -18,8 +21,18 @@ parents first. Either may be asked for, neither is needed. The star of 002 is th
 conjugate, so that complex-step derivatives pass through.
 """
 
+from whippletree.graph.aggregation import (
+    Condensation,
+    aggregated_subspace,
+    condense,
+    is_path_closed,
+    outer_parents,
+    path_closure,
+    subgraph,
+)
 from whippletree.graph.blocks import BlockOperator, Operator, block_diagonal, identity, permutation
 from whippletree.graph.bwa import BlockWeightedAdjacency, Resolvent
+from whippletree.graph.clusters import LoopClusters, loop_clusters
 from whippletree.graph.digraph import Digraph, adjacency, incidence, weighted_adjacency
 from whippletree.graph.partition import Partition
 from whippletree.graph.spanning import SpanningTree, spanning_tree
@@ -27,16 +40,25 @@ from whippletree.graph.spanning import SpanningTree, spanning_tree
 __all__ = [
     "BlockOperator",
     "BlockWeightedAdjacency",
+    "Condensation",
     "Digraph",
+    "LoopClusters",
     "Operator",
     "Partition",
     "Resolvent",
     "SpanningTree",
     "adjacency",
+    "aggregated_subspace",
     "block_diagonal",
+    "condense",
     "identity",
     "incidence",
+    "is_path_closed",
+    "loop_clusters",
+    "outer_parents",
+    "path_closure",
     "permutation",
     "spanning_tree",
+    "subgraph",
     "weighted_adjacency",
 ]

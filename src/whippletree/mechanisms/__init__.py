@@ -13,7 +13,7 @@ from whippletree.errors import NameLookupError
 from whippletree.mechanisms.andrews import andrews
 from whippletree.mechanisms.contact_textbook import bouncing_ball, painleve_rod, rocking_block, sliding_block
 from whippletree.mechanisms.legged import hopper, planar_biped, quadruped, rimless_wheel, simplest_walker
-from whippletree.mechanisms.linkages import crank_slider, four_bar, gear_train, n_four_bar, peaucellier
+from whippletree.mechanisms.linkages import crank_slider, four_bar, four_bar_chain, gear_train, n_four_bar, peaucellier
 from whippletree.mechanisms.piles import box_stack, newtons_cradle, spheres_in_box
 from whippletree.mechanisms.spatial_linkages import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
 from whippletree.mechanisms.trees import cart_pole, chain, double_pendulum, pendulum, rod_inertia, tree
@@ -28,6 +28,7 @@ __all__ = [
     "delta_robot",
     "double_pendulum",
     "four_bar",
+    "four_bar_chain",
     "gear_train",
     "hopper",
     "knife_edge_sleigh",

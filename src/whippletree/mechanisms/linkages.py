@@ -57,6 +57,43 @@ def four_bar(
     )
 
 
+def four_bar_chain(
+    cells: int = 10,
+    lengths: Sequence[float] = (1.0, 0.6, 0.9, 0.7),
+    masses: Sequence[Any] = (1.0, 1.0, 1.0),
+    angle: float = math.pi / 2,
+) -> Model:
+    """Four-bar linkages in series: the coupler of each is the ground of the next. One degree of freedom per cell.
+
+    Joints ``crank_1``, ``coupler_1``, ``rocker_1``, ``crank_2``, …: ``crank_k`` and ``rocker_k`` turn from the coupler
+    rod of cell k − 1 (the world for k = 1), ``coupler_k`` from the crank; ``pin_k`` ties the ends of coupler and
+    rocker. The frame ``tip`` is at the end of the last coupler rod. Every cell starts at crank ``angle``.
+
+    Args:
+        cells: how many.
+        lengths: ground, crank, coupler, rocker of every cell.
+        masses: crank, coupler, rocker of every cell; any of them may be 0.
+        angle: of each crank against its ground at the start, rad.
+    """
+    if cells < 1:
+        raise ModelError("four_bar_chain", [f"cells {cells} must be at least 1"])
+    (ground, a, b, c), (m1, m2, m3) = _numbers("lengths", lengths, 4), _numbers("masses", masses, 3)
+    coupler, rocker = _dyad((a * math.cos(angle), a * math.sin(angle)), (ground, 0.0), b, c)
+    builder = Builder("four-bar chain", PLANAR_GRAVITY)
+    base = WORLD
+    for k in range(1, cells + 1):
+        crank_rod, coupler_rod, rocker_rod = (f"{part} rod {k}" for part in ("crank", "coupler", "rocker"))
+        builder.body(crank_rod, **rod(m1, a)).body(coupler_rod, **rod(m2, b)).body(rocker_rod, **rod(m3, c))
+        builder.joint(f"crank_{k}", "revolute", base, crank_rod, start=angle)
+        builder.joint(f"coupler_{k}", "revolute", crank_rod, coupler_rod, position=(a, 0, 0), start=coupler - angle)
+        builder.joint(f"rocker_{k}", "revolute", base, rocker_rod, position=(ground, 0, 0), start=rocker)
+        builder.frame(f"coupler end {k}", coupler_rod, position=(b, 0, 0))
+        builder.frame(f"rocker end {k}", rocker_rod, position=(c, 0, 0))
+        builder.constraint(f"pin_{k}", "pin", f"rocker end {k}", f"coupler end {k}")
+        base = coupler_rod
+    return builder.frame("tip", base, position=(b, 0, 0)).build()
+
+
 def crank_slider(
     crank_length: float = 1.0,
     rod_length: float = 2.0,

@@ -41,6 +41,10 @@ class Link(NamedTuple):
     """Acceleration at θ̈ = 0 beyond what the parent hands down, (m,)."""
     b: Any = 0
     """Wrench at α = 0: gyroscopic, less external forces, (m,)."""
+    slip: Any = 0
+    """H* θ̇: the twist against the parent, (m,)."""
+    drift: Any = 0
+    """What the joint alone adds to a: the rate of its subspace times θ̇, (m,)."""
 
 
 def edge(node: Node, q: Array) -> Pose | Hinge:
@@ -60,24 +64,32 @@ def _exactly(x: Any, number: int) -> bool:
 def still_links(sweep: Sweeper, nodes: Field, q: Field) -> Field:
     """Links of a rigid model at rest: poses, subspaces and inertias."""
 
-    def place(node: Node, q: Array) -> Link:
-        return Link(edge(node, q), node.joint.subspace(q), node.inertia, node.armature)
+    return sweep.map(still_link, nodes, q)
 
-    return sweep.map(place, nodes, q)
+
+def still_link(node: Node, q: Array) -> Link:
+    """The link of one node at rest."""
+    return Link(edge(node, q), node.joint.subspace(q), node.inertia, node.armature)
 
 
 def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
     """Links of a rigid model in motion: with the twist V = φ* H* θ̇ and the terms a and b that it causes."""
 
     def move(parent: Array, node: Node, q: Array, v: Array) -> tuple[Array, Link]:
-        X, H = edge(node, q), node.joint.subspace(q)
-        relative = H @ v
-        V = X.motion(parent) + relative
-        a = cross_motion(V, relative) + node.joint.bias(q, v)
-        b = cross_force(V, node.inertia @ V)
-        return V, Link(X, H, node.inertia, node.armature, V, a, b)
+        link = moving_link(parent, node, q, v)
+        return link.V, link
 
     return sweep.scatter(move, zeros(6), nodes, q, v)
+
+
+def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
+    """The link of one node in motion, on a parent with the twist ``parent`` (6,)."""
+    X, H = edge(node, q), node.joint.subspace(q)
+    slip, drift = H @ v, node.joint.bias(q, v)
+    V = X.motion(parent) + slip
+    a = cross_motion(V, slip) + drift
+    b = cross_force(V, node.inertia @ V)
+    return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
 
 
 def pushed(sweep: Sweeper, links: Field, wrenches: Field) -> Field:

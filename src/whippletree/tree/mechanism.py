@@ -29,6 +29,8 @@ class Mechanism:
         self.joints: Field = tree.joints
         self.gravity: Array = np.asarray(tree.model.gravity).astype(object)
         self.base = falling(self.gravity)
+        self.clustered: Any = None
+        """The same mechanism as a tree of clusters, where that is not simply unrolled."""
         self.doubts: list[tuple[int, Any]] = []
         """(node, pivot): pivots that must be positive for an answer to exist and that only the state decides."""
         self.remarks: list[str] = []

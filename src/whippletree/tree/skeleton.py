@@ -11,6 +11,7 @@ The algorithms see *nodes*, one per joint that moves. Two things happen on the w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -61,19 +62,33 @@ class Skeleton:
     v_slices: tuple[slice, ...]
     bodies: dict[str, Place]
 
+    @property
+    def grounded(self) -> bool:
+        """A whole tree stands on the world."""
+        return True
+
     def place(self, frame: str) -> Place:
         """Where a frame or body of the model is."""
         found = self.model.frame(frame)
         node, pose = self.bodies[found.body]
         return Place(node, pose @ Pose.from_matrix(found.pose))
 
-    def path(self, node: int) -> list[int]:
-        """The node and its ancestors, tip first."""
-        path = []
-        while node >= 0:
-            path.append(node)
-            node = self.parents[node]
-        return path
+    def path(self, node: int, base: int = -1) -> list[int]:
+        """The node and its ancestors, tip first, as far as they are below ``base``."""
+        return path_below(self.parents, node, base)
+
+    def meeting(self, nodes: Sequence[int]) -> int:
+        """The lowest node that carries all of these; −1 for the world."""
+        return meeting_point(self.parents, nodes)
+
+    @cached_property
+    def neutral_rotations(self) -> tuple[Array, ...]:
+        """Rotation (3, 3) of every node in the world at neutral coordinates."""
+        rotations: list[Array] = []
+        for parent, node in zip(self.parents, self.nodes, strict=True):
+            own = (node.placement @ node.joint.pose(vector(*node.joint.neutral))).R
+            rotations.append(rotations[parent] @ own if parent >= 0 else own)
+        return tuple(rotations)
 
     @cached_property
     def doubtful(self) -> tuple[int, ...]:
@@ -97,6 +112,25 @@ class Skeleton:
                 before = i
             last.append(before)
         return tuple(parents)
+
+
+def path_below(parents: Sequence[int], node: int, base: int) -> list[int]:
+    """The node and its ancestors, tip first, down to the last one below ``base``."""
+    path = []
+    while node != base:
+        path.append(node)
+        node = parents[node]
+    return path
+
+
+def meeting_point(parents: Sequence[int], nodes: Sequence[int]) -> int:
+    """The lowest common ancestor of nodes, themselves included; −1 for the world. Parents have smaller numbers."""
+    heads = set(nodes)
+    while len(heads) > 1:
+        lowest = max(heads)  # no ancestor of another head, so it is not the one that they share
+        heads.remove(lowest)
+        heads.add(parents[lowest])
+    return heads.pop()
 
 
 def skeleton(model: Model) -> Skeleton:

@@ -15,11 +15,12 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.rows import Prepared
+from whippletree.constraints.rows import Prepared, frame_places
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.functions.reference import reference
 from whippletree.model import Constraint, Model
 from whippletree.spatial import Pose, skew
+from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.view.pose_series import Moves
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def constraint_wrenches(model: Model, moves: Moves, run: xarray.Dataset) -> dict
 
 def _on_last_frame(part: Prepared, moves: Moves, values: Array) -> Array:
     """(∂g/∂φ)ᵀ f and (∂g/∂p)ᵀ f at every moment, (T, 6)."""
-    places = [moves.frame(name) for name in part.constraint.on]
+    tree = skeleton(moves.model)
+    places = [_poses(moves, tree, place) for place in frame_places(tree, part)]
     wrenches = np.zeros((len(values), 6))
     for i, f in enumerate(values):
         if not np.any(f):
@@ -62,6 +64,12 @@ def _on_last_frame(part: Prepared, moves: Moves, values: Array) -> Array:
         slope = _position_slopes if part.demand.level == "position" else _velocity_slopes
         wrenches[i] = f @ slope(part, poses, float(moves.times[i]))
     return wrenches
+
+
+def _poses(moves: Moves, tree: Skeleton, place: Place) -> Array:
+    """Poses of a place on a moving part, in the world, (T, 4, 4)."""
+    body, own = next((name, own.pose) for name, own in tree.bodies.items() if own.node == place.node)
+    return np.asarray(moves.body(body) @ (own.inverse() @ place.pose).matrix().astype(float))
 
 
 def _position_slopes(part: Prepared, poses: Sequence[Pose], t: float) -> Array:

@@ -39,16 +39,18 @@ def unrolled_program(
     parameters: Sequence[str] = (),
     *,
     checked: bool = True,
+    route: str | None = None,
 ) -> Program:
     """Trace a function over the concrete bodies of a model: one block of straight-line code.
 
-    ``checked`` adds a status output where only the state decides whether there is an answer.
+    ``checked`` adds a status output where only the state decides whether there is an answer. ``route``: how the block
+    matrix of constraints is solved; None for the one that the model calls for.
     """
     trace = Trace()
     shapes = input_shapes(model, function, parameters)
     values = traced_inputs(trace, shapes)
     opened = {path: values.pop(path) for path in parameters}
-    mechanism = Mechanism(traced_tree(model, opened))
+    mechanism = Mechanism(traced_tree(model, opened), route=route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
         result = function.implementation(mechanism, *names, *values.values())
     outputs = result if isinstance(result, tuple) else (result,)
@@ -81,17 +83,16 @@ def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]
 def traced_status(mechanism: Mechanism, status: Any = 0) -> Any:
     """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one.
 
-    ``status``: what is known of other pivots already.
+    ``status``: what is known of other pivots already. All pivots of a node are one question: whether the least of them
+    is positive.
     """
+    least: dict[int, Any] = {}
     for node, pivot in mechanism.doubts:
+        low = least.setdefault(node, 1)
         if isinstance(pivot, Traced):
-            harmless = scalars.less(0, pivot) | _is_nan(pivot)
-        else:
-            harmless = not pivot <= 0  # a pivot that no state changes: the model itself is singular, or not
-        status = scalars.select(harmless, status, node + 1)
+            least[node] = scalars.select(scalars.less(pivot, low), pivot, low)  # a NaN is not less than anything
+        elif pivot <= 0:  # a pivot that no state changes: the model itself is singular
+            least[node] = 0
+    for node, low in least.items():
+        status = scalars.select(scalars.less(0, low), status, node + 1)
     return status
-
-
-def _is_nan(x: Traced) -> Any:
-    """True where x is NaN: then neither comparison holds."""
-    return ~(scalars.less(x, 1) | scalars.less(0, x))

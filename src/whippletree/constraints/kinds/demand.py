@@ -29,6 +29,11 @@ class Demand:
     residual: Callable[..., Array]
     timed: bool = False
     """Whether the residual depends on time."""
+    carried: bool = False
+    """Whether a residual of frames takes one more pose, first of all: that of the body that carries all frames, in axes
+    that are those of the world at zero coordinates."""
+    in_world: bool = False
+    """Whether a residual of frames sees where they are in the world, and not only where they are to each other."""
 
 
 Demands: TypeAlias = tuple[Demand, ...]

@@ -105,15 +105,19 @@ def point(c: Constraint) -> Demands:
 
 
 def pin(c: Constraint) -> Demands:
-    """Two origins coincide in the plane normal to ``axis`` of the world, as in planar linkages: 2 rows, in world
-    axes."""
+    """Two origins coincide in the plane normal to ``axis``, as in planar linkages: 2 rows.
+
+    The axis and the rows' directions are given in world axes at zero coordinates, and go with the body that carries
+    both frames: a linkage on the ground has them in the world, one on a moving hand in the hand.
+    """
     _, (u, w) = _axis(c, "axis")
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        gap = poses[1].p - poses[0].p
+        carrier, first, second = poses
+        gap = carrier.R.T @ (second.p - first.p)
         return vector(u @ gap, w @ gap)
 
-    return _frames(("x", "y"), _METRE * 2, residual)
+    return (Demand("position", "frames", ("x", "y"), _METRE * 2, residual, carried=True),)
 
 
 def weld(c: Constraint) -> Demands:
@@ -243,7 +247,7 @@ def custom(c: Constraint) -> Demands:
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         return _one_per_row(c, names, called(function, *[pose.matrix() for pose in poses], *((t,) if timed else ())))
 
-    return _frames(names, _USER * len(names), residual, timed=timed)
+    return (Demand("position", "frames", names, _USER * len(names), residual, timed, in_world=True),)
 
 
 def rolling(c: Constraint) -> Demands:

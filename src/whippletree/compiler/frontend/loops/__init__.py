@@ -11,10 +11,12 @@ The path from an algorithm to a program:
     slots                where numbers live
     looped_program       the program
     looped_functions     functions of the table
+    looped_clusters      those that honour constraints, as loops over clusters
 """
 
+from whippletree.compiler.frontend.loops.looped_clusters import cluster_loop_program
 from whippletree.compiler.frontend.loops.looped_functions import loop_program, work_size
 from whippletree.compiler.frontend.loops.looped_program import assemble
 from whippletree.compiler.frontend.loops.recorder import Looped
 
-__all__ = ["Looped", "assemble", "loop_program", "work_size"]
+__all__ = ["Looped", "assemble", "cluster_loop_program", "loop_program", "work_size"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from whippletree.compiler.program import Address, Buffer, Index, Program, every_
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.node_rows import held_nodes
 from whippletree.errors import UnsupportedError
-from whippletree.functions.registry import OPTIONAL, Function, resolve, sizes
+from whippletree.functions.registry import OPTIONAL, Function, Shape, resolve, sizes
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
@@ -32,10 +32,22 @@ class Argument(NamedTuple):
     name: str
 
 
+@runtime_checkable
+class Stored(Protocol):
+    """Stands for an output that the bodies write themselves."""
+
+    def store(self, mechanism: Any, buffer: str, shape: Shape) -> None:
+        """Write it to an output."""
+
+
 class Joined(NamedTuple):
     """Stands for an output vector: the vectors of all joints, one after the other."""
 
     field: Field
+
+    def store(self, mechanism: RecordedMechanism, buffer: str, shape: Shape) -> None:
+        """Write it to an output, NaN where there is no answer."""
+        mechanism.sweep.result(buffer, "v" if shape == ("nv",) else "q", mechanism.where_valid(self.field))
 
 
 class Passive(NamedTuple):
@@ -46,10 +58,50 @@ class Passive(NamedTuple):
     damping: Any
 
 
-class LoopedMechanism(Mechanism):
-    """A mechanism whose fields hold one value per type of body."""
+class RecordedMechanism(Mechanism):
+    """A mechanism whose fields hold one value per type of what is looped over."""
 
     sweep: Looped
+
+    def __init__(self, tree: Skeleton, looped: Looped, route: str | None = None) -> None:
+        super().__init__(tree, looped, route)
+        self.status: Any = 0
+        self.constants: list[tuple[Address, Any]] = []
+        """Numbers of outputs that no body writes."""
+
+    def argument(self, buffer: Buffer) -> Any:
+        """An input as the function sees it: vectors of the joints stay whole, other numbers belong to the whole."""
+        if buffer.shape in ((self.tree.model.nq,), (self.tree.model.nv,)) and buffer.name not in OPTIONAL:
+            return Argument(buffer.name)
+        numbers = np.array([self.sweep.whole.input(a) for a in every_address(buffer)], dtype=object)
+        return numbers.reshape([int(d) for d in buffer.shape])[()]
+
+    def everywhere(self, value: Any) -> Field:
+        return exchange.everywhere(self.sweep, value)
+
+    def where_valid(self, field: Field) -> Field:
+        """A field of vectors with NaN in place of its numbers where the status tells of a failure."""
+        verdict = self.verdict()
+        if isinstance(verdict, int):
+            return field
+        known = self.everywhere(verdict) if self.doubts else self.sweep.final(verdict)
+        good = self.sweep.map(lambda status: scalars.less(status, 1), known)
+        return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
+
+    def valid(self, numbers: Sequence[Any]) -> list[Any]:
+        """The same for numbers of the whole."""
+        verdict = self.verdict()
+        if isinstance(verdict, int):
+            return list(numbers)
+        return [scalars.select(scalars.less(verdict, 1), x, math.nan) for x in numbers]
+
+    def verdict(self) -> Any:
+        """The status as a number of the whole: of joints that may lack inertia, and of what the whole doubts."""
+        return traced_status(self, self.status)
+
+
+class LoopedMechanism(RecordedMechanism):
+    """A mechanism whose fields hold one value per type of body."""
 
     def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
         """``single``: the nodes that the function looks at by themselves; they share code with each other only."""
@@ -63,7 +115,6 @@ class LoopedMechanism(Mechanism):
         self.slots[list(single)] = np.arange(len(single))
         looped.offsets["q"] = np.fromiter((s.start for s in tree.q_slices), np.int64, len(tree.parents))
         looped.offsets["v"] = np.fromiter((s.start for s in tree.v_slices), np.int64, len(tree.parents))
-        self.status: Any = 0
 
     @property
     def joints(self) -> Field:
@@ -74,13 +125,6 @@ class LoopedMechanism(Mechanism):
     @joints.setter
     def joints(self, field: Field) -> None:
         """What the base class would keep is not needed here."""
-
-    def argument(self, buffer: Buffer) -> Any:
-        """An input as the function sees it: vectors of the joints stay whole, other numbers belong to the whole."""
-        if buffer.shape in ((self.tree.model.nq,), (self.tree.model.nv,)) and buffer.name not in OPTIONAL:
-            return Argument(buffer.name)
-        numbers = np.array([self.sweep.whole.input(a) for a in every_address(buffer)], dtype=object)
-        return numbers.reshape([int(d) for d in buffer.shape])[()]
 
     def coordinates(self, q: Array | Argument) -> Field:
         return self._vectors(q, "q", [node.joint.nq for node in self.nodes])
@@ -109,9 +153,6 @@ class LoopedMechanism(Mechanism):
             return [None] * len(self.sweep.graphs)
         return exchange.spread(self.sweep, values, self.marked, self.slots)
 
-    def everywhere(self, value: Any) -> Field:
-        return exchange.everywhere(self.sweep, value)
-
     def _require_single(self, nodes: Sequence[int]) -> None:
         if tuple(nodes) != self.single:
             raise UnsupportedError("in a loop over bodies only the nodes that were announced can be looked at singly")
@@ -137,26 +178,6 @@ class LoopedMechanism(Mechanism):
 
         self.status = self.sweep.running(0, update)
 
-    def where_valid(self, field: Field) -> Field:
-        """A field of vectors with NaN in place of its numbers where the status tells of a failure."""
-        verdict = self.verdict()
-        if isinstance(verdict, int):
-            return field
-        known = self.everywhere(verdict) if self.doubts else self.sweep.final(verdict)
-        good = self.sweep.map(lambda status: scalars.less(status, 1), known)
-        return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
-
-    def valid(self, numbers: Sequence[Any]) -> list[Any]:
-        """The same for numbers of the whole."""
-        verdict = self.verdict()
-        if isinstance(verdict, int):
-            return list(numbers)
-        return [scalars.select(scalars.less(verdict, 1), x, math.nan) for x in numbers]
-
-    def verdict(self) -> Any:
-        """The status as a number of the whole: of joints that may lack inertia, and of what the whole doubts."""
-        return traced_status(self, self.status)
-
 
 def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
     """The kernel program of a function that maps, scatters, gathers and sums only (``function.loops``).
@@ -165,9 +186,14 @@ def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPE
     """
     if not function.loops or function.names:
         raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
+    return recorded_program(function, LoopedMechanism(tree, most_types, _single_nodes(function, tree)))
+
+
+def recorded_program(function: Function, mechanism: RecordedMechanism) -> Program:
+    """The program of a function that has been recorded on a mechanism that does so."""
+    tree = mechanism.tree
     known = sizes(tree.model)
     inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
-    mechanism = LoopedMechanism(tree, most_types, _single_nodes(function, tree))
     result = function.implementation(mechanism, *[mechanism.argument(b) for b in inputs])
     outputs: list[Buffer] = []
     whole: list[tuple[Address, Any]] = []
@@ -176,10 +202,11 @@ def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPE
     ):
         buffer = Buffer(name if name not in function.inputs else f"{name}_out", "output", resolve(shape, known))
         outputs.append(buffer)
-        if isinstance(value, Joined):
-            mechanism.sweep.result(buffer.name, "v" if shape == ("nv",) else "q", mechanism.where_valid(value.field))
+        if isinstance(value, Stored):
+            value.store(mechanism, buffer.name, shape)
         else:
             whole += zip(every_address(buffer), mechanism.valid(flatten(value)[1]), strict=True)
+    whole += mechanism.constants
     if not isinstance(mechanism.verdict(), int):
         outputs.append(Buffer(STATUS, "output", (), integer=True))
         whole.append((Address(STATUS, ()), mechanism.verdict()))

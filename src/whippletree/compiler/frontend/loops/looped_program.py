@@ -4,6 +4,7 @@ Its buffers, beside the arguments of the call:
 
     passing    values on their way through edges, in slots; running sums in front of them
     record     what a body keeps from one loop to the next
+    whole      what is computed once for the system, and needed more than once
     table      the model's numbers, one row for each distinct body
     index      where all this begins for each body: one run of N integers for each register
 """
@@ -11,12 +12,13 @@ Its buffers, beside the arguments of the call:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
+from whippletree.arithmetic.trace import Node, Straight, Trace, Traced, finish
+from whippletree.arithmetic.trace.traced import CONDITIONS
 from whippletree.compiler.frontend.loops.body_types import Integers
 from whippletree.compiler.frontend.loops.edge_pattern import entries
 from whippletree.compiler.frontend.loops.recorder import (
@@ -24,6 +26,7 @@ from whippletree.compiler.frontend.loops.recorder import (
     Final,
     Gathered,
     Graph,
+    Interlude,
     Looped,
     Posted,
     Result,
@@ -35,7 +38,7 @@ from whippletree.compiler.frontend.loops.slots import inward_slots, outward_slot
 from whippletree.compiler.frontend.loops.store_or_recompute import Share, memory_for, shares
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 
-PASSING, RECORD, INDEX = "passing", "record", "index"
+PASSING, RECORD, WHOLE, INDEX = "passing", "record", "whole", "index"
 COUNTER, TYPE = "body", "type"
 PARENT, OWN, RECEIVED, BEFORE, SENT = "parent", "own", "received", "before", "sent"
 """Registers: where a body's numbers are in ``passing``."""
@@ -134,31 +137,64 @@ class _Assembly:
     def program(self, name: str, arguments: Sequence[Buffer], whole: Sequence[tuple[Address, Any]]) -> Program:
         body: list[Statement] = []
         starts = [(Address(PASSING, (Index(None, i),)), total.start) for i, total in enumerate(self.looped.sums)]
-        waiting = list(self.looped.interludes)
+        before = self._interludes()
+        between = iter(self._wholes([*[x.stores for own in before for x in own], whole]))
         for number, stage in enumerate(self.stages):
-            body += [self._whole(x.stores) for x in waiting if x.stage <= stage and x.stores]
-            waiting = [x for x in waiting if x.stage > stage]
+            body += [next(between) for _ in before[number]]
             starts += self._edge_starts(stage)
             if starts:
                 body.append(_constants(starts))
             body.append(self._loop(number, stage))
             starts = []
         if whole:
-            body.append(self._whole(whole))
+            body.append(next(between))
         return Program(name, (*arguments, *self._buffers()), tuple(body))
 
-    def _whole(self, stores: Sequence[tuple[Address, Any]]) -> Block:
-        """Numbers of the system as a whole: computed from what lies in memory, with nothing that they do not need."""
+    def _interludes(self) -> list[list[Interlude]]:
+        """What is computed once before each loop."""
+        waiting = [x for x in self.looped.interludes if x.stores]
+        found = []
+        for stage in self.stages:
+            found.append([x for x in waiting if x.stage <= stage])
+            waiting = [x for x in waiting if x.stage > stage]
+        return found
+
+    def _wholes(self, groups: Sequence[Sequence[tuple[Address, Any]]]) -> list[Block]:
+        """Numbers of the system as a whole, one block for each group of stores, in the order in which they run.
+
+        What one block has computed is stored for the blocks after it that need it: a factor is not computed again for
+        the status, and once more for what is valid.
+        """
         graph = self.looped.whole
-        needed: set[int] = set()
-        todo = [x.index for _, x in stores if isinstance(x, Traced)]
+        plans: list[Share] = []
+        owner: dict[int, int] = {}
+        for number, stores in enumerate(groups):
+            plan = self._needed([x.index for _, x in stores if isinstance(x, Traced)], owner)
+            owner |= dict.fromkeys((n for n in plan.computed if not _is_leaf(graph.trace.nodes[n])), number)
+            plans.append(plan)
+        places = {n: i for i, n in enumerate(dict.fromkeys(n for plan in plans for n in plan.loaded))}
+        self.whole = len(places)
+        for n in places:
+            plans[owner[n]].stored.append(n)
+        return [self._block(graph, plan, places, stores, WHOLE) for plan, stores in zip(plans, groups, strict=True)]
+
+    def _needed(self, targets: list[int], known: Container[int]) -> Share:
+        """The nodes of the whole that some targets are made from; those that are known are loaded."""
+        nodes = self.looped.whole.trace.nodes
+        computed: set[int] = set()
+        loaded: set[int] = set()
+        todo = list(targets)
         while todo:
             n = todo.pop()
-            if n not in needed:
-                needed.add(n)
-                operation, *operands = graph.trace.nodes[n]
-                todo += operands if operation not in ("input", "const") else []
-        return self._block(graph, Share(sorted(needed)), {}, stores)
+            if n in computed or n in loaded:
+                continue
+            # a condition is no number and cannot be stored
+            if n in known and nodes[n][0] not in CONDITIONS:
+                loaded.add(n)
+                continue
+            computed.add(n)
+            todo += [] if _is_leaf(nodes[n]) else nodes[n][1:]
+        return Share(sorted(computed), sorted(loaded))
 
     def _buffers(self) -> list[Buffer]:
         tables = [
@@ -166,7 +202,8 @@ class _Assembly:
         ]
         index = np.concatenate([np.frombuffer(run, dtype=np.int64) for run in self.runs]) if self.runs else None
         posts = [Buffer(name, "work", (size,)) for name, size in self.looped.work.items()]
-        buffers = [Buffer(PASSING, "work", (self.passing,)), Buffer(RECORD, "work", (self.record,)), *posts, *tables]
+        sizes = {PASSING: self.passing, RECORD: self.record, WHOLE: self.whole}
+        buffers = [*[Buffer(name, "work", (size,)) for name, size in sizes.items()], *posts, *tables]
         if index is not None:
             buffers.append(Buffer(INDEX, "index", index.shape, index, integer=True))
         return [b for b in buffers if b.shape != (0,)]
@@ -210,8 +247,15 @@ class _Assembly:
             alias[name] = known[content]
         return lookups, alias
 
-    def _block(self, graph: Graph, share: Share, kept: dict[int, int], stores: Sequence[tuple[Address, Any]]) -> Block:
-        """The straight-line code of one type in one loop."""
+    def _block(
+        self,
+        graph: Graph,
+        share: Share,
+        kept: dict[int, int],
+        stores: Sequence[tuple[Address, Any]],
+        buffer: str = RECORD,
+    ) -> Block:
+        """The straight-line code of one type in one loop, or of the whole; ``kept``: places in a buffer."""
         nodes = graph.trace.nodes
         trace = Trace()
         loads: list[Address] = []
@@ -220,19 +264,16 @@ class _Assembly:
             node = nodes[n]
             if node[0] == "input" or n in share.loaded:
                 stored = n in share.loaded
-                loads.append(self._kept(kept[n]) if stored else self._address(graph.sources[node[1]]))
+                loads.append(_place(buffer, kept[n]) if stored else self._address(graph.sources[node[1]]))
                 value[n] = trace.input()
             elif node[0] == "const":
                 value[n] = trace.node(node)
             else:
                 value[n] = trace.node((node[0], *[value[i].index for i in node[1:]]))
         self.read.update(address.buffer for address in loads)
-        pairs = [*stores, *[(self._kept(kept[n]), graph.trace.node_at(n)) for n in share.stored]]
+        pairs = [*stores, *[(_place(buffer, kept[n]), graph.trace.node_at(n)) for n in share.stored]]
         outputs = [value[x.index] if isinstance(x, Traced) else x for _, x in pairs]
         return Block(finish(trace, outputs), tuple(loads), tuple(address for address, _ in pairs))
-
-    def _kept(self, place: int) -> Address:
-        return Address(RECORD, (Index(RECORD, place),))
 
     def _address(self, source: Source) -> Address:
         match source:
@@ -246,6 +287,15 @@ class _Assembly:
             case Posted(address, _):
                 return address
         return source
+
+
+def _place(buffer: str, place: int) -> Address:
+    """Where a number is kept: in a body's own record, or in the one of the whole."""
+    return Address(buffer, (Index(RECORD if buffer == RECORD else None, place),))
+
+
+def _is_leaf(node: Node) -> bool:
+    return node[0] in ("input", "const")
 
 
 def live_entries(looped: Looped) -> list[list[int]]:

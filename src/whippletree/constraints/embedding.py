@@ -1,0 +1,657 @@
+"""Constraint embedding: the articulated recursion over a tree of clusters, with dagger terms in place of D⁻¹.
+
+A cluster is one node of a tree (002, topics 10 and 11). Its joint space are the velocities of all joints inside, D
+their inertia with everything that the cluster carries, and A its own rows, which feel none but these joints. Of the
+block matrix [D Aᵀ; A −C] 000 gives the inverse blocks D†, A†, Λ†, also where D is singular, and the recursion of
+:mod:`whippletree.tree.forward` runs unchanged with them:
+
+    inwards    I_C, F, D of the cluster's bodies, with P⁺ of the clusters that they carry (a composite pass)
+               P⁺ = I_C − F D† Fᵀ                 z⁺ = z_C + F (D† ε − A†ᵀ γ)             ε = τ − τ₀
+    outwards   θ̈ = D† (ε − Fᵀ α) − A†ᵀ γ          λ = A† (ε − Fᵀ α) − Λ† γ,  f = −λ
+
+with α the acceleration of the root body, F (6, n) the wrench on it that unit accelerations of the joints cause, and τ₀,
+z_C the joint forces and the wrench on it at θ̈ = 0 and α = 0. So no independent coordinates have to be chosen, massless
+links inside a cluster are exact, and redundant rows are what they are in 000. A cluster of a single joint without rows
+takes the step of a tree, whose gain K has exact zeros and ones.
+
+The passes are written against a :class:`~whippletree.tree.sweeps.Sweeper` over clusters: unrolled over concrete
+clusters on any scalar, or as loops over clusters in a compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.constraints import kkt
+from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.loop_clusters import ClusterKind, ClusterTree, Piece, cluster_tree
+from whippletree.constraints.massless_rows import HeldRows
+from whippletree.constraints.redundancy import is_light
+from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
+from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
+from whippletree.constraints.ties import kinematic_content
+from whippletree.spatial import RigidInertia, symmetric
+from whippletree.tree.forward import split_inertia
+from whippletree.tree.links import Link, dense, moving_link, still_link
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place, Skeleton, skeleton
+from whippletree.tree.sweeps import Field, Sweeper, Unrolled, add
+
+
+class Clustered(Protocol):
+    """A mechanism as a tree of clusters: where flat vectors meet fields with one value per cluster."""
+
+    clusters: ClusterTree
+    sweep: Sweeper
+    pieces: Field
+    routes: dict[str, str]
+    """Kind of cluster -> route through its block matrix."""
+
+    def coordinates(self, q: Any) -> Field:
+        """q (nq,) as tuples of vectors, one for each member."""
+
+    def velocities(self, v: Any) -> Field:
+        """v, a or tau (nv,) as tuples of vectors, one for each member."""
+
+    def factored(self, values: Any) -> Field:
+        """Numbers of all factored rows (k,), cluster by cluster."""
+
+    def everywhere(self, value: Any) -> Field:
+        """A field with one value for all clusters."""
+
+    def join(self, field: Field) -> Any:
+        """Vectors of the members as one (nv,)."""
+
+    def join_factored(self, field: Field) -> Any:
+        """Numbers of the clusters' factored rows as those of all factored rows, (k,)."""
+
+    def join_rows(self, field: Field) -> Any:
+        """Numbers of all rows of the clusters as those of all rows, (m,); zeros for rows of no cluster."""
+
+    def join_positions(self, field: Field) -> Any:
+        """The same of rows that have a position alone."""
+
+    def doubt(self, margins: Field, pivots: Field) -> None:
+        """Note the margins of clusters (kind, number), and the pivots of single joints that may lack inertia."""
+
+
+class UnrolledClusters:
+    """The clusters of a mechanism one by one, on any scalar."""
+
+    def __init__(self, m: Mechanism, system: ConstraintSet, clusters: ClusterTree, routes: dict[str, str]) -> None:
+        self.m, self.system, self.clusters, self.routes = m, system, clusters, routes
+        self.sweep: Sweeper = Unrolled(clusters.parents)
+        self.pieces: Field = clusters.pieces(m.tree, system.demands)
+        self.routes = routes | doubtful_routes(m.tree, clusters)
+
+    def coordinates(self, q: Array) -> Field:
+        parts = self.m.coordinates(q)
+        return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
+
+    def velocities(self, v: Array) -> Field:
+        parts = self.m.velocities(v)
+        return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
+
+    def factored(self, values: Array) -> Field:
+        return [values[list(c.kept)] for c in self.clusters.clusters]
+
+    def everywhere(self, value: Any) -> Field:
+        return [value] * len(self.clusters.clusters)
+
+    def join(self, field: Field) -> Array:
+        parts: list[Any] = [None] * len(self.m.tree.nodes)
+        for c, own in zip(self.clusters.clusters, field, strict=True):
+            for k, part in zip(c.members, own, strict=True):
+                parts[k] = part
+        return self.m.join(parts)
+
+    def join_factored(self, field: Field) -> Array:
+        result = zeros(len(self.system.structure.independent))
+        for c, own in zip(self.clusters.clusters, field, strict=True):
+            result[list(c.kept)] = own
+        return result
+
+    def join_rows(self, field: Field) -> Array:
+        result = zeros(len(self.system.row_names))
+        for c, own in zip(self.clusters.clusters, field, strict=True):
+            result[list(c.rows)] = own
+        return result
+
+    def join_positions(self, field: Field) -> Array:
+        return self.join_rows(field)[list(self.system.position_rows)]
+
+    def doubt(self, margins: Field, pivots: Field) -> None:
+        doubtful = set(self.m.tree.doubtful)
+        number = len(self.m.tree.nodes)
+        for c, own, single in zip(self.clusters.clusters, margins, pivots, strict=True):
+            self.m.doubts += [(number + FAILURES[kind], margin) for kind, margin in own]
+            if c.members[0] in doubtful:
+                self.m.doubts += [(c.members[0], pivot) for pivot in single]
+
+
+def doubtful_routes(tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
+    """Kinds with a member that may lack inertia, by an open parameter or in some state, never rely on D⁻¹."""
+    doubtful = set(tree.doubtful)
+    return {c.word: "augmented" for c in clusters.looped if doubtful & set(c.members)} if doubtful else {}
+
+
+FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}
+"""Numbers of the ways in which a block matrix can fail, after the nodes of the tree in ``mechanism.doubts``."""
+
+
+def unrolled_clusters(m: Mechanism, system: ConstraintSet) -> UnrolledClusters:
+    """The clusters of a mechanism whose constraints fit into clusters."""
+    clusters = cluster_tree(system)
+    assert clusters is not None
+    return UnrolledClusters(m, system, clusters, cluster_routes(system))
+
+
+# --- links and rows ---------------------------------------------------------------------------------------------------
+
+
+def moving_links(at: Clustered, q: Any, v: Any) -> Field:
+    """Links in motion, a tuple for each cluster."""
+
+    def move(ports: tuple[Array, ...], piece: Piece, q: Any, v: Any) -> tuple[tuple[Array, ...], tuple[Link, ...]]:
+        kind = at.clusters.kinds[piece.word]
+        links: list[Link] = []
+        for k, parent in enumerate(kind.parents):
+            V = links[parent].V if parent >= 0 else ports[kind.port]
+            links.append(moving_link(V, piece.nodes[k], q[k], v[k]))
+        return _handed_down(at, [links[k].V for k in kind.ports]), tuple(links)
+
+    return at.sweep.scatter(move, _of_world(at, zeros(6)), at.pieces, at.coordinates(q), at.velocities(v))
+
+
+def still_links(at: Clustered, q: Any) -> Field:
+    """Links at rest, a tuple for each cluster."""
+
+    def place(piece: Piece, q: Any) -> tuple[Link, ...]:
+        return tuple(still_link(node, own) for node, own in zip(piece.nodes, q, strict=True))
+
+    return at.sweep.map(place, at.pieces, at.coordinates(q))
+
+
+class ClusterRows:
+    """The rows of one cluster at one state, from its own links alone."""
+
+    def __init__(
+        self, kind: ClusterKind, piece: Piece, links: tuple[Link, ...], q: Sequence[Array], v: Any, t: Any
+    ) -> None:
+        self.kind = kind
+        self.parts: list[TreeFrameRows | TreeJointRows | HeldRows] = []
+        for hold, poses in zip(kind.holds, piece.places, strict=True):
+            if hold.demand.on == "frames":
+                places = [Place(node, pose) for node, pose in zip(hold.nodes, poses, strict=True)]
+                self.parts.append(TreeFrameRows(hold.demand, kind, links, places, t))
+            elif hold.demand.on == "joints":
+                x, rates = [q[k][0] for k in hold.nodes], [v[k][0] for k in hold.nodes] if v is not None else []
+                self.parts.append(TreeJointRows(hold.demand, hold.nodes, x, rates, t))
+            else:
+                (node,) = hold.nodes
+                rate = None if v is None else v[node][hold.component]
+                self.parts.append(HeldRows(hold.demand, node, kind.sizes[node], hold.component, rate))
+
+    def jacobian(self) -> Array:
+        """A (k, n) of the factored rows and the cluster's joints."""
+        parts = []
+        for part in self.parts:
+            A = zeros(len(part.demand.rows), self.kind.nv)
+            for node, block in part.blocks().items():
+                A[:, self.kind.slices[node]] = block
+            parts.append(A)
+        return np.concatenate([zeros(0, self.kind.nv), *parts])[list(self.kind.kept)]
+
+    def bias(self) -> Array:
+        """γ of all rows, (m,)."""
+        return np.concatenate([zeros(0), *[part.bias() for part in self.parts]])
+
+    def velocity(self) -> Array:
+        """A v + gₜ of all rows, (m,)."""
+        return np.concatenate([zeros(0), *[part.velocity() for part in self.parts]])
+
+    def gaps(self) -> Array:
+        """g of all rows, (m,), with zeros for those at velocity level."""
+        gaps = [p.residual() if p.demand.level == "position" else zeros(len(p.demand.rows)) for p in self.parts]
+        return np.concatenate([zeros(0), *gaps])
+
+    def factored(self, values: Array) -> Array:
+        """Numbers of all rows, for the factored ones."""
+        return values[list(self.kind.kept)]
+
+
+def rows(at: Clustered, links: Field, q: Any, v: Any, t: Any) -> Field:
+    """The rows of every cluster; v, and links in motion, are needed for velocity and bias only."""
+
+    def make(piece: Piece, links: Any, q: Any, t: Any, *v: Any) -> ClusterRows:
+        return ClusterRows(at.clusters.kinds[piece.word], piece, links, q, v[0] if v else None, t)
+
+    moving = [] if v is None else [at.velocities(v)]
+    return at.sweep.map(make, at.pieces, links, at.coordinates(q), at.everywhere(t), *moving)
+
+
+class JoinedRows:
+    """The rows of all clusters as those of the mechanism; each quantity is computed when it is asked for."""
+
+    def __init__(self, at: Clustered, q: Any, v: Any, t: Any) -> None:
+        """Without v nothing moves, and only residuals can be asked for."""
+        self.at = at
+        links = still_links(at, q) if v is None else moving_links(at, q, v)
+        self.rows = rows(at, links, q, v, t)
+
+    def residual(self) -> Any:
+        """g of the position rows, (p,)."""
+        return self.at.join_positions(self.at.sweep.map(lambda own: own.gaps(), self.rows))
+
+    def velocity(self) -> Any:
+        """A v + gₜ (m,)."""
+        return self.at.join_rows(self.at.sweep.map(lambda own: own.velocity(), self.rows))
+
+    def bias(self) -> Any:
+        """γ (m,)."""
+        return self.at.join_rows(self.at.sweep.map(lambda own: own.bias(), self.rows))
+
+
+# --- inwards: what is left for each cluster ---------------------------------------------------------------------------
+
+
+class JointFactor(NamedTuple):
+    """A single joint without rows: what :mod:`whippletree.tree.forward` keeps of it."""
+
+    K: Array
+    D: linalg.LDLT
+    rest: Array
+    """P⁺ in the joint's own frame, (6, 6)."""
+
+
+class ClusterFactor(NamedTuple):
+    """A cluster: its block matrix, factored, and how it feels the root body."""
+
+    loads: tuple[Any, ...]
+    """Inertia of each member with what the clusters on it add, seen at θ̈ = 0."""
+    F: Array
+    """(6, n)."""
+    block: kkt.Factored
+    inverse: kkt.Dagger | None
+    """D† (n, n), A† (k, n) and Λ† (k, k); none where the root body is the world, and one right-hand side is all."""
+    K: Array
+    """D† Fᵀ, (n, 6); nothing where the root body is the world."""
+    terms: RowTerms
+
+    def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
+        """D† ε − A†ᵀ γ and the forces of the rows."""
+        bias = self.terms.masked(gamma)
+        if self.inverse is None:
+            return self.block.solve(epsilon, bias)
+        D, A, Lambda = self.inverse
+        return kkt.Solution(D @ epsilon - A.T @ bias, Lambda @ bias - A @ epsilon)
+
+
+class Embedded(NamedTuple):
+    """The block matrix of a mechanism, factored cluster by cluster: a :class:`whippletree.constraints.kkt.Factored`."""
+
+    at: Clustered
+    links: Field
+    """Without their velocity terms: right-hand sides hold them already."""
+    factors: Field
+
+    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
+        if b.ndim == 1:
+            return self._solved(b, gamma)
+        columns = [self._solved(b[:, i], gamma[:, i]) for i in range(b.shape[1])]
+        a, f = zeros(*b.shape), zeros(*gamma.shape)
+        for i, found in enumerate(columns):
+            a[:, i], f[:, i] = found
+        return kkt.Solution(a, f)
+
+    def _solved(self, b: Array, gamma: Array) -> kkt.Solution:
+        at = self.at
+        found = respond(at, self.links, self.factors, at.velocities(b), at.factored(gamma), zeros(6))
+        return kkt.Solution(at.join(_accelerations(at, found)), at.join_factored(_forces(at, found)))
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return [margin for own in self.factors for margin in factor_margins(own, tolerance)]
+
+
+def factor_margins(factor: JointFactor | ClusterFactor, tolerance: Any) -> list[kkt.Margin]:
+    """How far the pivots of one cluster are above what they must be; single joints are a matter of the tree's."""
+    return [] if isinstance(factor, JointFactor) else factor.block.margins(tolerance)
+
+
+def joint_pivots(factor: JointFactor | ClusterFactor) -> Array:
+    """Pivots of a single joint's inertia."""
+    return factor.D.pivots if isinstance(factor, JointFactor) else zeros(0)
+
+
+def factorise(
+    at: Clustered, links: Field, matrices: Field, masks: Field | None = None, choose: Callable[..., str] | None = None
+) -> Field:
+    """The pass inwards: a factor for every cluster.
+
+    Args:
+        at: the clusters.
+        links: a tuple for each cluster.
+        matrices: A (k, n) of each cluster's factored rows.
+        masks: 1 for rows that are on and 0 for others, cluster by cluster.
+        choose: the route of a cluster from its kind, D and A; default: that of its kind.
+    """
+
+    def eliminate(
+        ports: tuple[Any, ...], piece: Piece, links: tuple[Link, ...], A: Array, *mask: Array
+    ) -> tuple[tuple[Any, ...], Any]:
+        kind = at.clusters.kinds[piece.word]
+        if kind.is_joint:
+            (link,) = links
+            gain = JointFactor(*split_inertia(dense(link.M) + (ports[0] if kind.ports else 0), link.H, link.J))
+            return _handed_up(at, kind, link.X.inertia(gain.rest)), gain
+        loads, I_C, F, D = composite(kind, links, ports)
+        compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
+        terms = RowTerms(compliance, squares, mask[0] if mask else None)
+        on = terms.masked(A)
+        route = at.routes[kind.word] if choose is None else choose(kind, D, on)
+        order, parents = kind.elimination, kind.velocity_parents
+        block = factor_block(route, D, on, terms, parents=parents, order=order, doubtful=False)
+        if kind.grounded:  # nothing beyond can move
+            return _handed_up(at, kind, zeros(6, 6)), ClusterFactor(loads, F, block, None, zeros(0, 6), terms)
+        inverse = kkt.dagger(block, kind.nv, len(A))
+        K = inverse.M @ F.T
+        return _handed_up(at, kind, _reduced(I_C, F, K)), ClusterFactor(loads, F, block, inverse, K, terms)
+
+    nothing = (0,) * at.clusters.most_ports
+    return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, *([] if masks is None else [masks]))
+
+
+def composite(
+    kind: ClusterKind, links: tuple[Link, ...], ports: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], Array, Array, Array]:
+    """The inertia at each member, I_C (6, 6) and F (6, n) at the root body, and D (n, n), from composite inertias."""
+    carried = dict(zip(kind.ports, ports, strict=False))
+    loads = tuple(dense(link.M) + carried[k] if k in carried else link.M for k, link in enumerate(links))
+    R: list[Any] = list(loads)
+    I_C: Any = RigidInertia.nothing()
+    F, D = zeros(6, kind.nv), zeros(kind.nv, kind.nv)
+    for k in reversed(range(len(links))):
+        link, own = links[k], kind.slices[k]
+        wrenches = [R[k] @ h for h in link.H.T]
+        for i, f in enumerate(wrenches):
+            for j in range(i, len(wrenches)):
+                D[own.start + i, own.start + j] = D[own.start + j, own.start + i] = link.H[:, j] @ f
+            D[own.start + i, own.start + i] = D[own.start + i, own.start + i] + link.J
+        below = k
+        while (parent := kind.parents[below]) >= 0:
+            wrenches = [links[below].X.force(f) for f in wrenches]
+            for i, f in enumerate(wrenches):
+                column = links[parent].H.T @ f
+                D[kind.slices[parent], own.start + i] = D[own.start + i, kind.slices[parent]] = column
+            below = parent
+        for i, f in enumerate(wrenches):
+            F[:, own.start + i] = links[below].X.force(f)
+        message = R[k].carried(link.X) if isinstance(R[k], RigidInertia) else link.X.inertia(R[k])
+        if kind.parents[k] >= 0:
+            R[kind.parents[k]] = _sum(R[kind.parents[k]], message)
+        else:
+            I_C = _sum(I_C, message)
+    return loads, dense(I_C), F, D
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """The sum of two inertias: rigid as long as both are."""
+    both = isinstance(a, RigidInertia) and isinstance(b, RigidInertia)
+    return a + b if both else dense(a) + dense(b)
+
+
+def _reduced(I_C: Array, F: Array, K: Array) -> Array:
+    """P⁺ = I_C − F D† Fᵀ, one triangle."""
+    upper = zeros(6, 6)
+    for i in range(6):
+        for j in range(i, 6):
+            upper[i, j] = I_C[i, j] - F[i] @ K[:, j]
+    return symmetric(upper)
+
+
+# --- and out again: how each cluster moves ----------------------------------------------------------------------------
+
+
+class Response(NamedTuple):
+    """How a cluster answers: accelerations of its joints, a tuple of vectors, and the forces of its rows (k,)."""
+
+    qdd: tuple[Array, ...]
+    f: Array
+
+
+class _Leaning(NamedTuple):
+    """The answer of a cluster whose root body does not accelerate."""
+
+    x: Array
+    f: Array
+
+
+def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Field, base: Any) -> Field:
+    """Both passes with one right-hand side: a :class:`Response` for every cluster.
+
+    ``tau``: joint forces, tuples of vectors; ``gamma``: the bias of the factored rows; ``base``: the acceleration of
+    the world. Velocity terms are those of the links.
+    """
+
+    def inwards(
+        ports: tuple[Any, ...], piece: Piece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
+    ) -> tuple[tuple[Any, ...], _Leaning]:
+        kind = at.clusters.kinds[piece.word]
+        carried = dict(zip(kind.ports, ports, strict=False))
+        if isinstance(factor, JointFactor):
+            (link,) = links
+            z = zeros(6) + link.b + carried.get(0, 0)
+            epsilon = tau[0] - link.H.T @ z
+            outwards = z + factor.K @ epsilon + factor.rest @ (zeros(6) + link.a)
+            return _handed_up(at, kind, link.X.force(outwards)), _Leaning(factor.D.solve(epsilon), zeros(0))
+        forces, z = standing_forces(kind, links, factor.loads, carried, base if kind.grounded else zeros(6))
+        epsilon = np.concatenate(tau) - np.concatenate(forces)
+        x, f = factor.solve(epsilon, gamma)
+        message = zeros(6) if kind.grounded else z + factor.F @ x
+        return _handed_up(at, kind, message), _Leaning(x, f)
+
+    def outwards(
+        ports: tuple[Array, ...], piece: Piece, links: tuple[Link, ...], factor: Any, own: _Leaning
+    ) -> tuple[tuple[Array, ...], Response]:
+        kind = at.clusters.kinds[piece.word]
+        root = ports[kind.port]
+        if isinstance(factor, JointFactor):
+            above = links[0].X.motion(root) + links[0].a
+            x, f = own.x - factor.K.T @ above, own.f
+        else:
+            x, f = own
+            if not kind.grounded:
+                x, f = x - factor.K @ root, f + factor.inverse.A @ (factor.F.T @ root)
+        qdd = tuple(x[part] for part in kind.slices)
+        alphas: list[Array] = []
+        for k, parent in enumerate(kind.parents):
+            above = root if parent < 0 else alphas[parent]
+            alphas.append(links[k].X.motion(above) + links[k].a + links[k].H @ qdd[k])
+        return _handed_down(at, [alphas[k] for k in kind.ports]), Response(qdd, f)
+
+    nothing = (0,) * at.clusters.most_ports
+    leaning = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
+    return at.sweep.scatter(outwards, _of_world(at, base), at.pieces, links, factors, leaning)
+
+
+def standing_forces(
+    kind: ClusterKind, links: tuple[Link, ...], loads: tuple[Any, ...], carried: dict[int, Any], root: Array
+) -> tuple[list[Array], Array]:
+    """Joint forces of every member, and the wrench on the root body, at θ̈ = 0 and this acceleration of the root."""
+    alphas: list[Array] = []
+    for k, parent in enumerate(kind.parents):
+        alphas.append(links[k].X.motion(root if parent < 0 else alphas[parent]) + links[k].a)
+    wrenches = [loads[k] @ alphas[k] + links[k].b + carried.get(k, 0) for k in range(len(links))]
+    total = zeros(6)
+    for k in reversed(range(len(links))):
+        up, parent = links[k].X.force(wrenches[k]), kind.parents[k]
+        if parent >= 0:
+            wrenches[parent] = wrenches[parent] + up
+        else:
+            total = total + up
+    return [link.H.T @ f for link, f in zip(links, wrenches, strict=True)], total
+
+
+def _accelerations(at: Clustered, found: Field) -> Field:
+    return at.sweep.map(lambda own: own.qdd, found)
+
+
+def _forces(at: Clustered, found: Field) -> Field:
+    return at.sweep.map(lambda own: own.f, found)
+
+
+def _all_forces(at: Clustered, found: Field) -> Field:
+    """With zeros for redundant rows."""
+
+    def widen(piece: Piece, own: Response) -> Array:
+        kind = at.clusters.kinds[piece.word]
+        f = zeros(kind.row_count)
+        f[list(kind.kept)] = own.f
+        return f
+
+    return at.sweep.map(widen, at.pieces, found)
+
+
+def _of_world(at: Clustered, value: Array) -> tuple[Array, ...]:
+    """What the world hands to the clusters on it: its only port is the first."""
+    return (value, *[zeros(*value.shape) for _ in range(at.clusters.most_ports - 1)])
+
+
+def _handed_down(at: Clustered, values: Sequence[Array]) -> tuple[Array, ...]:
+    """Values of a cluster's ports, and zeros for ports that only others have."""
+    return (*values, *[zeros(6) for _ in range(at.clusters.most_ports - len(values))])
+
+
+def _handed_up(at: Clustered, kind: ClusterKind, value: Array) -> tuple[Array, ...]:
+    """A value for the port that the cluster hangs on, and zeros for the others."""
+    return tuple(value if i == kind.port else zeros(*value.shape) for i in range(at.clusters.most_ports))
+
+
+# --- the mechanism as a whole -----------------------------------------------------------------------------------------
+
+
+def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, base: Array) -> tuple[Any, Any]:
+    """Accelerations (nv,) and the forces of all rows (m,), by three passes; ``base``: acceleration of the world."""
+    links = moving_links(at, q, v)
+    own_rows = rows(at, links, q, v, t)
+    factors = _trusted_factors(at, links, own_rows, masks)
+    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    found = respond(at, links, factors, at.velocities(tau), gamma, base)
+    return at.join(_accelerations(at, found)), at.join_rows(_all_forces(at, found))
+
+
+def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, factor: Any, t: Any) -> tuple[Any, Any]:
+    """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
+    links = moving_links(at, q, v)
+    own_rows = rows(at, links, q, v, t)
+    scales = at.everywhere(factor)
+    values = at.sweep.map(lambda own, scale: own.factored(own.velocity()) * scale, own_rows, scales)
+    found = _correction(at, links, own_rows, values, masks)
+    change = at.sweep.map(add, at.velocities(v), _accelerations(at, found))
+    return at.join(change), at.join_rows(_all_forces(at, found))
+
+
+def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
+    """−A†ᵀ g (nv,) of the rigid position rows."""
+    links = still_links(at, q)
+    own_rows = rows(at, links, q, None, t)
+    values = at.sweep.map(lambda own: own.factored(own.gaps()), own_rows)
+    return at.join(_accelerations(at, _correction(at, links, own_rows, values, masks)))
+
+
+def _correction(at: Clustered, links: Field, own_rows: Field, values: Field, masks: Field | None) -> Field:
+    """What takes ``values`` of the factored rows away; compliant rows are not closed, but feel their inertia 1/C."""
+
+    def rigid(piece: Piece, values: Array) -> Array:
+        soft = at.clusters.kinds[piece.word].compliance
+        return np.asarray(values * np.array([0 if c else 1 for c in soft], dtype=object))
+
+    factors = _trusted_factors(at, links, own_rows, masks)
+    nothing = at.sweep.map(lambda own: tuple(zeros(link.H.shape[1]) for link in own), links)
+    return respond(at, at_rest(at, links), factors, nothing, at.sweep.map(rigid, at.pieces, values), zeros(6))
+
+
+def embedded(at: Clustered, masks: Field | None, q: Any, t: Any) -> Embedded:
+    """The block matrix of a mechanism, factored."""
+    links = still_links(at, q)
+    factors = _trusted_factors(at, links, rows(at, links, q, None, t), masks)
+    return Embedded(at, at_rest(at, links), factors)
+
+
+def at_rest(at: Clustered, links: Field) -> Field:
+    """The links without their velocity terms."""
+    return at.sweep.map(lambda own: tuple(link._replace(a=zeros(6), b=zeros(6)) for link in own), links)
+
+
+def _trusted_factors(at: Clustered, links: Field, own_rows: Field, masks: Field | None) -> Field:
+    matrices = at.sweep.map(lambda own: own.jacobian(), own_rows)
+    factors = factorise(at, links, matrices, masks)
+    note_doubts(at, factors, matrices)
+    return factors
+
+
+def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
+    """Hand on the margins of all pivots, and those of rows that vanish here up to rounding.
+
+    Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.
+    """
+
+    def margins(piece: Piece, factor: Any, A: Array) -> list[kkt.Margin]:
+        kind = at.clusters.kinds[piece.word]
+        sizes = [
+            (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)
+            for row, usual, soft in zip(A, kind.squares, kind.compliance, strict=True)
+            if not soft
+        ]
+        return [*factor_margins(factor, PIVOT_TOLERANCE), *sizes]
+
+    at.doubt(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
+
+
+def cluster_routes(system: ConstraintSet) -> dict[str, str]:
+    """The route of every kind of cluster: ``augmented`` where some cluster of it is light, else ``schur``."""
+    found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
+    if found is None:
+        clusters = cluster_tree(system)
+        assert clusters is not None
+        routes = dict.fromkeys(clusters.kinds, "schur")
+        m = Mechanism(skeleton(system.model))
+        at = UnrolledClusters(m, system, clusters, routes)
+        q = system.structure.configuration.astype(object)
+        links = still_links(at, q)
+        matrices = _shared_matrices(at, links, q)
+
+        def choose(kind: ClusterKind, D: Array, A: Array) -> str:
+            if is_light(D.astype(float), A.astype(float)):
+                routes[kind.word] = "augmented"
+                return "augmented"
+            return "schur"
+
+        with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
+            factorise(at, links, matrices, choose=choose)
+        found = system.__dict__["_cluster_routes"] = routes
+    return found
+
+
+def _shared_matrices(at: Clustered, links: Field, q: Array) -> Field:
+    """A of every cluster at a configuration, computed once for those with the same numbers: cells of a chain."""
+    known: dict[tuple[Any, ...], Array] = {}
+
+    def make(piece: Piece, own: ClusterRows, q: Sequence[Array]) -> Array:
+        kind = at.clusters.kinds[piece.word]
+        holds = [
+            (hold.demand, list(zip(hold.nodes, poses, strict=False)))
+            for hold, poses in zip(kind.holds, piece.places, strict=True)
+        ]
+        moves = kinematic_content(piece.nodes, kind.parents, holds)
+        key = (piece.word, moves, np.concatenate([zeros(0), *q]).astype(float).tobytes())
+        if key not in known:
+            known[key] = own.jacobian()
+        return known[key]
+
+    return at.sweep.map(make, at.pieces, rows(at, links, q, None, 0), at.coordinates(q))

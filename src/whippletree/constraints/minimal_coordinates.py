@@ -1,0 +1,304 @@
+"""``wt.embed``: a mechanism in minimal coordinates. Loops leave some velocities free; all others follow from them.
+
+    v = X_S y + s                        y: the independent velocities, s: what prescribed motion adds
+    v̇ = X_S ẏ + b                        b: the bias, A b + γ = 0
+    X_Sᵀ M X_S ẏ + X_Sᵀ (M b + c) = X_Sᵀ τ
+
+X_S is made cluster by cluster (:mod:`whippletree.constraints.loop_clusters`): the rows of a cluster, split into columns
+of independent and of other velocities, A = [A_y A_x], give A_x v_x = −A_y y − gₜ. The independent ones are chosen by
+pivoting where the user is, so that A_x is as far from singular as possible, or by the user; near a dead point of that
+choice another one is taken (:meth:`MinimalSystem.rechosen`). Forward dynamics needs none of this: the recursion over
+clusters has no dead points but those of the mechanism itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.dynamics import bias_forces
+from whippletree.constraints.loop_closure import Closure, attainable, close_loops
+from whippletree.constraints.loop_clusters import cluster_tree
+from whippletree.constraints.redundancy import free_velocities, independent_rows
+from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
+from whippletree.model import Model, require_model
+from whippletree.model.input_checks import coordinates
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
+
+DEAD = 1e-9
+"""Smallest singular value of A_x, relative to its largest, at which the independent velocities no longer determine the
+others: they are within 1e-9 rad of a dead point."""
+
+
+class VelocityMap(NamedTuple):
+    """v = X y + s."""
+
+    X: Array
+    """X_S (nv, d)."""
+    s: Array
+    """What prescribed motion adds, (nv,)."""
+
+
+class _Block(NamedTuple):
+    """Velocities that some rows relate, and no others."""
+
+    rows: list[int]
+    columns: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class MinimalSystem:
+    """A model in minimal coordinates; made by :func:`embed`. States are plain numbers, one at a time."""
+
+    model: Model
+    independent: tuple[str, ...]
+    """Names of the independent velocities: a joint's, or ``joint[i]`` where it has several."""
+    numbers: tuple[int, ...] = field(repr=False)
+    """The same by number, in v."""
+
+    @cached_property
+    def _system(self) -> ConstraintSet:
+        return constraint_set(self.model)
+
+    def velocity_map(self, q: Any, t: float = 0.0) -> VelocityMap:
+        """X_S (nv, d) and s (nv,): v = X_S y + s holds exactly for the velocities that the constraints allow.
+
+        Raises:
+            SingularSystemError: at a dead point of the independent velocities; naming others.
+        """
+        nv = self.model.nv
+        at = coordinates("velocity_map", "q", q, self.model)
+        A, drift = self._rows(at, np.zeros(nv), t, "velocity")
+        X, s = np.zeros((nv, len(self.numbers))), np.zeros(nv)
+        X[list(self.numbers), range(len(self.numbers))] = 1
+        for block, others, own in self._split():
+            answer = self._solved(A, block, others, np.column_stack([A[np.ix_(block.rows, own)], drift[block.rows]]))
+            X[np.ix_(others, [self.numbers.index(k) for k in own])] = -answer[:, :-1]
+            s[others] = -answer[:, -1]
+        return VelocityMap(X, s)
+
+    def velocity(self, q: Any, y: Any, t: float = 0.0) -> Array:
+        """v (nv,) of the independent velocities y (d,)."""
+        X, s = self.velocity_map(q, t)
+        return np.asarray(X @ self._checked("y", y) + s)
+
+    def rates(self, v: Any) -> Array:
+        """y (d,) of velocities v (nv,)."""
+        return np.asarray(np.asarray(v, dtype=float)[list(self.numbers)])
+
+    def acceleration_bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
+        """b (nv,) with v̇ = X_S ẏ + b."""
+        at, rates = coordinates("acceleration_bias", "q", q, self.model), np.asarray(v, dtype=float)
+        A, gamma = self._rows(at, rates, t, "bias")
+        b = np.zeros(self.model.nv)
+        for block, others, _ in self._split():
+            b[others] = -self._solved(A, block, others, gamma[block.rows])
+        return b
+
+    def acceleration(self, q: Any, v: Any, y_rate: Any, t: float = 0.0) -> Array:
+        """v̇ (nv,) of the independent accelerations ẏ (d,)."""
+        return np.asarray(self.velocity_map(q, t).X @ self._checked("y_rate", y_rate) + self.acceleration_bias(q, v, t))
+
+    def forces(self, q: Any, tau: Any, t: float = 0.0) -> Array:
+        """X_Sᵀ τ (d,): the generalised forces of y. Many joint forces τ (nv,) have the same."""
+        return np.asarray(self.velocity_map(q, t).X.T @ np.asarray(tau, dtype=float))
+
+    def mass_matrix(self, q: Any, t: float = 0.0) -> Array:
+        """X_Sᵀ M X_S (d, d)."""
+        X, m = self.velocity_map(q, t).X, Mechanism.of(self.model)
+        M = inertia.mass_matrix(m.tree, m.sweep, m.still(np.asarray(q, dtype=float).astype(object))).astype(float)
+        return np.asarray(X.T @ M @ X)
+
+    def bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
+        """X_Sᵀ (M b + c) (d,): the generalised forces of y that keep ẏ = 0."""
+        m = Mechanism.of(self.model)
+        state, rates = (np.asarray(x, dtype=float).astype(object) for x in (q, v))
+        links = m.moving(state, rates)
+        M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+        c = bias_forces(m, links).astype(float)
+        return np.asarray(self.velocity_map(q, t).X.T @ (M @ self.acceleration_bias(q, v, t) + c))
+
+    def reduce(self, q: Any) -> dict[str, Array]:
+        """The coordinates of the independent joints, by name, out of q (nq,)."""
+        at = coordinates("reduce", "q", q, self.model)
+        return {name: at[self.model.q_slice(name)] for name in self._joints("reduce")}
+
+    def expand(self, values: Mapping[str, Any], guess: Any = None, t: float = 0.0) -> Array:
+        """q (nq,) with the independent joints at these coordinates, on the branch of a guess (default: home).
+
+        Raises:
+            AssemblyError: if the loops cannot close there.
+        """
+        known = self._joints("expand")
+        if set(values) != set(known):
+            unknown = [name for name in values if name not in known]
+            raise NameLookupError("independent joint", str((unknown or ["(missing)"])[0]), known)
+        start = self.model.home.q if guess is None else guess
+        closure = Closure(Mechanism.of(self.model), self._system.demands, t)
+        return close_loops(closure, np.asarray(start, dtype=float), dict(values), attainable(self.model))
+
+    def rechosen(self, q: Any, t: float = 0.0) -> MinimalSystem:
+        """The same system with the independent velocities that suit a configuration best."""
+        return embed(self.model, q=q, t=t)
+
+    def _joints(self, function: str) -> list[str]:
+        """The joints whose velocities are all independent.
+
+        Raises:
+            UnsupportedError: some joint has independent velocities and others.
+        """
+        names = []
+        for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):
+            own = set(range(part.start, part.stop))
+            if own and own <= set(self.numbers):
+                names.append(joint.name)
+            elif own & set(self.numbers):
+                raise UnsupportedError(
+                    f"{function}: only some velocities of joint {joint.name!r} are independent, so its coordinates are "
+                    f"not: choose others with wt.embed(model, independent=...), or work with velocities"
+                )
+        return names
+
+    def _split(self) -> list[tuple[_Block, list[int], list[int]]]:
+        """Every block with its dependent and its independent velocities."""
+        free = set(self.numbers)
+        found = []
+        for block in _blocks(self._system):
+            others = [k for k in block.columns if k not in free]
+            found.append((block, others, [k for k in block.columns if k in free]))
+        return found
+
+    def _solved(self, A: Array, block: _Block, others: list[int], right: Array) -> Array:
+        """A_x⁻¹ of right-hand sides."""
+        A_x = A[np.ix_(block.rows, others)]
+        if not _is_regular(A_x):
+            names = ", ".join(self.independent[self.numbers.index(k)] for k in block.columns if k in self.numbers)
+            raise SingularSystemError(
+                f"model {self.model.name!r}: the independent velocities {names or '(none)'} do not determine the other "
+                f"velocities of their loops at this configuration (a dead point of that choice, or of the mechanism). "
+                f"minimal.rechosen(q) takes others; forward_dynamics needs none."
+            )
+        return np.asarray(np.linalg.solve(A_x, right)) if len(others) else right[:0]
+
+    def _rows(self, q: Array, v: Array, t: float, what: str) -> tuple[Array, Array]:
+        """A (m, nv), and the rows' velocity or bias (m,), as floats."""
+        m, state, rates = Mechanism.of(self.model), q.astype(object), v.astype(object)
+        links = m.moving(state, rates)
+        rows = self._system.rows(m, links, state, rates, t)
+        return self._system.matrix(m, links, state, t), getattr(rows, what)().astype(float)
+
+    def _checked(self, name: str, values: Any) -> Array:
+        array = np.asarray(values, dtype=float)
+        if array.shape != (len(self.numbers),):
+            raise ShapeError(
+                f"{name} has shape {array.shape}, expected ({len(self.numbers)},): one number for each of "
+                f"{', '.join(self.independent)}"
+            )
+        return array
+
+
+def embed(model: Model, *, independent: Sequence[str] | None = None, q: Any = None, t: float = 0.0) -> MinimalSystem:
+    """A model in minimal coordinates: the velocities that its constraints leave free, and how all others follow.
+
+    Args:
+        model: with or without constraints; without, all velocities are independent.
+        independent: names of the independent velocities, such as motors; default: chosen by pivoting at q.
+        q: configuration (nq,) at which they are chosen; default: home.
+        t: time, for constraints that depend on it.
+
+    Returns:
+        The system: ``.independent``, and maps both ways.
+
+    Raises:
+        NameLookupError: there is no such velocity.
+        ShapeError: too many or too few independent velocities in some loop.
+        UnsupportedError: constraints that are switched change the number of freedoms.
+    """
+    require_model(model, "embed")
+    system = constraint_set(model)
+    if system.switches:
+        raise UnsupportedError(
+            f"embed: the number of freedoms changes when {', '.join(map(repr, system.switches))} are switched: switch "
+            f"them in the model"
+        )
+    names = velocity_names(model)
+    m = Mechanism.of(model)
+    state = coordinates("embed", "q", model.home.q if q is None else q, model).astype(object)
+    A = system.matrix(m, m.still(state), state, t)
+    blocks = _blocks(system)
+    tied = {k for block in blocks for k in block.columns}
+    chosen = [k for k in range(model.nv) if k not in tied]
+    if independent is None:
+        for block in blocks:
+            chosen += [block.columns[i] for i in _free_columns(A, block)]
+    else:
+        given = [_velocity_number(names, name) for name in independent]
+        _check_counts(model, names, blocks, given, chosen)
+        chosen = given
+    numbers = tuple(sorted(chosen)) if independent is None else tuple(chosen)
+    return MinimalSystem(model, tuple(names[k] for k in numbers), numbers)
+
+
+def velocity_names(model: Model) -> list[str]:
+    """Name of every velocity: its joint's, or ``joint[i]`` where it has several."""
+    names = []
+    for joint, part in zip(model.joints, model.v_slices, strict=True):
+        count = part.stop - part.start
+        names += [joint.name] if count == 1 else [f"{joint.name}[{i}]" for i in range(count)]
+    return names
+
+
+def _blocks(system: ConstraintSet) -> list[_Block]:
+    """The rigid factored rows with the velocities that they relate: of each cluster, or of the whole."""
+    rigid = [i for i in system.structure.independent if not system.compliance[i]]
+    clusters = cluster_tree(system)
+    if clusters is None:
+        return [_Block(rigid, list(range(system.model.nv)))]
+    tree = Mechanism.of(system.model).tree
+    kept = set(rigid)
+    return [
+        _Block(rows, [k for node in c.members for k in range(tree.v_slices[node].start, tree.v_slices[node].stop)])
+        for c in clusters.looped
+        if (rows := [i for i in c.rows if i in kept])
+    ]
+
+
+def _free_columns(A: Array, block: _Block) -> list[int]:
+    """Positions of the velocities of a block that determine the others as gently as possible."""
+    own = A[np.ix_(block.rows, block.columns)]
+    return free_velocities(own[independent_rows(own, range(len(own)))], len(block.columns))
+
+
+def _velocity_number(names: list[str], name: str) -> int:
+    if name not in names:
+        raise NameLookupError("velocity", name, names)
+    return names.index(name)
+
+
+def _check_counts(model: Model, names: list[str], blocks: list[_Block], given: list[int], loose: list[int]) -> None:
+    """One independent velocity for each freedom of every loop, and each velocity that no loop ties."""
+    if missing := [names[k] for k in loose if k not in given]:
+        raise ShapeError(f"embed: nothing ties {', '.join(missing)}: they are independent in any case, name them too")
+    for block in blocks:
+        freedoms, own = len(block.columns) - len(block.rows), [k for k in block.columns if k in given]
+        if len(own) != freedoms:
+            joints = ", ".join(names[k] for k in block.columns)
+            raise ShapeError(
+                f"embed: the loops of {joints} in model {model.name!r} leave {freedoms} velocities free, and "
+                f"{len(own)} are named ({', '.join(names[k] for k in own) or 'none'}): name {freedoms} of them"
+            )
+
+
+def _is_regular(A: Array) -> bool:
+    """Whether a matrix is square and far enough from singular."""
+    if A.shape[0] != A.shape[1]:
+        return False
+    values = np.linalg.svd(A, compute_uv=False)
+    return not len(values) or bool(values[-1] > DEAD * values[0])
