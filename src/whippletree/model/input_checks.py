@@ -78,10 +78,13 @@ def common_batch(function: str, batches: Mapping[str, tuple[int, ...]]) -> tuple
         ) from None
 
 
+_PACKAGE = __name__.partition(".")[0]
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Warn at the line that called into this library, from however deep inside it."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
 

@@ -211,13 +211,28 @@ def digest(program: Program) -> bytes:
     return hasher.digest()
 
 
+STAGES = (
+    "arithmetic",
+    "graph",
+    "spatial",
+    "model",
+    "tree",
+    "constraints",
+    "contact",
+    "accuracy",
+    "functions",
+    "compiler",
+)
+"""The chapters that decide what machine code a model gets: from the scalars to the emitter, and none that only uses it."""
+
+
 @cache
 def source_digest() -> bytes:
-    """A hash of this package's source: a change in any algorithm or emitter must not meet old object code."""
+    """A hash of the sources of :data:`STAGES`: a change in any algorithm or emitter must not meet old object code."""
     hasher = hashlib.blake2b(digest_size=20)
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
+    package = Path(__file__).parents[2]
+    for path in sorted(path for stage in STAGES for path in (package / stage).rglob("*.py")):
         content = path.read_bytes()
-        hasher.update(f"{path.relative_to(root).as_posix()} {len(content)} ".encode())
+        hasher.update(f"{path.relative_to(package).as_posix()} {len(content)} ".encode())
         hasher.update(content)
     return hasher.digest()
