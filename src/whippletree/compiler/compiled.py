@@ -226,6 +226,15 @@ class Compiled(CompiledTable):
             )
         return self._made[key]
 
+    @cached_property
+    def contact_steps(self) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.contact_lists.contact_lists_program`, for steps of one
+        scene.
+        """
+        from whippletree.compiler.rollout.contact_lists import contact_lists_program
+
+        return self._compiled(("contact_lists",), lambda: contact_lists_program(self.model))
+
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
         """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.
 

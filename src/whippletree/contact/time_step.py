@@ -203,7 +203,7 @@ def _responses(
 ) -> tuple[Array, Array, Response, Array]:
     """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,)."""
     links = implicit_links(m, m.moving(q, v), h)
-    push = h * (tau + forces_of_joints(m, q, v, h) - _bias_in_space(m, links, v))
+    push = h * (tau + forces_of_joints(m, q, v, h) - bias_in_space(m, links, v))
     nv = m.tree.model.nv
     if not m.tree.model.constraints:
         m.require_invertible(links)
@@ -227,7 +227,7 @@ def _responses(
     return v + change, _symmetric(J, response), (response,), at.factor.solve(zeros(nv), at.right(residual)).a
 
 
-def _bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
+def bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
     """The joint forces (nv,) of a motion that keeps its velocities in space: c without what turning axes add to it."""
     still = m.velocities(-m.manifold().turning(v))
     return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))

@@ -51,13 +51,19 @@ class CpuMemory(Memory):
     def lookup(self, address: Address, registers: Registers) -> Operand:
         return self.writer.value(f"load i64, ptr {self._flat(address, 'i64', registers)}")
 
+    def list_entry(self, name: str, number: Operand) -> str:
+        pointer = self.frame.pointers[name]
+        return f"ptr {self.writer.value(f'getelementptr {self.lanes.number}, ptr {pointer}, i64 {number}')}"
+
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
-        """A pointer into a buffer with one index: register first, so that the offset becomes part of an instruction."""
-        w, (index,) = self.writer, address.indices
+        """A pointer into a buffer: registers first, so that the offset becomes part of an instruction."""
+        w = self.writer
         pointer = self.frame.pointers[address.buffer]
-        if index.register is not None:
-            pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {registers[index.register]}")
-        return self._element(pointer, element, index.offset)
+        parts, offset = self.flat_index(address, registers)
+        for register, factor in parts:
+            moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
+            pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
+        return self._element(pointer, element, offset)
 
     def _element(self, pointer: Operand, element: str, number: int) -> Operand:
         if number == 0:
@@ -204,7 +210,10 @@ class CpuMemory(Memory):
             if address.buffer in self.frame.arrays:
                 self._write_single(address, value, registers)
             else:
-                w.emit(f"store {lanes.number} {value}, ptr {self._flat(address, lanes.number, registers)}")
+                place = self._flat(address, lanes.number, registers)
+                if self.mask is not None:
+                    value = w.select(self.mask, value, w.value(f"load {lanes.number}, ptr {place}"))
+                w.emit(f"store {lanes.number} {value}, ptr {place}")
 
     def _write_single(self, address: Address, value: Operand, registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
@@ -217,9 +226,17 @@ class CpuMemory(Memory):
             part = value
             if lanes.width > 1:
                 part = w.value(f"extractelement {lanes.of(kind)} {value}, i32 {lane}")
+            if self.mask is not None:
+                # lanes beyond the last state are its aliases and decide as it does
+                writes = w.value(f"extractelement {lanes.condition} {self.mask}, i32 {lane}")
+                before = w.value(f"load {kind}, ptr {pointer}")
+                part = w.value(f"select i1 {writes}, {kind} {part}, {kind} {before}")
             w.emit(f"store {kind} {part}, ptr {pointer}")
 
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
+        self._results = None
+        if self.mask is not None:
+            return {}  # some lanes keep what they have: number by number
         runs = [
             run
             for run in runs_of((i, a) for i, a in enumerate(stores) if self.role[a.buffer] == "output")

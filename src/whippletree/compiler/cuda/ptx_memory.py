@@ -144,8 +144,7 @@ class GpuMemory(Memory):
         return f"%size.{dimension}"
 
     def lookup(self, address: Address, registers: Registers) -> Operand:
-        (index,) = address.indices
-        place = self.index(index, registers)
+        place = self.number(address, registers)
         pointer = self.writer.value(f"getelementptr i64, ptr addrspace(1) {self.pointers[address.buffer]}, i64 {place}")
         return self.writer.value(f"load i64, ptr addrspace(1) {pointer}, !invariant.load !1")
 
@@ -177,16 +176,36 @@ class GpuMemory(Memory):
         role = self.role[address.buffer]
         if role in ("input", "output"):
             return f"ptr addrspace(1) {self.in_array(address, registers)}"
-        (index,) = address.indices
-        number = self.index(index, registers)
-        w = self.writer
+        number = self.number(address, registers)
         if role == "work":
-            number = w.value(f"add i64 {number}, {self.first[address.buffer]}")
-            if not self.in_global:
-                return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
-            number = w.value(f"mul i64 {number}, {WARP}")
-        base = self.work if role == "work" else self.pointers[address.buffer]
-        return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
+            return self.in_work(address.buffer, number)
+        base = self.pointers[address.buffer]
+        return (
+            f"ptr addrspace(1) {self.writer.value(f'getelementptr {self.real}, ptr addrspace(1) {base}, i64 {number}')}"
+        )
+
+    def number(self, address: Address, registers: Registers) -> Operand:
+        """The place of a number in a buffer of fixed size, i64."""
+        w = self.writer
+        if len(address.indices) == 1:
+            return self.index(address.indices[0], registers)
+        parts, offset = self.flat_index(address, registers)
+        total = str(offset)
+        for register, factor in parts:
+            total = w.value(f"add i64 {total}, {w.value(f'mul i64 {register}, {factor}')}")
+        return total
+
+    def in_work(self, name: str, number: Operand) -> str:
+        """A typed pointer to a number of work space."""
+        w = self.writer
+        number = w.value(f"add i64 {number}, {self.first[name]}")
+        if not self.in_global:
+            return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
+        number = w.value(f"mul i64 {number}, {WARP}")
+        return f"ptr addrspace(1) {w.value(f'getelementptr {self.real}, ptr addrspace(1) {self.work}, i64 {number}')}"
+
+    def list_entry(self, name: str, number: Operand) -> str:
+        return self.in_work(name, number)
 
     def in_array(self, address: Address, registers: Registers) -> Operand:
         w, array = self.writer, self.arrays[address.buffer]

@@ -9,7 +9,7 @@ from whippletree.arithmetic.trace.schedule import ordered
 from whippletree.compiler.cuda.staging import Staging, results, staged
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
-from whippletree.compiler.program import Block, Loop, Program, Statement, Switch, every_block
+from whippletree.compiler.program import Program, Statement, every_block, map_blocks
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,4 @@ def _slots(found: Shaped, keep: int) -> int:
 
 def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
     """The statements with every block in an order that needs few registers."""
-    found: list[Statement] = []
-    for statement in body:
-        match statement:
-            case Block():
-                statement = replace(statement, code=ordered(statement.code, registers))
-            case Loop():
-                statement = replace(statement, body=_arranged(statement.body, registers))
-            case Switch():
-                statement = replace(statement, cases=tuple(_arranged(case, registers) for case in statement.cases))
-        found.append(statement)
-    return tuple(found)
+    return map_blocks(body, lambda block: replace(block, code=ordered(block.code, registers)))

@@ -1,5 +1,8 @@
 """From a kernel program to instructions, for any target: blocks, loops, switches and lookups.
 
+Where a statement depends on numbers of a state, lanes may part ways. One lane (or one GPU thread) branches. A vector of
+lanes carries a *mask*: the body runs if some lane is in it, and only the lanes in it store.
+
 What differs between targets is where numbers live and how they are reached. That is the :class:`Memory` that a target
 supplies; a new target is one file with its own Memory and its own frame around the body.
 """
@@ -7,14 +10,18 @@ supplies; a new target is one file with its own Memory and its own frame around 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.straight_line import Placement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
+    Collect,
     Dimension,
+    Each,
+    If,
     Index,
     Lookup,
     Loop,
@@ -22,6 +29,7 @@ from whippletree.compiler.program import (
     Register,
     Statement,
     Switch,
+    Until,
 )
 
 Registers = Mapping[Register, Operand]
@@ -41,6 +49,9 @@ class Memory(ABC):
         self.program = program
         self.writer = writer
         self.role = {buffer.name: buffer.role for buffer in program.buffers}
+        self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
+        self.mask: Operand | None = None
+        """The lanes that store, where not all of them do; never set where there is one lane."""
 
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
@@ -83,6 +94,21 @@ class Memory(ABC):
     def count(self, dimension: str) -> Operand:
         """The size of a named dimension in this call, as i64."""
 
+    @abstractmethod
+    def list_entry(self, name: str, number: Operand) -> str:
+        """A typed pointer to an entry of a list: an integer as wide as a real; of a vector, two side by side."""
+
+    def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, int]], int]:
+        """Where a number is in a buffer of fixed size, row by row: registers with factors, and an offset."""
+        found, offset, factor = [], 0, 1
+        sizes = [int(size) for size in self.shape[address.buffer]]
+        for index, size in zip(reversed(address.indices), reversed(sizes), strict=True):
+            if index.register is not None:
+                found.append((registers[index.register], factor))
+            offset += factor * index.offset
+            factor *= size
+        return found, offset
+
     def index(self, index: Index, registers: Registers) -> Operand:
         """register + offset, as i64."""
         if index.register is None:
@@ -101,6 +127,8 @@ class _Body:
     def __init__(self, writer: Writer, memory: Memory) -> None:
         self.writer = writer
         self.memory = memory
+        self.lengths: dict[str, Operand] = {}
+        """How many entries each list has, i64."""
 
     def statements(self, statements: Sequence[Statement], registers: Registers) -> None:
         known = dict(registers)
@@ -114,6 +142,14 @@ class _Body:
                     self.loop(statement, known)
                 case Switch():
                     self.switch(statement, known)
+                case If():
+                    self.condition(statement, known)
+                case Until():
+                    self.until(statement, known)
+                case Collect():
+                    self.collect(statement, known)
+                case Each():
+                    self.each(statement, known)
 
     def block(self, block: Block, registers: Registers) -> None:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
@@ -154,7 +190,19 @@ class _Body:
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer
-        count = self.count(loop.count)
+        count = self.count(loop.count, registers)
+        with self.rounds(count) as step:
+            if isinstance(loop.count, str):
+                self.memory.poll()
+            counter = step
+            if loop.backwards:
+                counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
+            self.statements(loop.body, {**registers, loop.counter: counter})
+
+    @contextmanager
+    def rounds(self, count: Operand, goes_on: Callable[[], Operand] | None = None) -> Iterator[Operand]:
+        """Around the body of a loop: its step, from 0 up to a count, or until a condition (i1) no longer holds."""
+        w = self.writer
         before, head, body, end = w.block, w.label("loop"), w.label("body"), w.label("end")
         w.emit(f"br label %{head}")
         w.start(head)
@@ -162,22 +210,116 @@ class _Body:
         latch = w.label("latch")
         w.emit(f"{step} = phi i64 [ 0, %{before} ], [ {after}, %{latch} ]")
         more = w.value(f"icmp slt i64 {step}, {count}")
+        if goes_on is not None:
+            look = w.label("look")
+            w.emit(f"br i1 {more}, label %{look}, label %{end}")
+            w.start(look)
+            more = goes_on()
         w.emit(f"br i1 {more}, label %{body}, label %{end}")
         w.start(body)
-        if isinstance(loop.count, str):
-            self.memory.poll()
-        counter = step
-        if loop.backwards:
-            counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
-        self.statements(loop.body, {**registers, loop.counter: counter})
+        yield step
         w.emit(f"br label %{latch}")
         w.start(latch)
         w.emit(f"{after} = add i64 {step}, 1")
         w.emit(f"br label %{head}")
         w.start(end)
 
-    def count(self, dimension: Dimension) -> Operand:
-        return str(dimension) if isinstance(dimension, int) else self.memory.count(dimension)
+    def count(self, count: Dimension | Index, registers: Registers) -> Operand:
+        if isinstance(count, Index):
+            return self.memory.index(count, registers)
+        return str(count) if isinstance(count, int) else self.memory.count(count)
+
+    # ---- where lanes part ways -----------------------------------------------------------------------------------
+
+    def positive(self, address: Address, registers: Registers, holds: bool = True) -> Operand:
+        """The lanes, of those in hand, in which a number is positive; or (``holds`` false) in which it is not."""
+        w = self.writer
+        value = self.memory.prepare_loads([address], registers)(0)
+        # a NaN is not positive, so it takes the unordered comparison to find what is not
+        operands = (w.constant(0.0), value)
+        return self.among(w.compare("olt", *operands) if holds else w.compare("uge", *operands))
+
+    def among(self, condition: Operand) -> Operand:
+        """The lanes, of those in hand, in which a condition holds."""
+        if self.memory.mask is None:
+            return condition
+        return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {self.memory.mask}")
+
+    @contextmanager
+    def only(self, lanes: Operand) -> Iterator[None]:
+        """Around statements that only these lanes run; one lane has branched already."""
+        outer = self.memory.mask
+        if self.writer.lanes.width > 1:
+            self.memory.mask = lanes
+        yield
+        self.memory.mask = outer
+
+    @contextmanager
+    def unless_none(self, lanes: Operand) -> Iterator[None]:
+        """Around statements that these lanes run, skipped if there is none."""
+        w = self.writer
+        body, end = w.label("then"), w.label("end")
+        w.emit(f"br i1 {w.any(lanes)}, label %{body}, label %{end}")
+        w.start(body)
+        with self.only(lanes):
+            yield
+        w.emit(f"br label %{end}")
+        w.start(end)
+
+    def condition(self, condition: If, registers: Registers) -> None:
+        with self.unless_none(self.positive(condition.flag, registers)):
+            self.statements(condition.body, registers)
+
+    def until(self, until: Until, registers: Registers) -> None:
+        left: list[Operand] = []
+
+        def goes_on() -> Operand:
+            left.append(self.positive(until.done, registers, holds=False))
+            return self.writer.any(left[0])
+
+        with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
+            self.statements(until.body, {**registers, until.counter: step})
+
+    def collect(self, collect: Collect, registers: Registers) -> None:
+        """Entries and their lanes are written one after the other; one in which there is no lane is overwritten."""
+        w, lanes = self.writer, self.writer.lanes
+        length = w.stack("i64", 8)
+        w.emit(f"store i64 0, ptr {length}")
+        with self.rounds(str(collect.count)) as step:
+            those = self.positive(collect.flag, {**registers, collect.counter: step})
+            number = w.value(f"load i64, ptr {length}")
+            own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
+            entry = self.memory.list_entry(collect.list, number)
+            w.emit(f"store {lanes.bits} {own}, {entry}")
+            if lanes.width > 1:
+                bits = w.value(f"bitcast {lanes.condition} {those} to i{lanes.width}")
+                w.emit(
+                    f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}"
+                )
+            one = w.value(f"zext i1 {w.any(those)} to i64")
+            w.emit(f"store i64 {w.value(f'add i64 {number}, {one}')}, ptr {length}")
+        self.lengths[collect.list] = length
+
+    def second(self, entry: str) -> str:
+        """Behind the number of an entry: its lanes, bit by bit."""
+        return f"ptr {self.writer.value(f'getelementptr {self.writer.lanes.bits}, {entry}, i64 1')}"
+
+    def each(self, each: Each, registers: Registers) -> None:
+        w, lanes = self.writer, self.writer.lanes
+        with self.rounds(w.value(f"load i64, ptr {self.lengths[each.list]}")) as step:
+            entry = self.memory.list_entry(each.list, step)
+            number = w.value(f"load {lanes.bits}, {entry}")
+            if lanes.bits != "i64":
+                number = w.value(f"sext {lanes.bits} {number} to i64")
+            known = {**registers, each.register: number}
+            if lanes.width == 1:
+                self.statements(each.body, known)
+            else:
+                bits = w.value(f"load {lanes.bits}, {self.second(entry)}")
+                those = w.value(f"trunc {lanes.bits} {bits} to i{lanes.width}")
+                those = self.among(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"))
+                with self.unless_none(those):
+                    self.statements(each.body, known)
 
     def switch(self, switch: Switch, registers: Registers) -> None:
         w = self.writer

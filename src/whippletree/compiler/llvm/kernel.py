@@ -20,7 +20,7 @@ import numpy as np
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import Cache
 from whippletree.compiler.llvm.ir import Lanes, Real
-from whippletree.compiler.program import Block, Buffer, Loop, Program, Statement, Switch
+from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies
 
 WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
@@ -35,6 +35,9 @@ FIRST_TABLE = 3
 
 ROUNDS = 10
 """So many rounds a loop over a named dimension counts for, where its size is not known."""
+
+FEW = 3
+"""So many rounds a list, or a loop whose count is looked up, counts for."""
 
 
 @dataclass(frozen=True)
@@ -188,17 +191,26 @@ def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def _operations(body: tuple[Statement, ...]) -> int:
-    """Operations of one evaluation; a loop over a named dimension counts as ``ROUNDS``, a switch as its longest."""
-    total = 0
-    for statement in body:
-        match statement:
-            case Block():
-                total += statement.code.operations
-            case Loop():
-                total += (statement.count if isinstance(statement.count, int) else ROUNDS) * _operations(statement.body)
-            case Switch():
-                total += max(map(_operations, statement.cases), default=0)
-    return total
+    """Operations of one evaluation, roughly.
+
+    A loop over a named dimension counts as ``ROUNDS``, a list as ``FEW``, an iteration as done after its first round, a
+    switch as its longest case, a condition as fulfilled.
+    """
+    return sum(map(_operations_of, body))
+
+
+def _operations_of(statement: Statement) -> int:
+    inner = max(map(_operations, bodies(statement)), default=0)
+    match statement:
+        case Block():
+            return statement.code.operations
+        case Loop():
+            if isinstance(statement.count, Index):
+                return FEW * inner
+            return (statement.count if isinstance(statement.count, int) else ROUNDS) * inner
+        case Each():
+            return FEW * inner
+    return inner
 
 
 def digest(program: Program) -> bytes:
@@ -223,7 +235,7 @@ STAGES = (
     "functions",
     "compiler",
 )
-"""The chapters that decide what machine code a model gets: from the scalars to the emitter, and none that only uses it."""
+"""The chapters that decide what machine code a model gets, from the scalars to the emitter; none that only uses it."""
 
 
 @cache

@@ -1,6 +1,7 @@
 """Kernel programs: what a back end is asked to emit, and nothing about how.
 
 program         statements and buffers; the table of buffer roles
+work_space      named buffers of a program that is being written
 traced_blocks   straight-line blocks from generic functions
 check           every address proved to lie in its buffer before any code exists
 interpret       the meaning of a program, in plain Python: the oracle of the back ends
@@ -10,7 +11,10 @@ from whippletree.compiler.program.program import (
     Address,
     Block,
     Buffer,
+    Collect,
     Dimension,
+    Each,
+    If,
     Index,
     Lookup,
     Loop,
@@ -18,8 +22,14 @@ from whippletree.compiler.program.program import (
     Register,
     Statement,
     Switch,
+    Until,
+    bodies,
     every_address,
     every_block,
+    every_statement,
+    map_addresses,
+    map_blocks,
+    map_statements,
     straight_program,
     tables_of,
 )
@@ -28,7 +38,10 @@ __all__ = [
     "Address",
     "Block",
     "Buffer",
+    "Collect",
     "Dimension",
+    "Each",
+    "If",
     "Index",
     "Lookup",
     "Loop",
@@ -36,8 +49,14 @@ __all__ = [
     "Register",
     "Statement",
     "Switch",
+    "Until",
+    "bodies",
     "every_address",
     "every_block",
+    "every_statement",
+    "map_addresses",
+    "map_blocks",
+    "map_statements",
     "straight_program",
     "tables_of",
 ]

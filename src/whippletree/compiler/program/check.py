@@ -3,11 +3,16 @@
 * every operation is known, has the right operands, and conditions are not mixed with numbers;
 * every address is inside its buffer, whatever the inputs are.
 
-The second is decided exactly, not estimated. An index is a register plus an offset, and a register is either the
-counter of a loop or was looked up in constant tables by way of one: so it is a *function of one counter*, and its
-values can be listed. A switch restricts the counters under which its cases run; a body with a short joint at the end
-of the work space is not blamed for what a longer joint would do there. A counter over a named dimension fits arrays
-with that dimension, and nothing else.
+The second is decided exactly where a register depends on one counter. An index is a register plus an offset, and a
+register is either the counter of a loop or was looked up in constant tables by way of one: so it is a *function of one
+counter*, and its values can be listed. A switch restricts the counters under which its cases run; a body with a short
+joint at the end of the work space is not blamed for what a longer joint would do there. A counter over a named
+dimension fits arrays with that dimension, and nothing else.
+
+What depends on several counters, or on numbers of a state, is bounded instead: a number looked up by way of two
+registers is any of those that their values can reach, the counter of a loop whose count is in a register goes up to the
+largest count, and an entry of a list is any number below the size that the list declares. Lists hold nothing else:
+each is written by one :class:`~whippletree.compiler.program.Collect` alone, and known only after it, as a register is.
 """
 
 from __future__ import annotations
@@ -24,6 +29,9 @@ from whippletree.compiler.program.program import (
     Address,
     Block,
     Buffer,
+    Collect,
+    Each,
+    If,
     Index,
     Lookup,
     Loop,
@@ -31,6 +39,8 @@ from whippletree.compiler.program.program import (
     Register,
     Statement,
     Switch,
+    Until,
+    every_statement,
 )
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -62,6 +72,7 @@ _Masks = Mapping[int, "np.ndarray[Any, np.dtype[np.bool_]]"]
 def check(program: Program) -> None:
     """Raise a :class:`ProgramError` unless the program is sound."""
     _check_buffers(program)
+    _check_lists(program)
     _Checker(program).statements(program.body, {}, {-1: np.ones(1, bool)}, frozenset())
 
 
@@ -80,6 +91,16 @@ def _check_buffers(program: Program) -> None:
             raise ProgramError(f"{program.name}: {b.name} has a named dimension; only inputs and outputs may")
         if b.role != "work" and (b.data is None or np.shape(b.data) != b.shape):
             raise ProgramError(f"{program.name}: {b.name} lacks its content")
+        if b.is_list and len(b.shape) != 1:
+            raise ProgramError(f"{program.name}: the list {b.name} has {len(b.shape)} dimensions")
+
+
+def _check_lists(program: Program) -> None:
+    """Two statements that fill a list would do so for different lanes, and each lane sees its own list only."""
+    filled = [s.list for s in every_statement(program.body) if isinstance(s, Collect)]
+    for name in filled:
+        if filled.count(name) > 1:
+            raise ProgramError(f"{program.name}: the list {name!r} is collected in two places")
 
 
 class _Checker:
@@ -91,17 +112,31 @@ class _Checker:
 
     def statements(self, body: Sequence[Statement], known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         """``positive``: named dimensions that are at least 1 here, because a loop over them is running."""
-        known = dict(known)
+        known, masks = dict(known), dict(masks)
         for statement in body:
             match statement:
                 case Block():
                     self.block(statement, known, masks, positive)
                 case Lookup():
-                    known[statement.register] = self.lookup(statement, known, masks)
+                    known[statement.register] = value = self.lookup(statement, known, masks)
+                    masks.setdefault(value.counter, np.ones(len(value.numbers), bool))
                 case Loop():
                     self.loop(statement, known, masks, positive)
                 case Switch():
                     self.switch(statement, known, masks, positive)
+                case If():
+                    self.readable(statement.flag, known, masks, positive)
+                    self.statements(statement.body, known, masks, positive)
+                case Until():
+                    self.readable(statement.done, known, masks, positive)
+                    self.counted(statement.counter, statement.most, statement.body, known, masks, positive)
+                case Collect():
+                    known[_list(statement.list)] = self.collect(statement, known, masks, positive)
+                case Each():
+                    entries = self.register(_list(statement.list), known)
+                    assert isinstance(entries, _Values)
+                    within = {**masks, entries.counter: np.ones(len(entries.numbers), bool)}
+                    self.statements(statement.body, {**known, statement.register: entries}, within, positive)
                 case _:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
@@ -109,15 +144,64 @@ class _Checker:
         if isinstance(loop.count, str):
             if loop.count not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
-            counter: _Values | _NamedCounter = _NamedCounter(loop.count)
-            positive |= {loop.count}
-        elif loop.count < 0:
-            raise ProgramError(f"{self.name}: a loop of {loop.count} rounds")
+            counter = _NamedCounter(loop.count)
+            self.statements(loop.body, {**known, loop.counter: counter}, masks, positive | {loop.count})
+        elif isinstance(loop.count, Index):
+            most = max(self.largest(loop.count, known, masks), 0)
+            self.counted(loop.counter, most, loop.body, known, masks, positive)
         else:
-            number = next(self.counters)
-            counter = _Values(number, np.arange(loop.count))
-            masks = {**masks, number: np.ones(loop.count, bool)}
-        self.statements(loop.body, {**known, loop.counter: counter}, masks, positive)
+            self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
+
+    def counted(
+        self,
+        counter: Register,
+        count: int,
+        body: Sequence[Statement],
+        known: _Known,
+        masks: _Masks,
+        positive: frozenset[str],
+    ) -> None:
+        """A body under a new counter from 0 to count − 1."""
+        if count < 0:
+            raise ProgramError(f"{self.name}: a loop of {count} rounds")
+        value, masks = self.counter(np.arange(count), masks)
+        self.statements(body, {**known, counter: value}, masks, positive)
+
+    def counter(self, numbers: Integers, masks: _Masks) -> tuple[_Values, _Masks]:
+        """A register that may have any of these values, and the masks with its own."""
+        number = next(self.counters)
+        return _Values(number, numbers), {**masks, number: np.ones(len(numbers), bool)}
+
+    def largest(self, index: Index, known: _Known, masks: _Masks) -> int:
+        """The largest value of an index; 0 where it has none, in a body that never runs."""
+        if index.register is None:
+            return index.offset
+        values = self.possible(index, known, masks)
+        if values is None:
+            raise ProgramError(f"{self.name}: a loop whose count {index.register!r} has no fixed end")
+        return int(values.max(initial=0)) if values.size else 0
+
+    def possible(self, index: Index, known: _Known, masks: _Masks) -> Integers | None:
+        """All values of an index, None if they have no fixed end."""
+        if index.register is None:
+            return np.array([index.offset])
+        value = self.register(index.register, known)
+        if isinstance(value, _NamedCounter):
+            return None
+        return np.asarray(value.numbers[masks[value.counter]] + index.offset)
+
+    def collect(self, collect: Collect, known: _Known, masks: _Masks, positive: frozenset[str]) -> _Values:
+        """What an entry of the list may be from here on."""
+        if collect.list not in self.buffers or not self.buffers[collect.list].is_list:
+            raise ProgramError(f"{self.name}: {collect.list!r} is no list")
+        size = self.buffers[collect.list].size
+        if not 0 <= collect.count <= size:
+            raise ProgramError(
+                f"{self.name}: {collect.count} numbers are collected in the list {collect.list!r} of size {size}"
+            )
+        value, within = self.counter(np.arange(collect.count), masks)
+        self.readable(collect.flag, {**known, collect.counter: value}, within, positive)
+        return value
 
     def switch(self, switch: Switch, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         value = self.register(switch.register, known)
@@ -134,34 +218,47 @@ class _Checker:
     def lookup(self, lookup: Lookup, known: _Known, masks: _Masks) -> _Values:
         buffer = self.buffer(lookup.address)
         if buffer.role != "index":
-            raise ProgramError(f"{self.name}: a lookup in {buffer.name!r}, which holds no integers")
+            raise ProgramError(f"{self.name}: a lookup in {buffer.name!r}, which holds no constant integers")
         self.address(lookup.address, known, masks, frozenset())
-        (index,) = lookup.address.indices
-        content = np.asarray(buffer.data, dtype=np.int64).reshape(-1)
-        if index.register is None:
-            return _Values(-1, content[index.offset : index.offset + 1])
-        value = self.register(index.register, known)
-        assert isinstance(value, _Values)  # the address would have been refused
-        if not content.size:
-            return _Values(value.counter, np.zeros_like(value.numbers))
+        if not _runs(masks):
+            return _Values(next(self.counters), np.zeros(0, int))
+        content = np.asarray(buffer.data, dtype=np.int64)
+        values = [self._values(index, known) for index in lookup.address.indices]
+        counters = {value.counter for value in values if value.counter != -1}
+        if len(counters) > 1:
+            reached = [self.possible(index, known, masks) for index in lookup.address.indices]
+            return _Values(next(self.counters), content[np.ix_(*reached)].reshape(-1))
         # rounds that the mask excludes never run: any number does for them
-        return _Values(value.counter, content[np.clip(value.numbers + index.offset, 0, content.size - 1)])
+        places = [np.clip(v.numbers, 0, size - 1) for v, size in zip(values, content.shape, strict=True)]
+        return _Values(max(counters, default=-1), content[tuple(np.broadcast_arrays(*places))])
+
+    def _values(self, index: Index, known: _Known) -> _Values:
+        """An index as a function of a counter."""
+        if index.register is None:
+            return _Values(-1, np.array([index.offset]))
+        value = self.register(index.register, known)
+        assert isinstance(value, _Values)  # an address with another one has been refused
+        return _Values(value.counter, value.numbers + index.offset)
 
     # ---- addresses -----------------------------------------------------------------------------------------------
 
     def block(self, block: Block, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         _check_code(self.name, block)
         for address in block.loads:
-            buffer = self.buffer(address)
-            if buffer.role == "index" or buffer.integer:
-                raise ProgramError(f"{self.name}: a block reads {buffer.name!r}, which holds integers")
-            self.address(address, known, masks, positive)
+            self.readable(address, known, masks, positive)
         for address in block.stores:
-            if self.buffer(address).role not in ("work", "output"):
+            if self.buffer(address).role not in ("work", "output") or self.buffer(address).is_list:
                 raise ProgramError(f"{self.name}: a block writes {address.buffer!r}, which is not its to write")
             self.address(address, known, masks, positive)
         if len(set(block.stores)) != len(block.stores):
             raise ProgramError(f"{self.name}: a block writes twice to the same place")
+
+    def readable(self, address: Address, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
+        """Refuse an address at which there is no number, or none for certain."""
+        buffer = self.buffer(address)
+        if buffer.role == "index" or buffer.integer:
+            raise ProgramError(f"{self.name}: a number is read from {buffer.name!r}, which holds integers")
+        self.address(address, known, masks, positive)
 
     def buffer(self, address: Address) -> Buffer:
         if address.buffer not in self.buffers:
@@ -176,8 +273,6 @@ class _Checker:
     def address(self, address: Address, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         buffer = self.buffer(address)
         shape = buffer.shape
-        if buffer.role not in ("input", "output"):
-            shape = (buffer.size,)
         if len(address.indices) != len(shape):
             raise ProgramError(f"{self.name}: {len(address.indices)} indices into {buffer.name!r} of shape {shape}")
         for index, size in zip(address.indices, shape, strict=True):
@@ -190,19 +285,25 @@ class _Checker:
                 raise ProgramError(f"{self.name}: {_text(address)} may be outside of {buffer.name!r} of shape {shape}")
 
     def inside(self, index: Index, size: int, known: _Known, masks: _Masks) -> bool:
-        if index.register is None:
-            runs = all(mask.any() for mask in masks.values())
-            return 0 <= index.offset < size or not runs
-        value = self.register(index.register, known)
-        if isinstance(value, _NamedCounter):
-            return False
-        numbers = value.numbers[masks[value.counter]] + index.offset
-        return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < size)
+        numbers = self.possible(index, known, masks)
+        if not _runs(masks):
+            return True
+        return numbers is not None and bool(numbers.min() >= 0 and numbers.max() < size)
 
     def inside_named(self, index: Index, size: str, known: _Known, positive: frozenset[str]) -> bool:
         if index.register is None:
             return index.offset == 0 and size in positive
         return self.register(index.register, known) == _NamedCounter(size) and index.offset == 0
+
+
+def _runs(masks: _Masks) -> bool:
+    """Whether a place of the program can be reached at all."""
+    return all(mask.any() for mask in masks.values())
+
+
+def _list(name: str) -> Register:
+    """The name under which the entries of a list are known."""
+    return f"list {name}"
 
 
 def _text(address: Address) -> str:

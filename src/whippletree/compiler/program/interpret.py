@@ -18,13 +18,18 @@ from whippletree.arithmetic.trace import Straight, Table
 from whippletree.compiler.program.program import (
     Address,
     Block,
+    Collect,
     Dimension,
+    Each,
+    If,
+    Index,
     Lookup,
     Loop,
     Program,
     Register,
     Statement,
     Switch,
+    Until,
 )
 
 
@@ -36,11 +41,10 @@ def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float
         memory[b.name] = np.asarray(inputs[b.name], dtype=dtype)
         sizes.update({d: n for d, n in zip(b.shape, memory[b.name].shape, strict=True) if isinstance(d, str)})
     for b in program.of_role("table", "index"):
-        memory[b.name] = np.asarray(b.data, dtype=np.int64 if b.role == "index" else dtype).reshape(-1)
+        memory[b.name] = np.asarray(b.data, dtype=np.int64 if b.role == "index" else dtype)
     for b in program.of_role("work", "output"):
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
-        memory[b.name] = np.full(shape if b.role == "output" else math.prod(shape), -1 if b.integer else np.nan)
-        memory[b.name] = memory[b.name].astype(np.int64 if b.integer else dtype)
+        memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(np.int64 if b.integer else dtype)
     with np.errstate(all="ignore"):
         _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}
@@ -52,6 +56,7 @@ class _Run:
         self.sizes = sizes
         self.real = real
         self.meaning = machine_arithmetic(real)
+        self.lists: dict[str, list[int]] = {}
 
     def statements(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
         known = dict(registers)
@@ -66,17 +71,42 @@ class _Run:
                     buffer = self.memory[statement.address.buffer]
                     known[statement.register] = int(buffer[self.place(statement.address, known)])
                 case Loop():
-                    rounds = range(self.count(statement.count))
+                    rounds = range(self.count(statement.count, known))
                     for i in reversed(rounds) if statement.backwards else rounds:
                         self.statements(statement.body, {**known, statement.counter: i})
                 case Switch():
                     self.statements(statement.cases[known[statement.register]], known)
+                case If():
+                    if self.positive(statement.flag, known):
+                        self.statements(statement.body, known)
+                case Until():
+                    for i in range(statement.most):
+                        if self.positive(statement.done, known):
+                            break
+                        self.statements(statement.body, {**known, statement.counter: i})
+                case Collect():
+                    self.lists[statement.list] = [
+                        i
+                        for i in range(statement.count)
+                        if self.positive(statement.flag, {**known, statement.counter: i})
+                    ]
+                case Each():
+                    for i in self.lists[statement.list]:
+                        self.statements(statement.body, {**known, statement.register: i})
 
-    def count(self, dimension: Dimension) -> int:
-        return self.sizes[dimension] if isinstance(dimension, str) else dimension
+    def count(self, count: Dimension | Index, registers: Mapping[Register, int]) -> int:
+        if isinstance(count, Index):
+            return self.index(count, registers)
+        return self.sizes[count] if isinstance(count, str) else count
+
+    def positive(self, address: Address, registers: Mapping[Register, int]) -> bool:
+        return bool(self.memory[address.buffer][self.place(address, registers)] > 0)
+
+    def index(self, index: Index, registers: Mapping[Register, int]) -> int:
+        return (registers[index.register] if index.register is not None else 0) + index.offset
 
     def place(self, address: Address, registers: Mapping[Register, int]) -> tuple[int, ...]:
-        place = tuple((registers[i.register] if i.register is not None else 0) + i.offset for i in address.indices)
+        place = tuple(self.index(i, registers) for i in address.indices)
         if any(i < 0 for i in place):
             raise IndexError(f"{address} is before the start of its buffer")
         return place

@@ -1,23 +1,31 @@
 """Kernel programs: what a back end is asked to emit, and nothing about how.
 
 A program works on one *state*; the back end adds the lanes (SIMD on a CPU, threads on a GPU). It is a short list of
-statements: straight-line blocks of arithmetic, counted loops (over bodies, time steps, solver sweeps) and a switch on
-a small integer. All storage is in named buffers; all addresses are integer registers plus constant offsets, so that a
-program can be checked for bounds before any code exists.
+statements: straight-line blocks of arithmetic, counted loops (over bodies, time steps, solver sweeps), a switch on a
+small integer, and statements that depend on numbers of the state: a condition, an iteration that ends when it has
+converged, lists of what matters in this state. All storage is in named buffers; all addresses are integer registers
+plus constant offsets, so that a program can be checked for bounds before any code exists.
 
     buffer role   one per    content                                         addressed by
-    input         lane       an argument of the function                     its core dimensions
-    output        lane       a result (``integer``: a status)                its core dimensions
-    work          lane       scratch space, uninitialised                    one flat index
-    table         program    constants of the model, the same for all lanes  one flat index
-    index         program    integers: offsets, types, parents               one flat index
+    input         lane       an argument of the function                     one index per core dimension
+    output        lane       a result (``integer``: a status)                one index per core dimension
+    work          lane       scratch space, uninitialised                    one index per dimension
+    work          lane       ``integer``: a list of numbers below its size   :class:`Collect` and :class:`Each` only
+    table         program    constants of the model, the same for all lanes  one index per dimension
+    index         program    integers: offsets, types, parents               one index per dimension
+
+**A lane never sees its neighbours.** Registers are the same in all lanes, so all go through the same statements. Where
+those depend on numbers of a state (:class:`If`, :class:`Until`, :class:`Each`), a vector of lanes does what any of its
+lanes needs, and whatever is stored there is stored only in the lanes that need it: the others keep their memory as it
+is, bit for bit. So each lane ends with the bits that it would have alone. (What the others compute meanwhile is thrown
+away, but the processor's floating-point flags have seen it: who calls such a program must not ask NumPy for them.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -45,6 +53,11 @@ class Buffer:
     def empty(self) -> bool:
         """Whether it holds no number in any call, as the coordinates of a model without freedom."""
         return 0 in self.shape
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list, which :class:`Collect` fills."""
+        return self.role == "work" and self.integer
 
     @property
     def size(self) -> int:
@@ -90,10 +103,13 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Loop:
-    """Repeat ``body`` for counter = 0 … count − 1 (or backwards). ``count`` may be a named dimension of the call."""
+    """Repeat ``body`` for counter = 0 … count − 1 (or backwards).
+
+    ``count`` is a number, a named dimension of the call, or a register with an offset; below 0 it counts as 0.
+    """
 
     counter: Register
-    count: Dimension
+    count: Dimension | Index
     body: tuple[Statement, ...]
     backwards: bool = False
 
@@ -106,7 +122,51 @@ class Switch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Statement: TypeAlias = Block | Lookup | Loop | Switch
+@dataclass(frozen=True)
+class If:
+    """Run ``body`` if the number at ``flag`` is positive; not if it is NaN."""
+
+    flag: Address
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Until:
+    """Repeat ``body`` until the number at ``done`` is positive: for counter = 0 … most − 1, unless that comes first.
+
+    The number is looked at before each round, also before the first one; NaN is not positive.
+    """
+
+    counter: Register
+    most: int
+    done: Address
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Collect:
+    """list := those of the numbers counter = 0 … count − 1, in order, for which the number at ``flag`` is positive.
+
+    ``list`` names an integer work buffer of at least ``count`` places. As a register, it is known to the statements
+    that follow and those inside them; and it is collected nowhere else.
+    """
+
+    list: str
+    counter: Register
+    count: int
+    flag: Address
+
+
+@dataclass(frozen=True)
+class Each:
+    """Run ``body`` for every number of a list, in order: register := that number."""
+
+    register: Register
+    list: str
+    body: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each
 
 
 @dataclass(frozen=True)
@@ -147,17 +207,66 @@ def tables_of(program: Program) -> dict[str, Table]:
     return {str(node[0]): node[0] for node in nodes if isinstance(node[0], Table)}
 
 
-def every_block(body: Sequence[Statement]) -> Iterator[Block]:
-    """All blocks of a program's body, however deep in loops and switches."""
+def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """The statements inside a statement: one body, the cases of a switch, or none."""
+    match statement:
+        case Switch():
+            return statement.cases
+        case Loop() | If() | Until() | Each():
+            return (statement.body,)
+    return ()
+
+
+def every_statement(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements of a program's body, outer ones before those inside them."""
     for statement in body:
+        yield statement
+        for inner in bodies(statement):
+            yield from every_statement(inner)
+
+
+def every_block(body: Sequence[Statement]) -> Iterator[Block]:
+    """All blocks of a program's body, however deep in other statements."""
+    return (statement for statement in every_statement(body) if isinstance(statement, Block))
+
+
+def map_statements(body: Sequence[Statement], change: Callable[[Statement], Statement]) -> tuple[Statement, ...]:
+    """The body with every statement changed, inner ones before those around them."""
+    found: list[Statement] = []
+    for statement in body:
+        inner = [map_statements(part, change) for part in bodies(statement)]
+        match statement:
+            case Switch():
+                statement = replace(statement, cases=tuple(inner))
+            case Loop() | If() | Until() | Each():
+                statement = replace(statement, body=inner[0])
+        found.append(change(statement))
+    return tuple(found)
+
+
+def map_blocks(body: Sequence[Statement], change: Callable[[Block], Block]) -> tuple[Statement, ...]:
+    """The body with every block changed, however deep."""
+    return map_statements(body, lambda statement: change(statement) if isinstance(statement, Block) else statement)
+
+
+def map_addresses(body: Sequence[Statement], move: Callable[[Address], Address]) -> tuple[Statement, ...]:
+    """The body with every address changed, however deep; lists keep their names."""
+
+    def moved(statement: Statement) -> Statement:
         match statement:
             case Block():
-                yield statement
-            case Loop():
-                yield from every_block(statement.body)
-            case Switch():
-                for case in statement.cases:
-                    yield from every_block(case)
+                return replace(
+                    statement, loads=tuple(map(move, statement.loads)), stores=tuple(map(move, statement.stores))
+                )
+            case Lookup():
+                return replace(statement, address=move(statement.address))
+            case If() | Collect():
+                return replace(statement, flag=move(statement.flag))
+            case Until():
+                return replace(statement, done=move(statement.done))
+        return statement
+
+    return map_statements(body, moved)
 
 
 def every_address(buffer: Buffer) -> list[Address]:

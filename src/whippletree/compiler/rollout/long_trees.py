@@ -19,7 +19,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.frontend.loops import loop_program
-from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
+from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, map_addresses
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.rollout_blocks import NOT_FINITE, ROW, STAGE, STEP, noted
 from whippletree.spatial.joints import Free
@@ -236,22 +236,8 @@ class _Builder:
             elif buffer.role not in ("input", "output"):
                 place[buffer.name] = f"{name}.{buffer.name}"
                 self.buffers[place[buffer.name]] = replace(buffer, name=place[buffer.name])
-        return [_moved(statement, place) for statement in program.body]
 
+        def move(address: Address) -> Address:
+            return Address(place[address.buffer], address.indices or (Index(None, 0),))
 
-def _moved(statement: Statement, place: dict[str, str]) -> Statement:
-    """A statement with its buffers in other places."""
-
-    def move(address: Address) -> Address:
-        return Address(place[address.buffer], address.indices or (Index(None, 0),))
-
-    match statement:
-        case Block():
-            return Block(statement.code, tuple(map(move, statement.loads)), tuple(map(move, statement.stores)))
-        case Lookup():
-            return Lookup(statement.register, move(statement.address))
-        case Loop():
-            return replace(statement, body=tuple(_moved(s, place) for s in statement.body))
-        case Switch():
-            cases = tuple(tuple(_moved(s, place) for s in case) for case in statement.cases)
-            return Switch(statement.register, cases)
+        return list(map_addresses(program.body, move))

@@ -43,6 +43,12 @@ def project_on_disc(x: Array, radius: Any) -> Array:
     return np.array([scalars.select(outside, share * a, a) for a in x], dtype=object)
 
 
+def brought_inside(impulse: Array, mu: Any, cap: Any) -> Array:
+    """An impulse (3,) with no pull and with its friction shortened to what Coulomb's law, or the disc, allows."""
+    normal = scalars.select(scalars.less(0, cap), 0, largest([impulse[0], 0]))
+    return np.array([normal, *project_on_disc(impulse[1:], mu * normal + cap)], dtype=object)
+
+
 def corrected(u: Array, mu: Any) -> Array:
     """u + s(u) (3,), De Saxcé's correction added to the velocity of a contact."""
     return np.array([u[0] + mu * length(u[1], u[2]), u[1], u[2]], dtype=object)

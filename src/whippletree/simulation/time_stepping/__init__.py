@@ -2,5 +2,6 @@
 
 stepping_method   the method of ``wt.simulate``
 impulse_step      one step in Python
+impulse_kernel    steps of a single scene in machine code
 impulse_batch     steps of many states at once
 """

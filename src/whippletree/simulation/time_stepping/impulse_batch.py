@@ -11,8 +11,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
+from whippletree.contact.problem.solver import Solution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Steps, kernel_batch, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 
@@ -48,34 +50,65 @@ class Advance(NamedTuple):
     @staticmethod
     def of(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
         """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite."""
-        steps, before = [], y
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, y[stepper.model.nq :])
-        for i in range(count):
-            before = y
-            steps.append(stepper.step(t + i * h, y, impulses, h))
-            y, impulses = steps[-1].state, steps[-1].impulses
+        start, done = y, 0
+        parts: list[Steps] = []
+        solutions: list[Solution] = []
+        # a controller changes the forces after every step
+        together = TOGETHER if stepper.motion.controller is None else 1
+        while done < count:
+            now = t + done * h
+            tau = stepper.motors_at(now, y)
+            made = None
+            if stepper.kernel:
+                made = kernel_steps(stepper, y, impulses, tau, np.full(min(together, count - done), h))
+            if made is None or not made.number:
+                step = stepper.step(now, y, impulses, tau, h)
+                solutions.append(step.solution)
+                made = Steps.of(step)
+            parts.append(made)
+            y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
             if not np.isfinite(y).all():
-                y = np.full_like(y, np.nan)
+                made.states[-1] = np.nan
                 break
-        impulse, velocity, cone = np.array([step.solution.measure for step in steps], dtype=float).max(axis=0)
+        steps = Steps.joined(parts)
+        row = Advance.of_rows(stepper, start, steps, np.array([steps.number]), np.array([h]))
+        return row.only_row()._replace(
+            interior_steps=sum(solution.interior_steps for solution in solutions),
+            unconverged=sum(not solution.converged for solution in solutions),
+            at_rounding=sum(solution.at_rounding for solution in solutions),
+        )
+
+    @staticmethod
+    def of_rows(stepper: ImpulseStep, start: Array, steps: Steps, counts: Array, h: Array) -> Advance:
+        """Steps of one scene from a start (nq + nv,), told row by row: ``counts`` (rows,) of them, of length h (rows,).
+
+        All of them are taken for solved, by sweeps and Newton's method.
+        """
+        ends = np.cumsum(counts) - 1
+        firsts, nothing = ends - counts + 1, np.zeros(len(counts))
+        every = np.concatenate([start[None], steps.states])
+        state, before = every[ends + 1], every[ends]
+        finite = np.isfinite(state).all(axis=1)
+        impulse, velocity, cone = np.maximum.reduceat(steps.measure, firsts).T
         return Advance(
-            state=y,
-            impulses=impulses,
-            a=(y - before)[stepper.model.nq :] / h,
-            last=(y if np.isfinite(y).all() else before)[: stepper.model.nq],
+            state=state,
+            impulses=steps.impulses[ends],
+            a=(state - before)[:, stepper.model.nq :] / h[:, None],
+            last=np.where(finite[:, None], state, before)[:, : stepper.model.nq],
             residual_impulse=impulse,
             residual_velocity=velocity,
             cone_violation=cone,
-            sweeps=sum(step.solution.sweeps for step in steps),
-            newton_steps=sum(step.solution.newton_steps for step in steps),
-            interior_steps=sum(step.solution.interior_steps for step in steps),
-            unconverged=sum(not step.solution.converged for step in steps),
-            at_rounding=sum(step.solution.at_rounding for step in steps),
-            contact_work=sum(step.contact_work for step in steps),
-            friction_work=sum(step.friction_work for step in steps),
-            joint_work=sum(step.joint_work for step in steps),
-            correction_work=sum(step.correction_work for step in steps),
+            sweeps=np.add.reduceat(steps.sweeps, firsts),
+            newton_steps=np.add.reduceat(steps.newton_steps, firsts),
+            interior_steps=nothing,
+            unconverged=nothing,
+            at_rounding=nothing,
+            contact_work=np.add.reduceat(steps.contact_work, firsts),
+            friction_work=np.add.reduceat(steps.friction_work, firsts),
+            joint_work=np.add.reduceat(steps.joint_work, firsts),
+            correction_work=np.add.reduceat(steps.correction_work, firsts),
         )
 
     def without(self, runs: Sequence[int]) -> Advance:
@@ -86,6 +119,14 @@ class Advance(NamedTuple):
         state, impulses, a = (np.array(values) for values in (self.state, self.impulses, self.a))
         state[lost], impulses[lost], a[lost] = np.nan, np.nan, np.nan
         return self._replace(state=state, impulses=impulses, a=a)
+
+    def as_rows(self) -> Advance:
+        """The same as one row of output: every array with a dimension of one in front."""
+        return Advance._make([*[np.asarray(x)[None] for x in self[:-1]], self.refusals])
+
+    def only_row(self) -> Advance:
+        """The inverse of :meth:`as_rows`."""
+        return Advance._make([*[x[0] for x in self[:-1]], self.refusals])
 
     @staticmethod
     def none(stepper: ImpulseStep, y: Array, impulses: Array, a: Array) -> Advance:
@@ -98,12 +139,13 @@ def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
-    try:
-        refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
-        if not stepper.blocks.contacts.closed_form:
-            raise UnsupportedError("shapes without a closed form")
-    except UnsupportedError:
-        return _in_turn(stepper, t, y, impulses, h, count)
+    if not stepper.lists_for_batches:
+        try:
+            refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
+            if not stepper.blocks.contacts.closed_form:
+                raise UnsupportedError("shapes without a closed form")
+        except UnsupportedError:
+            return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
     together = count if stepper.motion.controller is None else 1
     parts = []
@@ -161,6 +203,9 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
     q, v = stepper.motion.split(y)
     tau = _motors(stepper, t, q, v)
     held = np.repeat(tau[:, None], count, axis=1)
+    silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
+    if stepper.lists_for_batches:
+        return _by_lists(stepper, t, y, impulses, held, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
@@ -184,5 +229,49 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         friction_work=made.friction_work.sum(axis=1),
         joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
-        refusals=_refusals(stepper, t, q, v, np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))),
+        refusals=_refusals(stepper, t, q, v, silent),
     )
+
+
+def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, h: float) -> Advance:
+    """Steps under forces of motors tau (runs, n, nv), by lists of what touches, each solved to the tolerance.
+
+    A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
+    """
+    steps, good = kernel_batch(stepper, y, impulses, tau, h)
+    count, nv = tau.shape[1], stepper.model.nv
+    state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
+    impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)
+    nothing = np.zeros(len(y))
+    with np.errstate(invalid="ignore"):
+        a = (state - before)[:, -nv:] / h
+    sums = [getattr(steps, word).sum(axis=1) for word in ("sweeps", "newton_steps")]
+    works = [getattr(steps, word).sum(axis=1) for word in WORKS]
+    columns = [state, steps.impulses[:, -1], a, state[:, :-nv], impulse, velocity, cone, *sums]
+    columns = [np.array(column) for column in (*columns, nothing, nothing, nothing, *works)]
+    for run in np.flatnonzero(good < count):
+        solved = Steps(*[column[run, : good[run]] for column in steps])
+        own = _one_of_many(stepper, t, y[run], impulses[run], solved, count, h)
+        for column, value in zip(columns, own[:-1], strict=True):
+            column[run] = value
+    return Advance._make([*columns, {}])
+
+
+def _one_of_many(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, steps: Steps, count: int, h: float
+) -> Advance:
+    """A scene of a batch: its solved steps, and what is left of ``count``."""
+    n, parts = steps.number, []
+    if n:
+        parts.append(Advance.of_rows(stepper, y, steps, np.array([n]), np.array([h])).only_row())
+        y, impulses = parts[0].state, parts[0].impulses
+    if n < count:
+        try:
+            parts.append(Advance.of(stepper, t + n * h, y, impulses, h, count - n))
+        except IntegrationError:
+            parts.append(Advance.none(stepper, y * np.nan, impulses, y[stepper.model.nq :]))
+    if len(parts) == 1:
+        return parts[0]
+    sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
+    worst = {word: max(getattr(part, word) for part in parts) for word in LARGEST}
+    return parts[-1]._replace(**sums, **worst)

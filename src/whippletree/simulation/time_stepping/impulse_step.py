@@ -15,6 +15,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.rollout.contact_lists import lists_pay, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import REACH, Near, Neighbourhood
@@ -64,6 +65,11 @@ class ImpulseStep:
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
         self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.blocks.contacts.closed_form
+        self.kernel = suits_lists(self.model)
+        """Whether single scenes are stepped in machine code,
+        :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
+        """
+        self.lists_for_batches = self.kernel and lists_pay(self.model)
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
         self._passive = any(is_passive(joint) for joint in self.model.joints)
@@ -71,10 +77,13 @@ class ImpulseStep:
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
 
-    def step(self, t: float, y: Array, start: Array, h: float) -> Step:
-        """One step of length h from a state y (nq + nv,), its iteration begun with impulses (blocks, 3)."""
+    def step(self, t: float, y: Array, start: Array, tau: Array, h: float) -> Step:
+        """One step of length h from a state y (nq + nv,) under forces of motors (nv,).
+
+        Its iteration begins with impulses (blocks, 3).
+        """
         q, v = self.motion.split(y)
-        tau, (implicit, damping) = self.motors(np.array([t]), q[None], v[None])[0], self._stiffened(h)
+        implicit, damping = self._stiffened(h)
         forces = tau + self.dyn.passive_forces(q, np.zeros_like(v)) - damping * v if self._passive else tau
         free = v + h * self._free.acceleration(implicit, t, q, v, forces)
         numbers, gaps, rows = self._rows(q, v, free, h)
@@ -110,6 +119,11 @@ class ImpulseStep:
     def motors(self, t: Array, q: Array, v: Array) -> Array:
         """The controller's forces (m, nv) at m states, without springs and dampers."""
         return self._without_passive(self.motion.forces(t, q, v), q, v)
+
+    def motors_at(self, t: float, y: Array) -> Array:
+        """The controller's forces (nv,) at one state y (nq + nv,), without springs and dampers."""
+        q, v = self.motion.split(y)
+        return np.asarray(self.motors(np.array([t]), q[None], v[None])[0])
 
     def motors_if_told(self, t: Array, q: Array, v: Array) -> Array:
         """The same, NaN where the controller has no answer."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
+from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+
+Gaps: TypeAlias = tuple[Array, ...]
+"""Of contacts and of joint limits, and the signs of the latter; one row each."""
 
 LONGEST = 1e-3
 """s: default step; it is shortened so that a whole number of steps fits between two outputs."""
@@ -59,8 +63,9 @@ class TimeStepping(Method):
         Args:
             task: what to simulate.
             step: longest step, s.
-            tolerance: of the natural map of the contact problem, m/s; a single scene is solved to it.
-            sweeps: over the contacts in each step of a batch; the residual that they leave is in the result.
+            tolerance: of the natural map of the contact problem, m/s; a single scene is solved to it, and so are
+                batches of models with many candidates.
+            sweeps: over the contacts in each step of other batches; the residual that they leave is in the result.
         """
         super().__init__(task)
         self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
@@ -141,16 +146,61 @@ class TimeStepping(Method):
         else:
             y, impulses, first = memo["state"], memo["impulses"], int(memo["row"]) + 1
             work = {word: memo[word] for word in WORKS}
-        for row in range(first, len(times)):
-            h, count = self._division(row - 1)
+        row = first
+        while row < len(times):
+            made, gaps, h, counts = self._kernel_rows(row, y, impulses) or self._one_row(row, y, impulses)
+            y, impulses = made.state[-1], made.impulses[-1]
             with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
-                made = self._advance(row - 1, y, impulses, h, count)
-                work = {word: done + getattr(made, word) for word, done in work.items()}
-            self._note(made, row, count)
-            gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
-            made = self._told(made, gaps[0], float(times[row]))
-            y, impulses = made.state, made.impulses
-            yield self._row(row, made, gaps, h, work)
+                # one after the other, so that it does not matter how many rows come at once
+                sums = {w: np.cumsum(np.stack([done, *getattr(made, w)]), axis=0)[1:] for w, done in work.items()}
+            work = {word: done[-1] for word, done in sums.items()}
+            for number, chunk in enumerate(self._rows(row, made, gaps, h, sums)):
+                self._note(made, number, int(counts[number]))
+                yield chunk
+            row += len(h)
+
+    def _one_row(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array]:
+        """The steps to the next row of output, of one scene or of a batch; their length, and how many there are."""
+        h, count = self._division(row - 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
+            made = self._advance(row - 1, y, impulses, h, count)
+        gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
+        try:
+            made = self._told(made, gaps[0], float(self.task.times[row]))
+        except IntegrationError:
+            self._note(made.as_rows(), 0, count)  # of the row that will not be handed out
+            raise
+        return made.as_rows(), tuple(part[None] for part in gaps), np.array([h]), np.array([count])
+
+    def _kernel_rows(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array] | None:
+        """As many rows of one scene as one call of its kernel gives, from ``row`` on; None where that is none."""
+        stepper, alone = self.stepper, y.ndim == 1 and self.task.motion.controller is None
+        divisions = self._divisions(row) if stepper.kernel and alone and np.isfinite(y).all() else []
+        if not divisions:
+            return None
+        h, counts = (np.array(column) for column in zip(*divisions, strict=True))
+        tau = stepper.motors_at(float(self.task.times[row - 1]), y)
+        steps = kernel_steps(stepper, y, impulses, tau, np.repeat(h, counts))
+        rows = int((np.cumsum(counts) <= steps.number).sum())
+        if not rows:
+            return None
+        made = Advance.of_rows(stepper, y, steps, counts[:rows], h[:rows])
+        gaps = stepper.gaps(self.task.motion.split(made.state)[0])
+        if np.isnan(gaps[0]).any():
+            return None  # it is met again, one row after the other, and told of
+        return made, gaps, h[:rows], counts[:rows]
+
+    def _divisions(self, row: int) -> list[tuple[float, int]]:
+        """Lengths and numbers of steps from ``row`` on, for the rows that one call of a kernel takes; perhaps none."""
+        found: list[tuple[float, int]] = []
+        total = 0
+        for number in range(row, len(self.task.times)):
+            own = self._division(number - 1)
+            total += own[1]
+            if total > TOGETHER:
+                break
+            found.append(own)
+        return found
 
     def _start(self, y: Array, impulses: Array, work: Mapping[str, Array]) -> Chunk:
         """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
@@ -158,8 +208,9 @@ class TimeStepping(Method):
         trial = Advance.none(self.stepper, y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
         with suppress(IntegrationError):  # it will be met again, and told, in the first step
             trial = self._advance(0, y, impulses, h, 1)
-        gaps = self.stepper.gaps(self.task.motion.split(y)[0])
-        chunk = self._row(0, Advance.none(self.stepper, y, trial.impulses, trial.a), gaps, h, work)
+        gaps = tuple(part[None] for part in self.stepper.gaps(self.task.motion.split(y)[0]))
+        none = Advance.none(self.stepper, y, trial.impulses, trial.a).as_rows()
+        (chunk,) = self._rows(0, none, gaps, np.array([h]), {word: done[None] for word, done in work.items()})
         return replace(chunk, memo=chunk.memo | {"impulses": impulses})
 
     def _advance(self, row: int, y: Array, impulses: Array, h: float, count: int) -> Advance:
@@ -176,10 +227,11 @@ class TimeStepping(Method):
         return span / count, count
 
     def _note(self, made: Advance, row: int, count: int) -> None:
+        """Count the steps of one of some rows, before it is handed out."""
         self.steps += count
-        self.unconverged += int(np.sum(made.unconverged))
-        self.at_rounding += int(np.sum(made.at_rounding))
-        self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
+        self.unconverged += int(np.sum(made.unconverged[row]))
+        self.at_rounding += int(np.sum(made.at_rounding[row]))
+        self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
         """The same, NaN where a run of a batch cannot go on, which is noted.
@@ -213,13 +265,9 @@ class TimeStepping(Method):
         with np.errstate(invalid="ignore"):
             return np.asarray(self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"])
 
-    def _row(
-        self, row: int, made: Advance, found: tuple[Array, Array, Array], h: float, work: Mapping[str, Array]
-    ) -> Chunk:
-        """One row of output, and what the next step begins with."""
-        memo = {"row": np.array(row), "state": made.state, "impulses": made.impulses}
-        memo |= {word: np.asarray(done) for word, done in work.items()}
-        contacts, forces = self.stepper.contacts, made.impulses / h
+    def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
+        """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
+        contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
         end = contacts + len(self.stepper.blocks.limited)
         gaps, limits, signs = found
         values = (
@@ -235,8 +283,12 @@ class TimeStepping(Method):
                 "energy_balance": self._balance(made.state, work),
             }
         )
-        rows = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
-        return Chunk(self.task.times[row : row + 1], made.state[None], memo, variables=rows)
+        rows = {name: np.asarray(values[name], dtype=float) for name in self.variables}
+        for i in range(len(h)):
+            memo = {"row": np.array(first + i), "state": made.state[i], "impulses": made.impulses[i]}
+            memo |= {word: np.asarray(done[i]) for word, done in work.items()}
+            own = {name: column[i : i + 1] for name, column in rows.items()}
+            yield Chunk(self.task.times[first + i : first + i + 1], made.state[i : i + 1], memo, variables=own)
 
     def account(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,63 @@
+"""The buffers of a program by name, and the pieces of them that its blocks read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.program.program import Address, Block, Buffer, Index, Program, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+
+
+class WorkSpace:
+    """Collects the buffers of a program while its statements are written."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, Buffer] = {}
+
+    def add(self, *buffers: Buffer) -> None:
+        """Buffers that exist already, such as inputs and outputs."""
+        self.buffers |= {b.name: b for b in buffers}
+
+    def work(self, **shapes: tuple[int, ...]) -> None:
+        """Scratch space: name=shape; blanks in a name are written as underscores."""
+        self.add(*[Buffer(name.replace("_", " "), "work", shape) for name, shape in shapes.items()])
+
+    def numbers_list(self, name: str, size: int) -> None:
+        """A list of numbers below its size."""
+        self.add(Buffer(name, "work", (size,), integer=True))
+
+    def index(self, name: str, numbers: Sequence[Any] | Array) -> None:
+        """Constant integers."""
+        data = np.array(numbers, dtype=np.int64)
+        self.add(Buffer(name, "index", data.shape, data, integer=True))
+
+    def table(self, name: str, numbers: Sequence[Any] | Array) -> None:
+        """Constant numbers."""
+        data = np.array(numbers, dtype=float)
+        self.add(Buffer(name, "table", data.shape, data))
+
+    def at(self, name: str, *registers: Register) -> Piece:
+        """A buffer, or the part of it at registers for its first dimensions."""
+        buffer = self.buffers[name]
+        return piece(buffer, *registers, *[None] * (len(buffer.shape) - len(registers))) if registers else piece(buffer)
+
+    def each(self, names: Sequence[str], *registers: Register) -> list[Piece]:
+        """Several buffers at the same registers."""
+        return [self.at(name, *registers) for name in names]
+
+    def address(self, name: str, *registers: Register) -> Address:
+        """One number of a buffer: at registers, or its first."""
+        return Address(name, tuple(Index(r) for r in registers) or (Index(None, 0),))
+
+    def put(self, value: float, *pieces: Piece) -> Block:
+        """Every number of some pieces := value."""
+        return traced_block(lambda: [[value] * len(part.addresses) for part in pieces], [], pieces)
+
+    def program(self, name: str, body: Sequence[Statement]) -> Program:
+        """The program of some statements; buffers without any number are left out, but for its arguments."""
+        used = [b for b in self.buffers.values() if b.role in ("input", "output") or not b.empty]
+        return Program(name, tuple(used), tuple(body))

@@ -1,0 +1,171 @@
+"""The narrow phase as loops over pairs of one kind: code that grows with the kinds of pairs, not with the pairs.
+
+Pairs are of one kind where the same closed form serves shapes of the same types, and where the numbers that tell them
+apart (where the geometries are on their bodies, how large they are) are exactly 0, 1 or −1 in the same places: those
+stay in the code and fold away, the others come from a table. A floor that is fixed in the world costs what a floor must
+cost, and no more. Shapes that are more than a few numbers (a terrain, a hull) are a kind of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.kinematics.pairs import Pair
+from whippletree.spatial import Pose
+from whippletree.tree.skeleton import Place, Skeleton
+
+TOUCH = 13
+"""Numbers of a candidate: its gap, its point (3) and its axes (3, 3)."""
+
+POSE = 12
+"""Numbers of a pose: its rotation (3, 3) and its position (3)."""
+
+PAIR = "pair"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A pair with the numbers that tell it from others of its kind."""
+
+    pair: Pair
+    places: tuple[Place, Place]
+    first: int
+    """Number of its first candidate."""
+    numbers: tuple[float, ...]
+    """Of both places and both shapes, one after the other."""
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What pairs of one kind share."""
+        shapes = tuple(_kind_of(shape) for shape in self.pair.shapes)
+        moving = tuple(place.node >= 0 for place in self.places)
+        return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers))
+
+
+def narrow_phase(
+    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer
+) -> tuple[list[Statement], list[Buffer]]:
+    """Statements that find all candidates of some pairs, and the tables that they need.
+
+    Args:
+        pairs: all with a closed form.
+        poses: of the nodes in the world, (nodes, 12).
+        touches: where the candidates go, (candidates, 13).
+    """
+    kinds: dict[Any, list[Member]] = {}
+    first = 0
+    for pair in pairs:
+        places = pair.places(tree)
+        numbers = [*_numbers_of_pose(places[0].pose), *_numbers_of_pose(places[1].pose)]
+        numbers += [x for shape in pair.shapes for x in _numbers_of_shape(shape)]
+        member = Member(pair, places, first, tuple(numbers))
+        kinds.setdefault(member.kind, []).append(member)
+        first += pair.slots
+    statements: list[Statement] = []
+    buffers: list[Buffer] = []
+    for number, members in enumerate(kinds.values()):
+        made, tables = _Kind(number, members, poses, touches).loop()
+        statements.append(made)
+        buffers += tables
+    return statements, buffers
+
+
+class _Kind:
+    """The pairs of one kind."""
+
+    def __init__(self, number: int, members: Sequence[Member], poses: Buffer, touches: Buffer) -> None:
+        self.name = f"kind {number}"
+        self.members = members
+        self.poses, self.touches = poses, touches
+        self.moving = [side for side in (0, 1) if members[0].places[side].node >= 0]
+        numbers = np.array([m.numbers for m in members], dtype=float)
+        differs = [x not in (0, 1, -1) for x in members[0].numbers]
+        self.open = np.flatnonzero(differs) if len(members) > 1 else np.zeros(0, int)
+        """Which of the numbers come from the table."""
+        self.table = Buffer(f"{self.name} numbers", "table", (len(members), len(self.open)), numbers[:, self.open])
+        self.nodes = {side: self._index(f"node {side}", [m.places[side].node for m in members]) for side in self.moving}
+        self.first = self._index("first", [m.first for m in members])
+
+    def _index(self, word: str, numbers: Sequence[int]) -> Buffer:
+        return Buffer(f"{self.name} {word}", "index", (len(numbers),), np.array(numbers, dtype=np.int64), integer=True)
+
+    def loop(self) -> tuple[Statement, list[Buffer]]:
+        """The loop over the pairs, and its tables."""
+        indices = [self.first, *self.nodes.values()]
+        lookups = [Lookup(b.name, Address(b.name, (Index(PAIR),))) for b in indices]
+        reads = [piece(self.poses, b.name, None) for b in self.nodes.values()]
+        tables = [self.table] if len(self.open) else []
+        reads += [piece(table, PAIR, None) for table in tables]
+        slots = self.members[0].pair.slots
+        writes = [self._slot(self.first.name, slot) for slot in range(slots)]
+        body: tuple[Statement, ...] = (*lookups, traced_block(self._touches, reads, writes))
+        return Loop(PAIR, len(self.members), body), [*indices, *tables]
+
+    def _slot(self, register: Register, slot: int) -> Piece:
+        places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
+        return Piece((TOUCH,), tuple(places))
+
+    def _touches(self, *given: Array) -> list[Any]:
+        """The candidates of a pair, from the poses of its moving bodies and its own numbers."""
+        member = self.members[0]
+        bodies = dict(zip(self.moving, given, strict=False))
+        numbers: list[Any] = list(member.numbers)
+        if len(self.open):
+            for place, x in zip(self.open, given[-1], strict=True):
+                numbers[place] = x
+        poses = []
+        for side in (0, 1):
+            own = pose_of(np.array(numbers[POSE * side : POSE * (side + 1)], dtype=object))
+            poses.append(pose_of(bodies[side]) @ own if side in bodies else own)
+        shapes, at = [], 2 * POSE
+        for shape in member.pair.shapes:
+            size = len(_numbers_of_shape(shape))
+            shapes.append(_with_numbers(shape, numbers[at : at + size]))
+            at += size
+        assert member.pair.touching is not None
+        found = member.pair.touching(shapes[0], shapes[1], poses[0], poses[1])
+        return [np.concatenate([[touch.gap], touch.point, touch.axes.ravel()]) for touch in found]
+
+
+def pose_of(numbers: Array) -> Pose:
+    """A pose from its 12 numbers."""
+    return Pose(numbers[:9].reshape(3, 3), numbers[9:])
+
+
+def _numbers_of_pose(X: Pose) -> list[float]:
+    return [float(x) for x in (*X.R.flat, *X.p)]
+
+
+def _is_numbers(shape: Shape) -> bool:
+    return not isinstance(shape, Terrain | HeightField | Hull)
+
+
+def _kind_of(shape: Shape) -> Any:
+    return type(shape) if _is_numbers(shape) else id(shape)
+
+
+def _numbers_of_shape(shape: Shape) -> list[float]:
+    if not _is_numbers(shape):
+        return []
+    return [float(x) for part in fields(shape) for x in np.ravel(getattr(shape, part.name))]
+
+
+def _with_numbers(shape: Shape, numbers: Sequence[Any]) -> Shape:
+    """A shape of the same type with other numbers."""
+    if not _is_numbers(shape):
+        return shape
+    given, parts, kind = iter(numbers), [], cast(Any, type(shape))
+    for part in fields(shape):
+        size = np.size(getattr(shape, part.name))
+        own = tuple(next(given) for _ in range(size))
+        parts.append(own if np.ndim(getattr(shape, part.name)) else own[0])
+    made: Shape = kind(*parts)
+    return made

@@ -1,0 +1,384 @@
+"""The contact problem of a list of blocks, solved inside a kernel: sweeps, leaps where they creep, Newton's method.
+
+The problem is that of :mod:`whippletree.contact.problem.contact_problem` with G = Bᵀ B never formed: y = Σ B λ holds
+what all impulses do, a block's velocity is u = g + Bᵀ y. So the cost is that of the list, times the number of
+velocities.
+
+Newton's method is that of :mod:`whippletree.contact.problem.newton`, on Alart and Curnier's F(λ) = λ − P(λ − m u),
+damped by a share ε of each block's own diagonal. As u depends on λ by way of y alone, all impulses can be eliminated:
+
+    A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F
+
+one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops.
+
+Sweeps and Newton's method take turns until the natural map of every block is within the tolerance, judged for impulses
+inside their cones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.contact.problem.cones import both, brought_inside, largest, length
+from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
+
+TURNS = 5
+"""Times that sweeps and Newton's method take turns."""
+
+SWEEPS = 14
+"""Sweeps of a turn."""
+
+FIRST_SWEEPS, FINE = 5, 1e-5
+"""The first sweeps of a turn go on until they change so small a share of the tolerance: they cost little, and a scene
+at rest stays there to rounding."""
+
+BETWEEN_LEAPS = 8
+"""Sweeps between two leaps along their change. Of 212 hard steps of falling walkers and ants, 75 sweeps on average
+became 19 by leaps alone; leaps after every third sweep or less disturb them more than they help."""
+
+FARTHEST = 3000
+"""Changes of a sweep that a leap adds up at most."""
+
+NEWTON_STEPS = 8
+"""Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
+
+DAMPING, EASING = 1e-5, 0.3
+"""Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
+falls from step to step."""
+
+ACTIVE, BLOCK, STEP = "active", "block", "step"
+"""The list, the register of its blocks, and that of the time step."""
+
+TURN, SWEEP, NEWTON, PIVOT, ROW, COLUMN = "turn", "sweep", "newton", "pivot", "matrix row", "matrix column"
+
+LOCAL = len(Local._fields)
+
+
+class ListSolver:
+    """Statements that solve a problem whose numbers are in buffers of these names:
+
+    B, own, local, g, shift, approach   of a block, see :mod:`~whippletree.compiler.rollout.contact_lists`
+    friction, cap, gap                  of a block
+    impulse, y                          where the solution begins and ends
+    dt, tolerance                       arguments of the program
+
+    ``residual``, ``works`` and ``overlap`` tell of the solution, ``made`` and ``newtons`` what it has cost.
+    """
+
+    def __init__(self, space: WorkSpace, blocks: int, velocities: int) -> None:
+        self.space, self.nv = space, velocities
+        n = velocities
+        space.work(
+            kappa=(blocks,),  # ratio of sliding velocity to friction
+            delta=(blocks, 3),  # of the impulses in the last sweep
+            change=(1,),
+            slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
+            wait=(1,),
+            leap=(1,),
+            left_sweeps=(1,),
+            settled=(1,),
+            done=(1,),
+            undone=(1,),
+            residual=(3,),
+            works=(2,),
+            overlap=(1,),
+            made=(1,),
+            newtons=(1,),
+            raw=(blocks, 3),  # impulses of Newton's method, which may leave their cones on the way
+            raw_y=(n,),
+            kept=(blocks, 3),
+            before=(1,),
+            worse=(1,),
+            damping=(1,),
+            part=(blocks, 3),  # A⁻¹ F
+            E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
+            K=(n, n),
+            right=(n,),
+            dy=(n,),
+        )
+        space.index("rows below", [n - 1 - p for p in range(n)])
+        space.index("row below", [[min(p + 1 + i, n - 1) for i in range(max(n - 1, 1))] for p in range(n)])
+
+    def statements(self) -> list[Statement]:
+        """The whole solution."""
+        at, put = self.space.at, self.space.put
+        sweeps = (
+            put(BETWEEN_LEAPS - 1, at("wait")),
+            put(SWEEPS, at("left sweeps")),
+            Until(SWEEP, SWEEPS, self.space.address("done"), tuple(self._sweep())),
+            traced_block(lambda done: [-done], [at("done")], [at("undone")]),
+        )
+        turn = (*sweeps, If(self.space.address("undone"), tuple(self._newton())))
+        return [self._slips(), put(-1, at("done")), Until(TURN, TURNS, self.space.address("done"), turn)]
+
+    # ---- sweeps --------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> list[Statement]:
+        """Every block of the list responds to the others; a look at the residual once little changes, or at the end."""
+        at, each = self.space.at, self.space.each
+
+        def improve(B: Array, y: Array, g: Array, own: Array, local: Array, p: Array, *rest: Any) -> list[Any]:
+            kappa, before, mu, cap, h, change, (same, slower) = rest
+            G = symmetric_block(own)
+            after, better = respond(Local(*local), g + B @ y - G @ p, mu, h * cap, kappa)
+            d = after - p
+            moved = G @ d
+            slope = [same + d @ moved, slower + (before - d) @ moved]
+            return [after, [better], d, y + B.T @ d, [largest([change[0], moved @ moved])], slope]
+
+        def judge(change: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
+            # little enough, or no number any more, or the last one
+            enough = select(less(SWEEPS - FIRST_SWEEPS + 1, left[0]), FINE * tolerance, tolerance)
+            busy = less(enough * enough, change[0])
+            return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
+
+        own = ("impulse", "kappa", "delta")
+        reads = [at("B", BLOCK), at("y"), *each(("g", "own", "local", *own), BLOCK)]
+        reads += [*each(("friction", "cap"), BLOCK), at("dt", STEP)]
+        totals = each(("change", "slope"))
+        block = traced_block(improve, [*reads, *totals], [*each(own, BLOCK), at("y"), *totals])
+        counts = each(("left sweeps", "made"))
+        return [
+            self.space.put(0, *totals),
+            Each(BLOCK, ACTIVE, (block,)),
+            traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
+            If(self.space.address("settled"), tuple(self.measure())),
+            *self._leap(),
+        ]
+
+    def _leap(self) -> list[Statement]:
+        """Now and then, a step along the change of the last sweep, as far as such changes will add up to.
+
+        They fall by the same share from sweep to sweep where sweeps creep; or by nothing, where two feet of a rigid
+        body push against each other until one of them slips. Wherever it leads, sweeps go on from there.
+        """
+        at, each = self.space.at, self.space.each
+
+        def plan(slope: Array, wait: Array, settled: Array) -> list[Any]:
+            same, slower = slope
+            far = less(slower * FARTHEST, same)
+            share = select(far, FARTHEST, same / select(far, 1, slower))
+            due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
+            return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
+
+        def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array, B: Array, y: Array) -> list[Any]:
+            after = brought_inside(p + share[0] * d, mu, h * cap)
+            return [after, y + B.T @ (after - p)]
+
+        reads = [
+            *each(("impulse", "delta", "friction", "cap"), BLOCK),
+            at("dt", STEP),
+            at("leap"),
+            at("B", BLOCK),
+            at("y"),
+        ]
+        block = traced_block(leap, reads, [at("impulse", BLOCK), at("y")])
+        return [
+            traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
+            If(self.space.address("leap"), (Each(BLOCK, ACTIVE, (block,)),)),
+        ]
+
+    # ---- judgement -----------------------------------------------------------------------------------------------
+
+    def measure(self) -> list[Statement]:
+        """The residual of the list, whether it is small enough, its work, and the overlap that it would leave."""
+        at, each = self.space.at, self.space.each
+
+        def look(
+            B: Array, y: Array, g: Array, own: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any
+        ) -> list[Any]:
+            shift, approach, gap, residual, works, overlap = rest
+            u = g + B @ y
+            found = block_measure(symmetric_block(own), p, u, mu, h * cap)
+            bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
+            work = (bare + approach) * p / 2
+            return [
+                [largest([a, b]) for a, b in zip(residual, found, strict=True)],
+                [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
+                [largest([overlap[0], -(gap + h * bare[0])])],
+            ]
+
+        def decide(squares: Array, tolerance: Any) -> list[Any]:
+            residual = [sqrt(squares[0]), sqrt(squares[1]), squares[2]]
+            return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
+
+        totals = each(("residual", "works", "overlap"))
+        reads = [at("B", BLOCK), at("y"), *each(("g", "own", "impulse", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads += each(("shift", "approach", "gap"), BLOCK)
+        return [
+            self.space.put(0, *totals),
+            Each(BLOCK, ACTIVE, (traced_block(look, [*reads, *totals], totals),)),
+            traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
+        ]
+
+    # ---- Newton's method -----------------------------------------------------------------------------------------
+
+    def _newton(self) -> list[Statement]:
+        """Newton steps from where sweeps have come to; back to there if they lead nowhere."""
+        at, each = self.space.at, self.space.each
+        begin = traced_block(
+            lambda y, residual: [y, [residual[1]], [DAMPING]],
+            each(("y", "residual")),
+            each(("raw y", "before", "damping")),
+        )
+        copy = traced_block(lambda p: [p, p], [at("impulse", BLOCK)], each(("raw", "kept"), BLOCK))
+        judge = traced_block(
+            lambda residual, before: [[select(less(residual[1], before[0]), -1, 1)]],
+            each(("residual", "before")),
+            [at("worse")],
+        )
+        back = traced_block(
+            lambda p, B, y: [p, y + B.T @ p], [*each(("kept", "B"), BLOCK), at("y")], [at("impulse", BLOCK), at("y")]
+        )
+
+        return [
+            begin,
+            Each(BLOCK, ACTIVE, (copy,)),
+            Until(NEWTON, NEWTON_STEPS, self.space.address("done"), tuple(self._newton_step())),
+            judge,
+            If(
+                self.space.address("worse"), (self.space.put(0, at("y")), Each(BLOCK, ACTIVE, (back,)), *self.measure())
+            ),
+            self._slips(),
+        ]
+
+    def _slips(self) -> Statement:
+        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
+        at, each = self.space.at, self.space.each
+
+        def slip(B: Array, y: Array, g: Array, p: Array) -> list[Any]:
+            u, friction = g + B @ y, length(p[1], p[2])
+            slides = less(0, friction)
+            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
+
+        block = traced_block(slip, [at("B", BLOCK), at("y"), *each(("g", "impulse"), BLOCK)], [at("kappa", BLOCK)])
+        return Each(BLOCK, ACTIVE, (block,))
+
+    def _newton_step(self) -> list[Statement]:
+        at, each, put = self.space.at, self.space.each, self.space.put
+
+        def prepare(
+            B: Array, y: Array, g: Array, own: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any
+        ) -> list[Any]:
+            damping, right = rest
+            mass, _ = block_mass(symmetric_block(own))
+            F, P = alart_curnier(p, mass * (g + B @ y), mu, h * cap)
+            inverse = _inverse(P, damping[0])
+            part = inverse @ F
+            return [part, (inverse @ (mass * P)) @ B, right - B.T @ part]
+
+        def add(row: Array, B: Array, E: Array) -> list[Any]:
+            return [row + B @ E]
+
+        def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any) -> list[Any]:
+            B, raw_y, y = rest
+            raw = p - part - E @ dy
+            inside = brought_inside(raw, mu, h * cap)
+            return [raw, inside, raw_y + B.T @ raw, y + B.T @ inside]
+
+        diagonal = Piece((), (Address("K", (Index(ROW), Index(ROW))),))
+        identity = (put(0, at("K", ROW)), put(1, diagonal))
+        reads = [at("B", BLOCK), at("raw y"), *each(("g", "own", "raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        first = traced_block(prepare, [*reads, at("damping"), at("right")], [*each(("part", "E"), BLOCK), at("right")])
+        column = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
+        rows = Loop(ROW, self.nv, (traced_block(add, [at("K", ROW), column, at("E", BLOCK)], [at("K", ROW)]),))
+        reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads += [at("B", BLOCK), at("raw y"), at("y")]
+        last = traced_block(advance, reads, [*each(("raw", "impulse"), BLOCK), at("raw y"), at("y")])
+        count = traced_block(
+            lambda made, damping: [made + 1, EASING * damping],
+            each(("newtons", "damping")),
+            each(("newtons", "damping")),
+        )
+        return [
+            put(0, at("right")),
+            Loop(ROW, self.nv, identity),
+            Each(BLOCK, ACTIVE, (first, rows)),
+            *self._solve(),
+            put(0, at("raw y"), at("y")),
+            Each(BLOCK, ACTIVE, (last,)),
+            count,
+            *self.measure(),
+        ]
+
+    def _solve(self) -> list[Statement]:
+        """K dy = right by elimination without exchanges; a pivot that vanishes leads to NaN, which nobody takes."""
+        at, put = self.space.at, self.space.put
+
+        def one(name: str, *registers: str) -> Piece:
+            return Piece((), (self.space.address(name, *registers),))
+
+        def eliminate(above: Array, row: Array, pivot: Any, entry: Any, a: Any, b: Any) -> list[Any]:
+            share = entry / pivot
+            return [row - share * above, [b - share * a]]
+
+        def substitute(row: Array, pivot: Any, b: Any, dy: Array) -> list[Any]:
+            return [[(b - row @ dy) / pivot]]
+
+        below = "row below"
+        block = traced_block(
+            eliminate,
+            [
+                at("K", PIVOT),
+                at("K", below),
+                one("K", PIVOT, PIVOT),
+                one("K", below, PIVOT),
+                one("right", PIVOT),
+                one("right", below),
+            ],
+            [at("K", below), one("right", below)],
+        )
+        inner = Loop(COLUMN, Index("rows below"), (Lookup(below, self.space.address(below, PIVOT, COLUMN)), block))
+        # what is not yet known of dy is zero, and so is what lies left of the diagonal
+        upwards = traced_block(
+            substitute, [at("K", PIVOT), one("K", PIVOT, PIVOT), one("right", PIVOT), at("dy")], [one("dy", PIVOT)]
+        )
+        return [
+            Loop(PIVOT, self.nv, (Lookup("rows below", self.space.address("rows below", PIVOT)), inner)),
+            put(0, at("dy")),
+            Loop(PIVOT, self.nv, (upwards,), backwards=True),
+        ]
+
+
+def symmetric_block(own: Array) -> Array:
+    """A block's own part (3, 3) of G, from its upper triangle."""
+    a, b, c, d, e, f = own
+    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)
+
+
+def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Array, Array]:
+    """F = λ − P(λ − m u) (3,) of a block, and P′ (3, 3) there; ``reach`` is m u (3,)."""
+    z = impulse - reach
+    closed = less(0, z[0])
+    height = select(closed, z[0], 0)
+    radius, side = mu * height + cap, length(z[1], z[2])
+    slides = less(radius, side)
+    scale = 1 / select(slides, side, 1)
+    share = select(slides, radius * scale, 1)
+    e1, e2 = select(slides, z[1] * scale, 0), select(slides, z[2] * scale, 0)
+    onto = np.array([height, share * z[1], share * z[2]], dtype=object)
+    climb = select(closed, mu, 0)
+    slope = [
+        [select(closed, 1, 0), 0, 0],
+        [climb * e1, share * (1 - e1 * e1), -share * e1 * e2],
+        [climb * e2, -share * e1 * e2, share * (1 - e2 * e2)],
+    ]
+    return impulse - onto, np.array(slope, dtype=object)
+
+
+def _inverse(P: Array, damping: Any) -> Array:
+    """(1 − (1 − ε) P′)⁻¹ (3, 3): the normal does not depend on the tangents."""
+    kept = 1 - damping
+    normal = 1 / (1 - kept * P[0, 0])
+    a, b, c = 1 - kept * P[1, 1], -kept * P[1, 2], 1 - kept * P[2, 2]
+    scale = 1 / (a * c - b * b)
+    T = np.array([[c * scale, -b * scale], [-b * scale, a * scale]], dtype=object)
+    below = T @ (kept * normal * P[1:, 0])
+    return np.array([[normal, 0, 0], [below[0], *T[0]], [below[1], *T[1]]], dtype=object)

@@ -1,0 +1,250 @@
+"""Time steps of single scenes in machine code, against Python's step, alone and in batches, on a CPU and a GPU."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from emulated_cuda import install
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.program import every_block
+from whippletree.compiler.rollout import contact_list_solver, contact_lists
+from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
+from whippletree.contact.time_step import Blocks
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+
+TOLERANCE, H = 1e-9, 1e-3
+OUTPUTS = ["q", "v", "impulses", "measure", "work", "friction_work", "correction_work", "sweeps", "newton_steps"]
+
+
+def boxes_and_balls():
+    """Shapes of several kinds, two of them on one body, that touch the floor and each other; a lift with a limit."""
+    b = wt.Builder("things")
+    b.geometry("floor", "world", "half_space")
+    for name, x, mass in (("box", 0.0, 1.0), ("ball", 0.45, 0.3), ("bar", -0.5, 0.6)):
+        b.body(name, mass=mass, inertia=(0.01 * mass, 0.012 * mass, 0.015 * mass))
+        b.joint(f"free {name}", "free", "world", name, position=(x, 0.0, 0.3))
+    b.geometry("box", "box", "box", size=(0.4, 0.3, 0.2))
+    b.geometry("knob", "box", "sphere", radius=0.07, position=(0.0, 0.0, 0.1))
+    b.geometry("ball", "ball", "sphere", radius=0.1)
+    b.geometry("bar", "bar", "capsule", radius=0.05, length=0.3)
+    b.geometry("bob", "bar", "capsule", radius=0.04, length=0.2, position=(0.0, 0.1, 0.0))
+    b.body("lift", mass=0.5, inertia=(0.01, 0.01, 0.01))
+    b.joint("lift", "prismatic", "world", "lift", axis=(0, 0, 1), position=(0.9, 0, 0.2), lower=-0.05, upper=0.3,
+            damping=0.2, stiffness=3.0, friction=0.4)  # fmt: skip
+    b.geometry("lift", "lift", "sphere", radius=0.08)
+    pairs = [(shape, "floor") for shape in ("box", "ball", "bar", "bob", "lift")]
+    for first, second in [*pairs, ("ball", "box"), ("ball", "bar"), ("knob", "lift")]:
+        b.contact(f"{first} on {second}", first, second, friction=0.5, restitution=0.3 if first == "ball" else 0.0)
+    return b.build()
+
+
+MODELS = {
+    "quadruped": wt.mechanisms.quadruped,
+    "rocking block": wt.mechanisms.rocking_block,
+    "planar biped": wt.mechanisms.planar_biped,
+    "things": boxes_and_balls,
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def scene(request):
+    model = MODELS[request.param]()
+    return ImpulseStep(Motion(wt.compile(model)), TOLERANCE)
+
+
+def scattered(stepper, seed, speed=1.0):
+    """A state near home, some of it overlapping a little, with random velocities."""
+    rng, home = np.random.default_rng(seed), stepper.model.home
+    q = stepper.dyn.integrate(np.asarray(home.q, float), 0.03 * rng.normal(size=stepper.model.nv))
+    return np.concatenate([q, speed * rng.normal(size=stepper.model.nv)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_step_is_the_step_of_python(scene, seed):
+    """Velocities, coordinates and works agree as well as both solve the contact problem."""
+    y, start = scattered(scene, seed), np.zeros((scene.blocks.count, 3))
+    tau = 0.1 * np.random.default_rng(seed).normal(size=scene.model.nv)
+    made = kernel_steps(scene, y, start, tau, np.full(1, H))
+    assert made.number == 1
+    step = scene.step(0.0, y, start, tau, H)
+    assert step.solution.converged
+    # a residual r moves velocities by at most r times the condition of the contacts, small in these scenes
+    np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)
+    works = (step.contact_work, step.friction_work, step.joint_work, step.correction_work)
+    mine = (made.contact_work, made.friction_work, made.joint_work, made.correction_work)
+    np.testing.assert_allclose([x[0] for x in mine], works, rtol=0, atol=1e3 * TOLERANCE)
+    pushed = (
+        scene.dyn.contact_jacobian(y[: scene.model.nq]).T @ (made.impulses[0] - step.impulses)[: scene.contacts].ravel()
+    )
+    np.testing.assert_allclose(pushed, 0, atol=1e3 * TOLERANCE)
+
+
+def test_whole_runs_agree_with_those_of_python(scene, monkeypatch):
+    """A tenth of a second from rest, where nothing is unstable."""
+    model = scene.model
+    settings = {"duration": 0.1, "method": "time_stepping", "tolerance": TOLERANCE}
+    ours = wt.simulate(model, **settings)
+    monkeypatch.setattr("whippletree.simulation.time_stepping.impulse_step.suits_lists", lambda model: False)
+    python = wt.simulate(model, **settings)
+    assert ours.attrs["unconverged_steps"] == python.attrs["unconverged_steps"] == 0
+    assert ours.attrs["steps"] == python.attrs["steps"]
+    assert set(ours.variables) == set(python.variables)
+    for name in ("q", "v", "contact_gap", "contact_work", "energy_balance", "penetration"):
+        np.testing.assert_allclose(ours[name].values, python[name].values, rtol=0, atol=1e-6, err_msg=name)
+
+
+def arguments(stepper, count, steps=6):
+    states = np.array([scattered(stepper, seed, 0.5) for seed in range(count)])
+    q, v = states[:, : stepper.model.nq], states[:, stepper.model.nq :]
+    impulses, tau = np.zeros((count, stepper.blocks.count, 3)), np.zeros((steps, stepper.model.nv))
+    return [q, v, impulses, np.broadcast_to(tau, (count, *tau.shape)), np.full((count, steps), H), TOLERANCE, np.inf]
+
+
+def run(function, given):
+    with np.errstate(all="ignore"):
+        return function(*given)
+
+
+def some(given, part):
+    return [x[part] if isinstance(x, np.ndarray) else x for x in given]
+
+
+def test_the_bits_do_not_depend_on_the_batch(scene):
+    program = contact_lists_program(scene.model)
+    given = arguments(scene, 17)
+    alone = compile_function(program, width=1, threads=1, cache=Cache(None))
+    expected = run(alone.ufunc, given)
+    assert len(set(expected[OUTPUTS.index("sweeps")].ravel())) > 1  # they do take different ways
+    wide = compile_function(program, width=4, threads=1, cache=Cache(None))
+    for size in (1, 3, 8, 17):
+        for a, b in zip(run(wide.ufunc, some(given, slice(17 - size, 17))), expected, strict=True):
+            np.testing.assert_array_equal(a, b[17 - size :])
+
+
+def test_a_batch_of_many_candidates_gives_the_bits_of_single_runs():
+    model = boxes_and_balls()
+    stepper = ImpulseStep(Motion(wt.compile(model)), TOLERANCE)
+    assert stepper.lists_for_batches
+    states = np.array([scattered(stepper, seed) for seed in range(3)])
+    q, v = states[:, : model.nq], states[:, model.nq :]
+    settings = {"duration": 0.05, "output_dt": 0.01, "method": "time_stepping", "tolerance": TOLERANCE}
+    batch = wt.simulate(model, q, v, **settings)
+    assert batch.attrs["unconverged_steps"] == 0
+    for run in range(3):
+        single = wt.simulate(model, q[run], v[run], **settings)
+        for name in ("q", "v", "contact_force", "contact_work"):
+            np.testing.assert_array_equal(batch[name].values[:, run], single[name].values, err_msg=name)
+
+
+def test_few_candidates_that_always_touch_stay_unrolled_in_batches():
+    assert not ImpulseStep(Motion(wt.compile(wt.mechanisms.quadruped())), TOLERANCE).lists_for_batches
+
+
+def test_a_gpu_gives_the_same_bits(monkeypatch):
+    install(monkeypatch)
+    stepper = ImpulseStep(Motion(wt.compile(wt.mechanisms.rocking_block())), TOLERANCE)
+    program, given = contact_lists_program(stepper.model), arguments(stepper, 5)
+    gpu = compile_for_cuda(program, cache=Cache(None))
+    cpu = compile_function(program, threads=1, cache=Cache(None))
+    for a, b in zip(run(gpu, given), run(cpu, given), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_was_left_out_joins_when_it_would_overlap():
+    """A see-saw: one end is struck so that the other, which moves away from the floor, comes down within the step."""
+    b = wt.Builder("see-saw")
+    b.geometry("floor", "world", "half_space")
+    b.body("beam", mass=1.0, inertia=(0.1, 1e-4, 0.1))
+    b.joint("free", "free", "world", "beam")
+    for name, x in (("left", -0.5), ("right", 0.5)):
+        b.geometry(name, "beam", "sphere", radius=0.05, position=(x, 0.0, 0.0))
+        b.contact(name, name, "floor", friction=0.3)
+    model = b.build()
+    stepper = ImpulseStep(Motion(wt.compile(model)), TOLERANCE)
+    q = np.array([0, 0, 0.0501, 1, 0, 0, 0])
+    # the left end strikes at 3 m/s; the right one rises at 1 m/s, until the blow turns the light beam
+    y = np.concatenate([q, [0, -4.0, 0, 0, 0, -1.0]])
+    start, tau = np.zeros((2, 3)), np.zeros(6)
+    gaps, J = stepper.gaps(q)[0], stepper.dyn.contact_jacobian(q).reshape(2, 3, 6)
+    closing = gaps + H * (J[:, 0] @ y[7:] - H * 9.81)
+    assert sorted(closing < 0) == [False, True]  # so one of them is left out at first
+    made, step = kernel_steps(stepper, y, start, tau, np.full(1, H)), stepper.step(0.0, y, start, tau, H)
+    assert (step.impulses[:, 0] > 0).all()
+    np.testing.assert_allclose(made.impulses[0][:, 0], step.impulses[:, 0], rtol=0, atol=1e3 * TOLERANCE)
+    np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)
+
+
+def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
+    """With a solver that gives up at once, every step that touches is Python's."""
+    monkeypatch.setattr(contact_list_solver, "TURNS", 1)
+    monkeypatch.setattr(contact_list_solver, "SWEEPS", 1)
+    monkeypatch.setattr(contact_list_solver, "NEWTON_STEPS", 0)
+    model = replace(wt.mechanisms.quadruped(), name="impatient")
+    taken = []
+    step = ImpulseStep.step
+    monkeypatch.setattr(ImpulseStep, "step", lambda self, *given: taken.append(1) or step(self, *given))
+    v = 0.3 * np.random.default_rng(0).normal(size=model.nv)
+    run = wt.simulate(model, model.home.q, v, duration=0.05, method="time_stepping")
+    assert run.attrs["unconverged_steps"] == 0
+    assert taken
+    assert float(run.residual_velocity.max()) <= 1e-7
+
+
+def test_a_scene_that_stops_is_nan_from_there_on():
+    stepper = ImpulseStep(Motion(wt.compile(wt.mechanisms.quadruped())), TOLERANCE)
+    given = some(arguments(stepper, 1), 0)
+    given[-1] = -1.0  # no residual is good enough
+    found = dict(zip(OUTPUTS, run(stepper.dyn.contact_steps, given), strict=True))
+    assert np.isfinite(found["q"][0]).all()
+    assert all(np.isnan(part[1:]).all() for part in found.values())
+
+
+def test_controllers_in_python_are_asked_once_per_step():
+    model, calls = wt.mechanisms.quadruped(), []
+
+    def controller(t, q, v):
+        calls.append(t)
+        return -0.1 * v
+
+    run = wt.simulate(model, duration=0.02, output_dt=0.005, method="time_stepping", controller=controller)
+    assert run.attrs["steps"] == 20
+    inside = [t for t in calls if t % 0.005 > 1e-9 and 0.005 - t % 0.005 > 1e-9]  # rows of output look again
+    np.testing.assert_allclose(inside, [t for t in np.arange(20) * 1e-3 if round(t * 1e3) % 5], atol=1e-12)
+
+
+def test_code_grows_with_the_kinds_of_pairs_and_not_with_pairs():
+    """A body with eight spheres or with forty: the same code."""
+
+    def operations(count):
+        b = wt.Builder(f"{count} spheres")
+        b.geometry("floor", "world", "half_space")
+        b.body("raft", mass=1.0, inertia=(0.1, 0.1, 0.1))
+        b.joint("free", "free", "world", "raft")
+        for i in range(count):
+            b.geometry(
+                f"s{i}",
+                "raft",
+                "sphere",
+                radius=0.103 + 0.01 * i,
+                position=(0.23 * (i + 1), 0.13 * (i + 1), 0.053 + 0.001 * i),
+            )
+            b.contact(f"s{i}", f"s{i}", "floor", friction=0.3)
+        body = contact_lists_program(b.build()).body
+        return sum(block.code.operations for block in every_block(body))
+
+    assert operations(8) == operations(40)
+
+
+def test_which_models_suit():
+    assert suits_lists(wt.mechanisms.quadruped())
+    assert not suits_lists(wt.mechanisms.pendulum())  # nothing touches
+    assert not suits_lists(wt.mechanisms.four_bar())  # constraints
+    assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
+    assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_VELOCITIES // 6 + 1))  # too large
+    assert Blocks(wt.mechanisms.quadruped()).count > 0
