@@ -5,8 +5,9 @@ writes every block of it out and computes all of them in every sweep, which suit
 Here a step
 
 1. finds poses, the factor of M, and the velocity without impulses;
-2. finds the gaps of all candidates in loops over pairs of one kind (:mod:`~whippletree.compiler.rollout.contact_kinds`),
-   and lists the blocks that may matter: those that carried an impulse or would close within the step;
+2. finds the gaps of all candidates in loops over pairs of one kind
+   (:mod:`~whippletree.compiler.rollout.contact_kinds`), and lists the blocks that may matter: those that carried an
+   impulse or would close within the step;
 3. works out rows for the blocks of the list alone, as B = D^(−1/2) L⁻ᵀ Jᵀ with M = Lᵀ D L, so that G = Bᵀ B is never
    formed: with y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ;
 4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
