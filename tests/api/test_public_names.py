@@ -9,7 +9,7 @@ import whippletree as wt
 from whippletree.functions import CATALOGUE
 
 NAMES = """
-AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
+AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError LeftOutWarning MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
 compile conditioning constraint_set contact_set controllers diagnose event_impulses event_states export_html load
 load_run load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show
@@ -17,7 +17,7 @@ simulate single_run spatial_operators symbolic with_contacts without_rows
 """
 
 FUNCTIONS = """
-allowed_motions apparent_inertia bias block_condition_numbers center_of_mass centroidal_momentum_matrix closing_step
+actuator_forces allowed_motions apparent_inertia bias block_condition_numbers center_of_mass centroidal_momentum_matrix closing_step
 condition_number constraint_bias constraint_forces constraint_forces_derivatives constraint_forces_least_norm
 constraint_jacobian constraint_residual constraint_velocity contact_axes contact_bias contact_gaps contact_jacobian
 contact_points contact_velocity dagger delassus diagonal_of_mass_matrix diagonal_ratio difference

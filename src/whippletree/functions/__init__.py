@@ -7,13 +7,20 @@
     accuracy_functions     condition numbers, diagonal and pivot ratios, sensitivity to forces
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
+    actuator_functions     joint forces of actuators under their commands
     differentiate          derivatives of any entry along a direction, and pulled back
     reference              ``wt.reference``: the table on plain NumPy
 
 The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """
 
-from whippletree.functions import accuracy_functions, constraint_functions, contact_functions, tree_functions
+from whippletree.functions import (
+    accuracy_functions,
+    actuator_functions,
+    constraint_functions,
+    contact_functions,
+    tree_functions,
+)
 from whippletree.functions.registry import (
     CATALOGUE,
     SHAPES,
@@ -32,6 +39,7 @@ __all__ = [
     "Function",
     "Shape",
     "accuracy_functions",
+    "actuator_functions",
     "constraint_functions",
     "contact_functions",
     "find",

@@ -39,6 +39,7 @@ SHAPES: dict[str, Shape] = {
     "restitution": (),
     "weights": ("rows",),
     "h": (),
+    "ctrl": ("actuators",),
     "t": (),
     "active": ("switches",),
 }
@@ -50,6 +51,7 @@ UNITS = {
     "a": "rad/s² or m/s²",
     "tau": "N m or N",
     "wrench": "N m and N, in the frame's axes",
+    "ctrl": "commands, in the units of each actuator",
     "h": "s",
     "t": "s",
     "active": "1 for on, 0 for off, one per switchable constraint",
@@ -78,6 +80,8 @@ class Function:
     """Whether it is a derivative of an entry; its scalars are then dual or traced."""
     contacts: bool = False
     """Whether it is about contacts and needs some."""
+    actuators: bool = False
+    """Whether it is about actuators and needs some."""
 
     @property
     def explanation(self) -> str:
@@ -99,6 +103,7 @@ class Sizes(dict[str, int]):
         self.model = model
         count = len(model.bodies)
         super().__init__({"nq": model.nq, "nv": model.nv, "bodies": count, "parameters": 10 * count})
+        self["actuators"] = len(model.actuators)
 
     def __missing__(self, name: str) -> int:
         if name in ("contacts", "contact_rows"):
@@ -188,6 +193,8 @@ def _specialised(entry: Function, model: Model) -> Function:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")
     if entry.contacts:
         _check_contacts(entry, model)
+    if entry.actuators and not model.actuators:
+        raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     inputs = inputs_for(entry, model)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
@@ -220,6 +227,7 @@ def function(
     may_fail: bool = False,
     constraints: Attitude = "refuses",
     contacts: bool = False,
+    actuators: bool = False,
     **outputs: Shape,
 ) -> Callable[..., Any]:
     """Enter a function into the catalogue."""
@@ -237,6 +245,7 @@ def function(
             may_fail,
             constraints,
             contacts=contacts,
+            actuators=actuators,
         )
         return implementation
 

@@ -12,13 +12,17 @@ refuses it instead of ignoring it.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
+from whippletree.model.contact_pairs import with_contacts
 
 __all__ = ["load", "save"]
 
@@ -27,10 +31,19 @@ _NATIVE = (".toml", ".json")
 BASES = ("fixed", "free")
 
 
-def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.PathLike[str] | None = None) -> Model:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    base: str = "fixed",
+    loops: str | os.PathLike[str] | None = None,
+    contacts: bool | None = None,
+    limits: bool = True,
+    actuators: bool = True,
+) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
-    XML is told apart by its root element, not by its suffix.
+    XML is told apart by its root element, not by its suffix. What a file says of the mechanics and the model does not
+    take over is told by name, in ``model.source`` and in one :class:`~whippletree.errors.LeftOutWarning`.
 
     Args:
         path: The file.
@@ -40,6 +53,11 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
         loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops_file`): the
             loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside
             ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
+        contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
+            or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
+            neighbours, as ``wt.with_contacts`` does; ``False`` none.
+        limits: Whether joints keep the ends of their ranges.
+        actuators: Whether actuators are taken over.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -50,7 +68,8 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
     path = Path(path)
-    model = _load(path, base)
+    model = _load(path, base, contacts is not False, actuators)
+    model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
         from whippletree.io.loops_file import with_loops
 
@@ -62,7 +81,20 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
     return model
 
 
-def _load(path: Path, base: str) -> Model:
+def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: bool) -> Model:
+    """The model with what was asked for of its contacts, limits and actuators."""
+    if not limits:
+        joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
+        model = replace(model, joints=tuple(joints))
+    if not actuators and model.actuators:
+        keys = (replace(key, commands=np.zeros(0)) for key in model.key_frames)
+        model = replace(model, actuators=(), key_frames=tuple(keys))
+    if contacts is False:
+        return replace(model, contacts=()) if model.contacts else model
+    return with_contacts(model) if contacts and not model.contacts else model
+
+
+def _load(path: Path, base: str, contacts: bool, actuators: bool) -> Model:
     suffix = path.suffix.lower()
     if suffix == ".xacro":
         raise FileError(
@@ -78,10 +110,10 @@ def _load(path: Path, base: str) -> Model:
         raise FileError(
             str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"]
         )
-    return _load_xml(path, data, base)
+    return _load_xml(path, data, base, contacts, actuators)
 
 
-def _load_xml(path: Path, data: bytes, base: str) -> Model:
+def _load_xml(path: Path, data: bytes, base: str, contacts: bool, actuators: bool) -> Model:
     from whippletree.io import xml
 
     root = xml.parse(path, data)
@@ -93,7 +125,7 @@ def _load_xml(path: Path, data: bytes, base: str) -> Model:
         case "mujoco":
             from whippletree.io.mjcf import mjcf_reader
 
-            return mjcf_reader.read(path, data, root, base=base)
+            return mjcf_reader.read(path, data, root, base=base, contacts=contacts, actuators=actuators)
         case "sdf":
             from whippletree.io.sdf import sdf_reader
 

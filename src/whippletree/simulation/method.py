@@ -191,16 +191,30 @@ def suitable(model: Model) -> str:
 
     Several bodies that slide in space (the feet of a quadruped) begin and cease to slide, strike and lift tens of times
     at every landing: locating all that costs several times what steps of a millisecond do, and is for those who ask for
-    it by name. Without contacts there are still the events of joints with dry friction, which stick and slip.
+    it by name. Without contacts there are still the events of joints: with dry friction they stick and slip, and they
+    meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
+    where it has anything of that.
     """
+    meets = model.contacts or dry_joints(model) or limited_joints(model)
+    if meets and model.time_step is not None:
+        return "time_stepping"
     if not model.contacts:
-        return "events" if dry_joints(model) else "adaptive"
+        return "events" if meets else "adaptive"
     return "events" if len(model.contacts) <= EVENTS_UP_TO and not _many_slide_in_space(model) else "time_stepping"
 
 
 def dry_joints(model: Model) -> list[str]:
     """Names of the joints with dry friction that acts."""
     return [joint.name for joint in model.joints if joint.friction != 0 and joint.type.nv == 1]
+
+
+def limited_joints(model: Model) -> list[str]:
+    """Names of the joints whose range has an end that acts."""
+    return [
+        joint.name
+        for joint in model.joints
+        if joint.type.nv == joint.type.nq == 1 and (joint.lower > -np.inf or joint.upper < np.inf)
+    ]
 
 
 def _many_slide_in_space(model: Model) -> bool:

@@ -30,10 +30,14 @@ _WORDS = {
     "constraints": "constraint",
     "geometries": "geometry",
     "contacts": "contact",
+    "actuators": "actuator",
+    "key_frames": "key frame",
 }
-_NUMBERS = {"gravity", "mass", "center", "inertia", "restitution", "q", "v", *schema.fields(schema.Joint)} - {
-    *("name", "kind", "parent", "child")
-}
+_NUMBERS = {
+    *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands"),
+    *("gear", "gain", "bias", "command_range", "force_range"),
+    *schema.fields(schema.Joint),
+} - {"name", "kind", "parent", "child"}
 """Keys whose texts are numbers."""
 _LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 """Numbers that are always floats."""
@@ -64,6 +68,7 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
         version = whole["whippletree"]
         raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
+    draft.builder.time_step = float(whole["time_step"]) if "time_step" in whole else None
     tables = {word: checked_tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
     start = whole.get("start")
@@ -234,6 +239,14 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     for table in tables["contacts"]:
         if {"first", "second"} <= set(table):
             draft.builder.contact(**_without_line(table))
+    for table in tables["actuators"]:
+        told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
+        for key in ("command_range", "force_range"):
+            if key in told:
+                told[key] = tuple(map(float, told[key]))
+        draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+    for table in tables["key_frames"]:
+        draft.builder.key_frame(**_without_line(table))
 
 
 def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:

@@ -80,6 +80,13 @@ class TimeStepping(Method):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
         self._warn_of_overlap()
 
+    @classmethod
+    def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
+        """About 200 rows, each a whole number of steps where a step is asked for."""
+        about = super().spacing(duration, options)
+        step = positive("step", options["step"]) if "step" in options else about
+        return step * max(1, round(about / step))
+
     def _compile_controller(self) -> None:
         """Of a batch: one call for all runs instead of one for each, where the controller can be traced."""
         motion = self.task.motion
