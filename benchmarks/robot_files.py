@@ -25,6 +25,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+import xarray
 
 import whippletree as wt
 
@@ -68,7 +69,8 @@ def main() -> None:
                 print(f"  {verdict.path.name}: {remark}", flush=True)
     print(f"\n{'package':24}{'MuJoCo':>8}{'loaded':>8}{'agree':>8}{'left out':>10}{'simulated':>11}{'apart':>8}")
     for package, verdicts in rows:
-        counts = Counter(word for v in verdicts for word in ("loaded", "agrees", "left_out", "simulated", "apart") if getattr(v, word))
+        words = ("loaded", "agrees", "left_out", "simulated", "apart")
+        counts = Counter(word for verdict in verdicts for word in words if getattr(verdict, word))
         print(
             f"{Path(package).name:24}{len(verdicts):8}{counts['loaded']:8}{counts['agrees']:8}"
             f"{counts['left_out']:10}{counts['simulated']:11}{counts['apart']:8}"
@@ -188,10 +190,19 @@ def _run(verdict: Verdict, model: wt.Model, duration: float) -> None:
         verdict.remarks.append(f"not simulated: {failure}")
         return
     verdict.simulated = True
-    overlap = float(run.penetration.values[-1]) if "penetration" in run else 0.0
+    overlap = _overlap(model, run)
     verdict.apart = overlap < OVERLAP
     if not verdict.apart:
         verdict.remarks.append(f"overlap of {overlap:.2e} m after {duration:g} s")
+
+
+def _overlap(model: wt.Model, run: xarray.Dataset) -> float:
+    """How deep the surfaces of two shapes overlap at the end, m; gaps are counted from margins."""
+    if "contact_gap" not in run:
+        return 0.0
+    margins = {contact.name: float(contact.margin) for contact in model.contacts}
+    own = [margins[candidate.contact] for candidate in wt.contact_set(model).candidates]
+    return float(np.max(-(run.contact_gap.values[-1] + own), initial=0.0))
 
 
 def _short(error: BaseException) -> str:

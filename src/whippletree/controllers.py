@@ -24,7 +24,18 @@ from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
-__all__ = ["Controller", "actuated", "between", "damper", "gravity_compensation", "limited", "motor", "pd", "spring", "together"]
+__all__ = [
+    "Controller",
+    "actuated",
+    "between",
+    "damper",
+    "gravity_compensation",
+    "limited",
+    "motor",
+    "pd",
+    "spring",
+    "together",
+]
 
 
 def __dir__() -> list[str]:

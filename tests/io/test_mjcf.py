@@ -322,7 +322,7 @@ def test_geometry(tmp_path: Path) -> None:
         <geom name="bar" type="capsule" fromto="0 0 0 0 0 2" size=".1" material="red" contype="0" conaffinity="0"/>
         <geom name="brick" type="box" size="1 2 3" group="3" friction=".5"/>
         <geom name="skin" type="mesh" mesh="hull" mass="0" pos="1 2 3"/></body></worldbody></mujoco>""",
-    )
+        )
     shapes = {g.name: g for g in model.geometries}
     assert [(g.body, g.kind) for g in model.geometries] == [
         ("world", "half_space"),

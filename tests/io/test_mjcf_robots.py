@@ -22,12 +22,13 @@ def load_text(folder: Path, text: str, **options) -> wt.Model:
 CROWD = """<mujoco>{head}<default><geom size="1"/></default><worldbody>
   <geom name="floor" type="plane" size="1 1 1" friction=".2" margin=".03"/><geom name="post" pos=".1 0 0"/>
   <body name="plinth" pos="0 .1 0"><geom name="stone" friction=".4" margin=".01"/></body>
-  <body name="cart"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint axis="0 1 0" pos="0 .2 0"/>
-    <geom name="bed" friction=".7" priority="1"/>
+  <body name="cart"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
+    <joint axis="0 1 0" pos="0 .2 0"/><geom name="bed" friction=".7" priority="1"/>
     <body name="bolted" pos="0 0 .1"><geom name="mast" margin=".02"/>
       <body name="arm"><joint axis="0 1 0"/><joint axis="1 0 0"/><geom name="elbow" condim="1"/>
         <body name="frame"><body name="hand"><joint type="ball"/><geom name="palm" contype="2" conaffinity="1"/>
-          <body name="tip"><joint/><geom name="nail" contype="2" conaffinity="2"/></body></body></body></body></body></body>
+          <body name="tip"><joint/><geom name="nail" contype="2" conaffinity="2"/></body></body></body></body></body>
+  </body>
   <body name="loose" pos="0 0 .2"><freejoint/><geom name="ball" contype="3" conaffinity="0" priority="1" friction=".1"/>
     <geom name="ghost" contype="0" conaffinity="0"/></body>
 </worldbody>
@@ -80,7 +81,8 @@ def test_bodies_rest_at_the_sum_of_their_margins(tmp_path: Path) -> None:
 
 def test_condim_and_softness_are_named(tmp_path: Path) -> None:
     text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
-      <body pos="0 0 1"><freejoint/><geom name="foot" size=".1" condim="6" solref=".01 1"/></body></worldbody></mujoco>"""
+      <body pos="0 0 1"><freejoint/><geom name="foot" size=".1" condim="6" solref=".01 1"/></body></worldbody>
+    </mujoco>"""
     with pytest.warns(wt.LeftOutWarning) as warned:
         load_text(tmp_path, text)
     (warning,) = warned

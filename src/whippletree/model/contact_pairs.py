@@ -79,7 +79,11 @@ def with_contacts(
 
 def _neighbours(model: Model, rigid: dict[str, str]) -> set[frozenset[str]]:
     """Pairs of rigid parts with only joints, and massless bodies without a shape, between them."""
-    solid = {WORLD, *(rigid[g.body] for g in model.geometries), *(rigid[b.name] for b in model.bodies if not b.massless)}
+    solid = {
+        WORLD,
+        *(rigid[g.body] for g in model.geometries),
+        *(rigid[b.name] for b in model.bodies if not b.massless),
+    }
     carrier = {joint.child: joint for joint in model.joints}
     found = set()
     for part in solid - {WORLD}:

@@ -1,8 +1,8 @@
 """The frozen description of a multibody system.
 
-A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry, contacts and actuators,
-each with a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a ``Fraction``); arrays of
-plain floats have dtype float64, others dtype object.
+A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry, contacts and
+actuators, each with a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a
+``Fraction``); arrays of plain floats have dtype float64, others dtype object.
 
     model = (
         Builder("arm")
@@ -216,7 +216,9 @@ class Actuator(Part):
     def acts_uncommanded(self) -> bool:
         """Whether it may push while its command is 0."""
         low, high = self.command_range
-        return bool(np.any(self.bias != 0)) or not low <= 0 <= high or not self.force_range[0] <= 0 <= self.force_range[1]
+        return (
+            bool(np.any(self.bias != 0)) or not low <= 0 <= high or not self.force_range[0] <= 0 <= self.force_range[1]
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -223,7 +223,7 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
     beyond = []
     for name in limited_joints(model):
         joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
-        excess = max(joint.lower - np.nanmin(own, initial=joint.lower), np.nanmax(own, initial=joint.upper) - joint.upper)
+        excess = max(float(np.nanmax(np.maximum(joint.lower - own, own - joint.upper), initial=0.0)), 0.0)
         if excess > WORTH_TELLING:
             beyond.append(f"{name!r} by {excess:.3g}")
     if beyond:

@@ -65,7 +65,9 @@ def _forces(dyn: Compiled, q: Any, v: Any, ctrl: Any, tau: Any, opened: tuple[An
         driven = dyn.actuator_forces(q, v, np.zeros(count) if ctrl is None else ctrl, *opened)
         return driven if tau is None else driven + given
     if ctrl is not None and np.size(ctrl):
-        raise UnsupportedError(f"step: ctrl is given, but model {model.name!r} has no actuators: tau= takes joint forces")
+        raise UnsupportedError(
+            f"step: ctrl is given, but model {model.name!r} has no actuators: tau= takes joint forces"
+        )
     if np.shape(given)[-1:] != (model.nv,):
         raise ShapeError(f"step: tau has shape {np.shape(given)}, expected (..., {model.nv}) for model {model.name!r}")
     return given + np.zeros(model.nv)

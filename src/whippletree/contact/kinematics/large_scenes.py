@@ -76,8 +76,8 @@ class Snapshot:
         """Numbers of the pairs without a closed form, less those whose bounding balls are farther apart."""
         first, second = self.layout.sides[self.layout.others].T
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
-        reach = reach + self.layout.margins[self.layout.others]
-        near = ~(apart - self.layout.bounds[first] - self.layout.bounds[second] > reach)  # NaN is told, not left out
+        apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
+        near = ~(apart > reach)  # NaN is told, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:

@@ -41,7 +41,9 @@ class Pair:
             found = self.touching(*self.shapes, X, Y)
         else:
             found = coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
-        return [touch._replace(gap=touch.gap - self.contact.margin) for touch in found] if self.contact.margin else found
+        return (
+            [touch._replace(gap=touch.gap - self.contact.margin) for touch in found] if self.contact.margin else found
+        )
 
 
 def no_closed_form(pair: Pair) -> str:

@@ -83,7 +83,9 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     ):
         if np.any(getattr(compiled, curved, 0)):  # MuJoCo 4 has these
             draft.leave_out(f"{word} of joints")
-    draft.notes.append("contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over")
+    draft.notes.append(
+        "contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over"
+    )
 
 
 def _floating_root(draft: Draft, compiled: Any, base: str) -> int:

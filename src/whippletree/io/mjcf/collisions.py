@@ -56,7 +56,9 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         if all(shape.kind in UNBOUNDED for shape in pair):
             continue
         if _weld(parts, floating, pair[0].body) == _weld(parts, floating, pair[1].body):
-            draft.notes.append(f"the pair of {touch.first!r} and {touch.second!r} has no effect: they are one rigid part")
+            draft.notes.append(
+                f"the pair of {touch.first!r} and {touch.second!r} has no effect: they are one rigid part"
+            )
             continue
         if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
             draft.leave_out("collisions of shapes that are not known or whose file is not there", *unknown)

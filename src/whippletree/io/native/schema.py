@@ -18,10 +18,10 @@
     axis = [0.0, 0.0, 1.0]
 
 and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[[actuators]]``, ``[[key_frames]]``,
-``[start]`` in the same way, with the fields of :mod:`whippletree.model`, and ``time_step`` beside ``gravity``; a pose is a ``position`` and a ``rotation`` (3 rows). A number may be a text:
-``"1/3"`` is an exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is
-``{ fraction = "1/3" }``. A field that is left out has the value that :mod:`whippletree.model` gives it; the defaults
-below only mark it as one that may be left out.
+``[start]`` in the same way, with the fields of :mod:`whippletree.model`, and ``time_step`` beside ``gravity``; a pose
+is a ``position`` and a ``rotation`` (3 rows). A number may be a text: ``"1/3"`` is an exact fraction, ``"inf"``
+infinite. Among free parameters, where a text is a text, a fraction is ``{ fraction = "1/3" }``. A field that is left
+out has the value that :mod:`whippletree.model` gives it; the defaults below only mark it as one that may be left out.
 """
 
 from __future__ import annotations
