@@ -19,7 +19,6 @@ import importlib.util
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,7 +61,9 @@ def main() -> None:
     mujoco.set_mju_user_warning(lambda text: None)
     rows = []
     for package in options.packages:
-        verdicts = [v for path in files(package, options.only) if (v := judge(path, options)) is not None]
+        folder = folder_of(package)
+        paths = (path for path in sorted(folder.rglob("*.xml")) if options.only in str(path))
+        verdicts = [verdict for path in paths if (verdict := judge(path, folder, options)) is not None]
         rows.append((package, verdicts))
         for verdict in verdicts:
             for remark in verdict.remarks:
@@ -77,19 +78,19 @@ def main() -> None:
         )
 
 
-def files(package: str, only: str) -> Iterator[Path]:
-    """The XML files of a package, by name or folder."""
+def folder_of(package: str) -> Path:
+    """Where a package is, by name or folder."""
     folder = Path(package)
     if not folder.is_dir():
         found = importlib.util.find_spec(package)
         if found is None or not found.submodule_search_locations:
             raise SystemExit(f"{package!r} is no folder and no installed package")
         folder = Path(found.submodule_search_locations[0])
-    return (path for path in sorted(folder.rglob("*.xml")) if only in str(path))
+    return folder
 
 
-def judge(path: Path, options: argparse.Namespace) -> Verdict | None:
-    """The verdict on a file; None if MuJoCo does not load it, or nothing in it moves."""
+def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | None:
+    """The verdict on a file of a package; None if MuJoCo does not load it, or nothing in it moves."""
     try:
         compiled = mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
@@ -100,7 +101,7 @@ def judge(path: Path, options: argparse.Namespace) -> Verdict | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = wt.load(path)
+            model = wt.load(path, root=folder)
         except Exception as error:  # whatever it is, it is what a user would meet
             verdict.remarks.append(f"not loaded: {_short(error)}")
             return verdict

@@ -219,3 +219,30 @@ def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> Non
     with pytest.warns(wt.LeftOutWarning, match="equalities with mocap bodies: 'tie'"):
         model = load_text(tmp_path, text)
     assert not model.constraints
+
+
+# --- files elsewhere ---
+
+
+def test_other_files_may_be_anywhere_below_a_root_that_is_named(tmp_path: Path) -> None:
+    """Included files and meshes beside the model's folder, and a mesh that an included file names from the model's."""
+    for name in ("robots", "parts", "meshes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "meshes" / "t.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    )
+    (tmp_path / "parts" / "arm.xml").write_text(
+        """<mujocoinclude><asset><mesh name="t" file="../meshes/t.obj"/></asset></mujocoinclude>"""
+    )
+    text = """<mujoco><include file="../parts/arm.xml"/><worldbody>
+      <body name="a"><joint/><geom type="mesh" mesh="t" density="6"/></body></worldbody></mujoco>"""
+    (tmp_path / "robots" / "robot.xml").write_text(text)
+    with pytest.raises(wt.FileError, match=r"'../parts/arm.xml', outside the model's folder: it is not opened"):
+        wt.load(tmp_path / "robots" / "robot.xml")
+    model = wt.load(tmp_path / "robots" / "robot.xml", root=tmp_path)
+    assert model.bodies[0].mass == pytest.approx(1)
+    assert model.geometries[0].file == (tmp_path / "meshes" / "t.obj").resolve()
+    with pytest.raises(wt.FileError, match="outside the model's folder"):
+        wt.load(tmp_path / "robots" / "robot.xml", root=tmp_path / "meshes")
+    with pytest.raises(FileNotFoundError, match="root is 'nowhere', which is no folder"):
+        wt.load(tmp_path / "robots" / "robot.xml", root="nowhere")

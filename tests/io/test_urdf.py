@@ -369,10 +369,10 @@ def test_simple_transmissions_are_actuators(tmp_path):
         for k, (kind, joint, motor, ratio) in enumerate(cases)
     ]
     (tmp_path / "r.urdf").write_text(f"""<robot name="r"><link name="base"/>
-      <link name="arm"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-      <link name="tip"/>
-      <joint name="swing" type="revolute"><parent link="base"/><child link="arm"/><limit effort="60" velocity="1" lower="-1"
-        upper="1"/></joint>
+      <link name="arm"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><link name="tip"/>
+      <joint name="swing" type="revolute"><parent link="base"/><child link="arm"/>
+        <limit effort="60" velocity="1" lower="-1" upper="1"/></joint>
       <joint name="rigid" type="fixed"><parent link="arm"/><child link="tip"/></joint>{"".join(written)}</robot>""")
     model = wt.load(tmp_path / "r.urdf")
     assert [(a.name, a.joints, a.gear.tolist()) for a in model.actuators] == [

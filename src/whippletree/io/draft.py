@@ -28,9 +28,13 @@ _SUBJECT = re.compile(
 class Draft:
     """Collects a model and its faults; :meth:`finish` gives the model or raises one error that lists every fault."""
 
-    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
+    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY, *, folder: Path | None = None) -> None:
         self.path = path
+        self.folder = folder
+        """The folder that all other files of the model must be in; None for the one that its format means."""
         self.builder = Builder(name, gravity)
+        self.included: tuple[str, ...] = ()
+        """Names of other files that were read as part of this one."""
         self.notes: list[str] = []
         """For people: what was assumed, cleaned or not used. Ends up in ``model.source``."""
         self.unused: Counter[str] = Counter()

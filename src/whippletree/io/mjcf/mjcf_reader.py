@@ -38,7 +38,16 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[Ll]ine (?:number=)?(\d+)")
 
 
-def read(path: Path, data: bytes, root: Element, *, base: str, contacts: bool = True, actuators: bool = True) -> Model:
+def read(
+    path: Path,
+    data: bytes,
+    root: Element,
+    *,
+    base: str,
+    folder: Path | None = None,
+    contacts: bool = True,
+    actuators: bool = True,
+) -> Model:
     """A model from an MJCF file, with its contacts and actuators or without.
 
     Raises:
@@ -49,9 +58,10 @@ def read(path: Path, data: bytes, root: Element, *, base: str, contacts: bool = 
         import mujoco
     except ImportError:
         raise MissingExtraError("reading MJCF", "mujoco", "mjcf") from None
-    draft = Draft(path, root.get("model") or path.stem)
-    others = other_files(draft, root)
+    draft = Draft(path, root.get("model") or path.stem, folder=folder)
+    others = other_files(draft, root, folder)
     draft.stop_if_faulty()
+    draft.included = tuple(others)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -298,7 +299,11 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
     near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    return near, folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)
+    near = near if draft.folder is None else draft.folder
+    base, file = folder / (spec.meshdir or ""), Path(mesh.file).name if spec.strippath else mesh.file
+    # of an included file MuJoCo takes what is beside it for beside the model where it cannot look, as here
+    named = [base / file, *[base / os.path.relpath(file, os.path.dirname(name) or ".") for name in draft.included]]
+    return near, next((path for path in named if resolve_inside(near, path) is not None), named[0])
 
 
 def _strip(spec: Any, driven: set[str]) -> None:

@@ -49,7 +49,7 @@ _HEAD = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?")
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=]""")
 
 
-def read(path: Path, data: bytes, *, base: str) -> Model:
+def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> Model:
     """A model from a native file.
 
     Raises:
@@ -61,7 +61,7 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     document = parse(path, text)
     if "solver" in document:
         raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
-    draft = Draft(path, str(document.get("name", path.stem)))
+    draft = Draft(path, str(document.get("name", path.stem)), folder=folder)
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
     whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
     if whole.get("whippletree", schema.VERSION) != schema.VERSION:
@@ -261,7 +261,7 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
     if named and (table["kind"] == "mesh" or "path" in parameters):
         # only what lies in the folder of this file is opened, whatever the file says
         parameters.pop("path", None)
-        found = find_mesh(named, draft.path)
+        found = find_mesh(named, draft.path, draft.folder)
         if found is not None:
             parameters["path"] = str(found)
         elif "path" in table["parameters"]:

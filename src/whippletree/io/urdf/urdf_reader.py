@@ -81,14 +81,14 @@ class _Joint:
     """Leader, multiplier, offset."""
 
 
-def read(path: Path, root: Element, *, base: str) -> Model:
+def read(path: Path, root: Element, *, base: str, folder: Path | None = None) -> Model:
     """A model from the ``<robot>`` element of a URDF file.
 
     Raises:
         FileError: listing every fault with its line.
     """
     name = (root.get("name") or "").strip() or path.stem
-    draft = Draft(path, name)
+    draft = Draft(path, name, folder=folder)
     reader = Reader(draft, ("link", "joint", "material"))
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
