@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import signal
 import time
 import warnings
 from collections import Counter
@@ -57,17 +58,21 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only files with this text in their path")
     parser.add_argument("--no-runs", action="store_true", help="load and compare only")
     parser.add_argument("--duration", type=float, default=1.0, help="of each run, s")
+    parser.add_argument("--limit", type=int, default=120, help="s of waiting for a run")
     options = parser.parse_args()
     mujoco.set_mju_user_warning(lambda text: None)
     rows = []
     for package in options.packages:
         folder = folder_of(package)
         paths = (path for path in sorted(folder.rglob("*.xml")) if options.only in str(path))
-        verdicts = [verdict for path in paths if (verdict := judge(path, folder, options)) is not None]
+        verdicts = []
+        for path in paths:
+            verdict = judge(path, folder, options)
+            if verdict is not None:
+                verdicts.append(verdict)
+                told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
+                print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
         rows.append((package, verdicts))
-        for verdict in verdicts:
-            for remark in verdict.remarks:
-                print(f"  {verdict.path.name}: {remark}", flush=True)
     print(f"\n{'package':24}{'MuJoCo':>8}{'loaded':>8}{'agree':>8}{'left out':>10}{'simulated':>11}{'apart':>8}")
     for package, verdicts in rows:
         words = ("loaded", "agrees", "left_out", "simulated", "apart")
@@ -110,7 +115,7 @@ def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | No
         acting = [text for text in left if not text.startswith(("sensors", "softness", "torsional", "key frames"))]
         _compare(verdict, model, compiled, acting)
         if not options.no_runs:
-            _run(verdict, model, options.duration)
+            _run(verdict, model, options)
     verdict.seconds = time.process_time() - start
     return verdict
 
@@ -180,12 +185,17 @@ def velocity_map(compiled: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndar
     return T, turning
 
 
-def _run(verdict: Verdict, model: wt.Model, duration: float) -> None:
+def _run(verdict: Verdict, model: wt.Model, options: argparse.Namespace) -> None:
+    duration = options.duration
+    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.alarm(options.limit)
     try:
         run = wt.simulate(model, duration=duration, progress=False)
     except Exception as error:
         verdict.remarks.append(f"not simulated: {_short(error)}")
         return
+    finally:
+        signal.alarm(0)
     failure = run.attrs.get("failure")
     if failure or not np.all(np.isfinite(run.q.values)):
         verdict.remarks.append(f"not simulated: {failure}")
@@ -195,6 +205,10 @@ def _run(verdict: Verdict, model: wt.Model, duration: float) -> None:
     verdict.apart = overlap < OVERLAP
     if not verdict.apart:
         verdict.remarks.append(f"overlap of {overlap:.2e} m after {duration:g} s")
+
+
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError("the run takes longer than --limit")
 
 
 def _overlap(model: wt.Model, run: xarray.Dataset) -> float:

@@ -149,6 +149,14 @@ def test_a_model_with_stops_but_no_step_meets_them_as_events() -> None:
     assert run.q.values[:, 0].max() == pytest.approx(0.5, abs=1e-9)
 
 
+def test_a_start_beyond_a_range_is_stepped_back_into_it() -> None:
+    model = arm(upper=0.5).build()
+    with pytest.warns(RuntimeWarning, match="'limit shoulder' overlaps by 0.1 m or rad"):
+        run = wt.simulate(model, [0.6, 0.0], duration=0.2)
+    assert run.attrs["method"] == "time_stepping"
+    assert run.q.values[-1, 0] == pytest.approx(0.5, abs=1e-9)
+
+
 def test_a_run_that_leaves_a_range_unseen_is_told() -> None:
     model = arm(upper=0.5).build()
     with pytest.warns(wt.LeftOutWarning, match=r"method 'adaptive' does not see joint limits.*'shoulder' by"):

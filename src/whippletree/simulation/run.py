@@ -117,7 +117,7 @@ def simulate(
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     require_model(model, "simulate")
-    method = suitable(model) if method == "auto" else method
+    method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
     if method == "time_stepping" and model.time_step is not None:
         options.setdefault("step", model.time_step)
     way = _with_options(find_method(method, model), method, options)
