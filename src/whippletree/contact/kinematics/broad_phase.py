@@ -21,7 +21,7 @@ other."""
 
 
 TOLD_ALL_UP_TO = 32
-"""Pairs without a closed form up to which the gap of each is worked out for a row of output, however far apart it is."""
+"""Pairs without a closed form up to which every one is worked out for a row of output, however far apart it is."""
 
 TOLD_WITHIN = 0.01
 """m: how near such pairs must be in larger scenes, where each costs milliseconds."""
