@@ -313,7 +313,7 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
 
 
 def test_geometry(tmp_path: Path) -> None:
-    with pytest.warns(wt.LeftOutWarning, match="whose file is not there: 'skin'"):
+    with pytest.warns(wt.LeftOutWarning, match="whose file is not there or not read: 'skin'"):
         model = load_text(
             tmp_path,
             """<mujoco><asset><mesh name="hull" file="../none/hull.stl" scale="2 2 2"/>

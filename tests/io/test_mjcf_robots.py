@@ -246,3 +246,13 @@ def test_other_files_may_be_anywhere_below_a_root_that_is_named(tmp_path: Path) 
         wt.load(tmp_path / "robots" / "robot.xml", root=tmp_path / "meshes")
     with pytest.raises(FileNotFoundError, match="root is 'nowhere', which is no folder"):
         wt.load(tmp_path / "robots" / "robot.xml", root="nowhere")
+
+
+def test_a_mesh_of_a_format_that_is_not_read_does_not_touch_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd.msh").write_bytes(b"what only MuJoCo reads")
+    text = """<mujoco><asset><mesh name="odd" file="odd.msh"/></asset><worldbody><geom type="plane" size="1 1 1"/>
+      <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><geom name="skin" type="mesh" mesh="odd"/>
+      <geom name="foot" size=".1"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match=r"collisions of shapes that are not known.*'skin'"):
+        model = load_text(tmp_path, text)
+    assert [contact.first for contact in model.contacts] == ["foot"]

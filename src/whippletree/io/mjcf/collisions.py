@@ -25,6 +25,9 @@ from whippletree.model.contact_pairs import UNBOUNDED
 
 _TOUCHABLE = ("half_space", "sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh", "height_field")
 
+_MESH_SUFFIXES = (".stl", ".obj", ".dae")
+"""Formats of meshes whose corners are read (:mod:`whippletree.contact.geometry.meshes`)."""
+
 FRICTIONLESS, TANGENTIAL = 1, 3
 """Values of ``condim``: only a normal force; and friction along the surface. 4 and 6 add moments about the normal and
 against rolling."""
@@ -61,7 +64,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
             )
             continue
         if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
-            draft.leave_out("collisions of shapes that are not known or whose file is not there", *unknown)
+            draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
             continue
         if touch.condim > TANGENTIAL:
             draft.leave_out("torsional and rolling friction (condim 4 and 6)", touch.first, touch.second)
@@ -77,9 +80,11 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
 
 
 def _can_touch(shape: Geometry) -> bool:
-    """Whether a shape can be compared with others: a mesh needs its corners or its file, and to be one itself."""
+    """Whether a shape can be compared with others: a mesh needs its corners, or a file of a format that is read, and
+    must not stand for another shape that is fitted to it."""
     if shape.kind == "mesh":
-        return "fit" not in shape.parameters and not {"vertices", "path"}.isdisjoint(shape.parameters)
+        readable = shape.file is not None and shape.file.suffix.lower() in _MESH_SUFFIXES
+        return "fit" not in shape.parameters and ("vertices" in shape.parameters or readable)
     return shape.kind in _TOUCHABLE
 
 
