@@ -19,12 +19,23 @@ from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
-from whippletree.errors import NameLookupError, ShapeError
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
-__all__ = ["Controller", "between", "damper", "gravity_compensation", "limited", "motor", "pd", "spring", "together"]
+__all__ = [
+    "Controller",
+    "actuated",
+    "between",
+    "damper",
+    "gravity_compensation",
+    "limited",
+    "motor",
+    "pd",
+    "spring",
+    "together",
+]
 
 
 def __dir__() -> list[str]:
@@ -146,6 +157,76 @@ class _GravityCompensation:
     @cached_property
     def _compiled(self) -> Any:
         return compile_model(self.model).gravity
+
+
+def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Controller:
+    """The joint forces of the model's actuators under their commands.
+
+    Args:
+        model: with actuators.
+        ctrl: one command for each actuator, (actuators,); by name of actuator, 0 for those that are not named; a
+            function of (t, q, v) that returns one of these; or a table (n, actuators), each row of which holds for
+            an equal part of ``duration``. Default: 0.
+        duration: of a table, s.
+
+    Raises:
+        UnsupportedError: a model without actuators.
+        ShapeError: another number of commands than the model has actuators.
+        NameLookupError: a name that no actuator has.
+    """
+    if not model.actuators:
+        raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")
+    given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
+    if not callable(given) and given.ndim == 2 and not duration:
+        raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
+    return _Actuated(model, given, duration)
+
+
+class _Actuated:
+    """Generic on symbols and traced scalars, compiled on plain numbers."""
+
+    def __init__(self, model: Model, ctrl: Any, duration: float | None) -> None:
+        self.model, self.ctrl, self.duration = model.tree, ctrl, duration
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        ctrl = self._at(t, q, v)
+        if all(np.asarray(x).dtype != object for x in (q, v, ctrl)):
+            return self._compiled(q, v, ctrl)
+        entry = functions.find("actuator_forces").implementation
+        return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
+
+    def _at(self, t: Any, q: Any, v: Any) -> Array:
+        """The commands (actuators,) at one time and state."""
+        if callable(self.ctrl):
+            return _commands(self.model, self.ctrl(t, q, v), table=False)
+        if self.ctrl.ndim == 1:
+            return np.asarray(self.ctrl)
+        row = int(t / self.duration * len(self.ctrl))  # a traced time has no row: such runs are not compiled
+        return np.asarray(self.ctrl[min(max(row, 0), len(self.ctrl) - 1)])
+
+    @cached_property
+    def _tree(self) -> Skeleton:
+        return skeleton(self.model)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compile_model(self.model).actuator_forces
+
+
+def _commands(model: Model, given: Any, *, table: bool = True) -> Array:
+    """Commands (actuators,) as numbers, or a table (n, actuators) where that is allowed."""
+    names = [actuator.name for actuator in model.actuators]
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise NameLookupError("actuator", name, names, where=f"model {model.name!r}")
+        given = [given.get(name, 0.0) for name in names]
+    ctrl = np.asarray(given)
+    ctrl = ctrl.astype(float) if ctrl.dtype != object else ctrl
+    if ctrl.ndim not in ((1, 2) if table else (1,)) or ctrl.shape[-1] != len(names) or not len(ctrl):
+        shape = f"({len(names)},)" + (f" or (n, {len(names)})" if table else "")
+        raise ShapeError(f"ctrl has shape {ctrl.shape}, expected {shape}: model {model.name!r} has actuators {names}")
+    return ctrl
 
 
 def limited(controller: Controller, model: Model, limits: Mapping[str, float] | None = None) -> Controller:

@@ -17,13 +17,21 @@
     └── DeviceError           a GPU is missing, or arrays are not where it can reach them
         └── DeviceMemoryError ... or it has not enough memory
 
+    LeftOutWarning            something that a file says, or a model has, takes no part in what was asked for
+
 Each message says where, what was found, what was expected, why, and what to do, with names instead of indices.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from types import FrameType
 from typing import Any
+
+PACKAGE = __file__.rpartition("errors.py")[0]
+"""Where this library's own code is."""
 
 SHOWN_FAULTS = 200
 """Faults in the text of one error. A file with more has one fault many times, and the text would fill the screen."""
@@ -51,6 +59,26 @@ class WhippletreeError(Exception):
         # it must cross processes, whatever its constructor asks for: a pool may wait for ever for one that does not
         attributes = self.__dict__ | ({"name": self.name} if hasattr(self, "name") else {})  # a slot of AttributeError
         return _restored, (type(self), self.args, attributes)
+
+
+class LeftOutWarning(UserWarning):
+    """What a file says, or a model has, and what takes no part in what was asked for, by name."""
+
+
+def warn_of_left_out(text: str) -> None:
+    """Warn whoever called this library, however deep in it this is found."""
+    level = 1
+    while (frame := _frame(level)) is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level += 1
+    warnings.warn(text, LeftOutWarning, stacklevel=level)
+
+
+def _frame(level: int) -> FrameType | None:
+    """The frame that a warning of this stack level from :func:`warn_of_left_out` names; None beyond the last."""
+    try:
+        return sys._getframe(level)
+    except ValueError:
+        return None
 
 
 def _restored(kind: type[WhippletreeError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> WhippletreeError:

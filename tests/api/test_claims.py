@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.model import Actuator
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = []
@@ -163,8 +164,10 @@ def every_function_of_the_catalogue_has_derivatives():
     from whippletree.functions import CATALOGUE
 
     tree, loop, walker = wt.mechanisms.double_pendulum(), wt.mechanisms.four_bar(), wt.mechanisms.quadruped()
+    driven = replace(tree, actuators=(Actuator("motor", (tree.joints[0].name,)),))
     for name, entry in CATALOGUE.items():
         model = walker if entry.contacts else tree if entry.constraints == "refuses" else loop
+        model = driven if entry.actuators else model
         given = {"frame": model.bodies[0].name, "joints": (model.joints[0].name,)}
         names = [given[kind] for kind in entry.names]
         ref = wt.reference(model)

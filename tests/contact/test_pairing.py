@@ -277,7 +277,7 @@ def test_geoms_of_mjcf_touch_each_other(tmp_path):
   <body name="d" pos="3 0 1"><freejoint/><geom name="ghost" type="box" size="0.1 0.1 0.1" contype="2" conaffinity="4"/>
   </body>
 </worldbody></mujoco>""")
-    model = wt.with_contacts(wt.load(tmp_path / "m.xml"), between=("floor", ["a", "b", "c", "d"]))
+    model = wt.with_contacts(wt.load(tmp_path / "m.xml", contacts=False), between=("floor", ["a", "b", "c", "d"]))
     assert pairs(model) == {("rod", "floor"), ("egg", "floor"), ("drum", "floor")}
     assert [c.friction for c in model.contacts] == [0.9, 1.0, 1.0]
     gaps = dict(zip(wt.contact_set(model).names, wt.reference(model).contact_gaps(model.home.q), strict=True))
@@ -302,7 +302,7 @@ def test_meshes_of_mjcf_touch_the_floor(tmp_path):
   <body name="b" pos="3 0 1"><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
     <geom name="two" type="mesh" mesh="filed"/></body>
 </worldbody></mujoco>""")
-    model = wt.with_contacts(wt.load(tmp_path / "m.xml"), between=("floor", ["a", "b"]))
+    model = wt.with_contacts(wt.load(tmp_path / "m.xml", contacts=False), between=("floor", ["a", "b"]))
     gaps = wt.reference(model).contact_gaps(model.home.q)
     assert gaps[:5].min() == pytest.approx(0.6)
     assert gaps[5:].min() == pytest.approx(0.75)
@@ -319,14 +319,31 @@ def test_pairs_and_excludes_of_mjcf(tmp_path):
   <exclude body1="a" body2="b"/>
 </contact></mujoco>""")
     model = wt.load(tmp_path / "m.xml")
-    assert [(c.name, c.friction) for c in model.contacts] == [("one on floor", 0.3)]
-    assert wt.reference(model).contact_gaps(model.home.q) == pytest.approx([0.9])
     every = {("one", "floor"), ("two", "floor"), ("three", "floor"), ("one", "three"), ("two", "three")}
-    assert pairs(wt.with_contacts(model)) == every
+    assert pairs(model) == every
+    assert (model.contacts[0].name, model.contacts[0].friction) == ("one on floor", 0.3)
+    assert {c.friction for c in model.contacts[1:]} == {1.0}
+    assert wt.reference(model).contact_gaps(model.home.q) == pytest.approx([0.9, 0.8, 0.8, 1.7, 0.6])
     assert "not used: " not in model.source
+    bare = wt.load(tmp_path / "m.xml", contacts=False)
+    assert not bare.contacts
+    assert pairs(wt.with_contacts(bare)) == every  # the file's filters stay with its shapes
     again = tmp_path / "m.toml"
-    wt.save(model, again)
+    wt.save(bare, again)
     assert pairs(wt.with_contacts(wt.load(again))) == every
+
+
+def test_a_row_of_joints_makes_neighbours():
+    """Massless bodies without a shape, between two joints of a row, are no bodies that anything could touch."""
+    builder = wt.Builder("row").body("a", 1.0, inertia=(1, 1, 1)).body("between").body("b", 1.0, inertia=(1, 1, 1))
+    builder.body("c", 1.0, inertia=(1, 1, 1)).joint("base", "free", "world", "a")
+    builder.joint("one", "revolute", "a", "between").joint("two", "revolute", "between", "b", axis=(0, 1, 0))
+    builder.joint("three", "revolute", "b", "c")
+    for body in "abc":
+        builder.geometry(f"ball {body}", body, "sphere", radius=0.1)
+    assert pairs(wt.with_contacts(builder.build())) == {("ball a", "ball c")}
+    builder.geometry("knob", "between", "sphere", radius=0.1)
+    assert pairs(wt.with_contacts(builder.build())) == {("ball a", "ball c"), ("ball a", "ball b"), ("ball c", "knob")}
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])

@@ -112,9 +112,10 @@ def test_same_mechanics_as_mujoco(tmp_path: Path, case: str) -> None:
 
 def test_a_spring_of_a_ball_joint_is_not_dropped_in_silence(tmp_path: Path) -> None:
     body = '<body name="a"><joint name="j" type="ball" stiffness="4" damping="3"/><geom size=".1"/></body>'
-    model = load_text(tmp_path, f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    with pytest.warns(wt.LeftOutWarning, match="springs of ball and free joints: 'j'"):
+        model = load_text(tmp_path, f"<mujoco><worldbody>{body}</worldbody></mujoco>")
     assert (model.joints[0].stiffness, model.joints[0].damping) == (0, 3)
-    assert "springs of ball and free joints" in model.source
+    assert "- left out: springs of ball and free joints: 'j'" in model.source
 
 
 def test_joint_data(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_joint_data(tmp_path: Path) -> None:
         tmp_path,
         """<mujoco><compiler angle="degree"/><worldbody><body name="a">
         <joint name="j" range="-90 180" armature="2" damping="3" stiffness="4" springref="90" frictionloss="5"
-               actuatorfrcrange="-7 6"/><geom size=".1"/></body></worldbody></mujoco>""",
+               actuatorfrcrange="-7 7"/><geom size=".1"/></body></worldbody></mujoco>""",
     )
     (joint,) = model.joints
     assert (joint.rotor_inertia, joint.damping, joint.stiffness, joint.friction) == (2, 3, 4, 5)
@@ -281,30 +282,47 @@ def test_the_key_frame_home_is_the_start(tmp_path: Path) -> None:
 
 
 def test_what_is_not_used_is_named(tmp_path: Path) -> None:
-    model = load_text(
-        tmp_path,
-        f"""<mujoco>{PAIR}<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed></tendon>
-        <actuator><motor name='m' joint='ja'/><motor joint='jb'/></actuator>
-        <sensor><jointpos name='p' joint='ja'/></sensor>
-        <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
-    )
+    with pytest.warns(wt.LeftOutWarning) as warned:
+        model = load_text(
+            tmp_path,
+            f"""<mujoco><option density='1.2'/>{PAIR}<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed>
+            <fixed name='spring' stiffness='2'><joint joint='jb' coef='1'/></fixed></tendon>
+            <actuator><motor name='m' joint='ja'/><motor joint='jb'/>
+              <position name='slow' joint='ja' timeconst='.1'/><muscle name='flexor' tendon='t'/></actuator>
+            <sensor><jointpos name='p' joint='ja'/></sensor>
+            <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
+        )
+    assert [actuator.name for actuator in model.actuators] == ["m", "jb"]
+    left_out = [
+        "actuators that have activation dynamics (filterexact): 'slow'",
+        "actuators that are muscles: 'flexor'",
+        "tendons: 'spring'",
+        "sensors: 'p'",
+        "fluid forces (density, viscosity, wind)",
+    ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",
-        "- MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used",
-        "- not used: actuators: 'm', sensors: 'p', tendons: 't'",
+        "- contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over",
+        *[f"- left out: {text}" for text in left_out],
     ]
+    (warning,) = warned
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        f"load: robot.xml: left out of the model: {'; '.join(left_out)}. The model's source tells more"
+    )
 
 
 def test_geometry(tmp_path: Path) -> None:
-    model = load_text(
-        tmp_path,
-        """<mujoco><asset><mesh name="hull" file="../none/hull.stl" scale="2 2 2"/>
+    with pytest.warns(wt.LeftOutWarning, match="whose file is not there or not read: 'skin'"):
+        model = load_text(
+            tmp_path,
+            """<mujoco><asset><mesh name="hull" file="../none/hull.stl" scale="2 2 2"/>
           <material name="red" rgba="1 0 0 1"/></asset><worldbody>
         <geom name="ground" type="plane" size="1 1 1"/><body name="a"><joint/><geom name="ball" size=".1"/>
         <geom name="bar" type="capsule" fromto="0 0 0 0 0 2" size=".1" material="red" contype="0" conaffinity="0"/>
         <geom name="brick" type="box" size="1 2 3" group="3" friction=".5"/>
         <geom name="skin" type="mesh" mesh="hull" mass="0" pos="1 2 3"/></body></worldbody></mujoco>""",
-    )
+        )
     shapes = {g.name: g for g in model.geometries}
     assert [(g.body, g.kind) for g in model.geometries] == [
         ("world", "half_space"),

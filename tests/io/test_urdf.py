@@ -348,3 +348,39 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
         mass = f"<inertial><mass value='{word}'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial>"
         found = faults(tmp_path, f"<robot name='r'><link name='a'>{mass}</link></robot>")
         assert found == [f"line 1: link 'a': <mass> value='{word}' {reason}"]
+
+
+TRANSMISSION = """<transmission name="{name}"><type>transmission_interface/{kind}</type><joint name="{joint}">
+  <hardwareInterface>EffortJointInterface</hardwareInterface></joint>
+  <actuator name="{motor}"><mechanicalReduction>{ratio}</mechanicalReduction></actuator></transmission>"""
+
+
+def test_simple_transmissions_are_actuators(tmp_path):
+    """The joint's effort is that of the actuator times the reduction, cut to the joint's own limit."""
+    cases = [
+        ("SimpleTransmission", "swing", "m1", "50"),
+        ("SimpleTransmission", "swing", "m1", "2"),
+        ("DifferentialTransmission", "swing", "m2", "1"),
+        ("SimpleTransmission", "rigid", "m3", "1"),
+        ("SimpleTransmission", "swing", "m4", "nan"),
+    ]
+    written = [
+        TRANSMISSION.format(name=f"t{k}", kind=kind, joint=joint, motor=motor, ratio=ratio)
+        for k, (kind, joint, motor, ratio) in enumerate(cases)
+    ]
+    (tmp_path / "r.urdf").write_text(f"""<robot name="r"><link name="base"/>
+      <link name="arm"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><link name="tip"/>
+      <joint name="swing" type="revolute"><parent link="base"/><child link="arm"/>
+        <limit effort="60" velocity="1" lower="-1" upper="1"/></joint>
+      <joint name="rigid" type="fixed"><parent link="arm"/><child link="tip"/></joint>{"".join(written)}</robot>""")
+    model = wt.load(tmp_path / "r.urdf")
+    assert [(a.name, a.joints, a.gear.tolist()) for a in model.actuators] == [
+        ("m1", ("swing",), [50.0]),
+        ("m1_2", ("swing",), [2.0]),
+    ]
+    assert "not used: 3 × <robot/transmission> that is not a simple one of a joint that moves" in model.source
+    ref = wt.reference(model)
+    assert ref.actuator_forces([0.1], [0.2], [1.0, 0.5]).tolist() == [51.0]
+    assert ref.actuator_forces([0.1], [0.2], [1.0, 10.0]).tolist() == [60.0]
+    assert not wt.load(tmp_path / "r.urdf", actuators=False).actuators

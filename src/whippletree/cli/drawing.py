@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
     from rich.tree import Tree
 
     from whippletree.model import Model
+
+LEFT_OUT = "- left out: "
+"""How lines of ``model.source`` begin that name what loading has left out."""
 
 
 def draw(model: Model, *, depth: int = 24) -> Tree:
@@ -49,12 +54,19 @@ def facts(model: Model) -> Table:
         "constraints": listed(constraints),
         "can touch": listed([f"{g.name} ({g.kind})" for g in model.geometries if g.collides]),
         "contacts": listed([contact.name for contact in model.contacts]),
+        "limits": listed([joint.name for joint in model.joints if joint.lower > -np.inf or joint.upper < np.inf]),
+        "actuators": listed([f"{actuator.name} ({actuator.kind})" for actuator in model.actuators]),
+        "key frames": listed([key.name for key in model.key_frames]),
+        "time step": "none" if model.time_step is None else f"{model.time_step:g} s",
         "gravity": f"({gravity}) m/s²",
         "units": "SI: m, kg, s, rad",
     }
     table = grid()
     for word, value in rows.items():
         table.add_row(Text(word, style="dim"), Text(value))
+    for line in model.source.splitlines():
+        if line.startswith(LEFT_OUT):
+            table.add_row(Text("left out", style="yellow"), Text(line.removeprefix(LEFT_OUT)))
     return table
 
 

@@ -32,6 +32,10 @@ from whippletree.tree.skeleton import Skeleton, skeleton
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
+    from whippletree.compiler.rollout.single_step import StepResult
+
+STEP_SWEEPS = 20
+"""Sweeps over the contacts of a single step, which begins without impulses unless they are given."""
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -214,6 +218,35 @@ class Compiled(CompiledTable):
             else:
                 found = contact_rollout.ContactRollout(*function(True)(*inputs, out=memory))
         return contact_rollout.told(found)
+
+    def step(
+        self,
+        q: Any,
+        v: Any,
+        ctrl: Any = None,
+        dt: Any = None,
+        *opened: Any,
+        tau: Any = None,
+        impulses: Any = None,
+        sweeps: int = STEP_SWEEPS,
+    ) -> StepResult:
+        """One time step of one state or many, with contacts, joint limits, dry friction and actuators.
+
+        Args:
+            q, v: states, (..., nq) and (..., nv).
+            ctrl: commands of the actuators, (..., actuators); default 0.
+            dt: length of the step, s, (...); default the model's ``time_step``.
+            opened: open parameters, in their order.
+            tau: joint forces beside those of actuators, springs and dampers, (..., nv).
+            impulses: of the step before, to begin with, N s, (..., blocks, 3); default: none.
+            sweeps: over the contacts; ``measure`` tells the residual that they leave.
+
+        Returns:
+            The state after the step, and what acted in it: q, v, tau, impulses, measure.
+        """
+        from whippletree.compiler.rollout.single_step import single_step
+
+        return single_step(self, q, v, ctrl, dt, opened, tau, impulses, sweeps)
 
     def _contact_function(self, sweeps: int, limits: bool) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.contact_rollout.contact_rollout_program`."""

@@ -452,6 +452,17 @@ class _ForwardDynamicsWithDiagonalRatio(_Function):
         Returns a (nv,), ratio.
         """
 
+class _ActuatorForces(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, ctrl: ArrayLike, *, out: Any = None) -> Array:
+        """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            ctrl (actuators,): commands, in the units of each actuator
+        Returns tau (nv,).
+        """
+
 class _ConstraintResidual(_Function):
     def __call__(self, q: ArrayLike, t: ArrayLike = ..., *, out: Any = None) -> Array:
         """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are
@@ -1172,6 +1183,16 @@ class CompiledTable:
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), ratio.
+        """
+    @property
+    def actuator_forces(self) -> _ActuatorForces:
+        """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            ctrl (actuators,): commands, in the units of each actuator
+        Returns tau (nv,).
         """
     @property
     def constraint_residual(self) -> _ConstraintResidual:

@@ -9,7 +9,9 @@ overlap is never turned into velocity. Where a contact with restitution e would 
 shift is e times its approach velocity (Newton's law in Moreau's form): a contact at rest stays at rest.
 
 Positions take h v⁺ and, apart from it, a correction M† Jₙᵀ π with 0 ≤ π ⟂ gap + h J v⁺ + G π ≥ 0, which moves apart
-what would overlap and brings loops back together. It leaves velocities alone: it adds no kinetic energy.
+what would overlap and brings loops back together. It leaves velocities alone: it adds no kinetic energy. It undoes no
+more than ``RELAXATION_SPEED`` · h of an overlap in a step, so that a deep one, which only a start state has, does not
+throw bodies about within a single step.
 
 Joint limits are contacts without friction, the dry friction of joints contacts without a normal; all are one problem
 (:mod:`whippletree.contact.problem.contact_problem`).
@@ -37,6 +39,11 @@ from whippletree.tree.sweeps import Field
 
 CORRECTION_SWEEPS = 2
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
+
+
+RELAXATION_SPEED = 1
+"""m/s or rad/s: how fast overlaps, and joints beyond their range, are moved apart at most. What steps leave by
+themselves is of the order of their square, and far below."""
 
 
 class Axis(NamedTuple):
@@ -271,7 +278,8 @@ def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Steppe
     works = (u + at.approach) * impulse / 2
     normal = at.problem.G[:, 0, :, 0]
     push = zeros(at.problem.blocks, 3)
-    push[:, 0] = separation(normal, at.gaps + h * u[:, 0], CORRECTION_SWEEPS)
+    left = [largest([gap, -h * RELAXATION_SPEED]) for gap in at.gaps + h * u[:, 0]]
+    push[:, 0] = separation(normal, np.array(left, dtype=object), CORRECTION_SWEEPS)
     moved = h * v + at.closing + changed(m, at.response, push.reshape(n))
     return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
 

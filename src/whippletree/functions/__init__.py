@@ -7,6 +7,7 @@
     accuracy_functions     condition numbers, diagonal and pivot ratios, sensitivity to forces
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
+    actuator_functions     joint forces of actuators under their commands
     differentiate          derivatives of any entry along a direction, and pulled back
     results                named tuples of functions with several results
     reference              ``wt.reference``: the table on plain NumPy
@@ -15,7 +16,13 @@
 The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """
 
-from whippletree.functions import accuracy_functions, constraint_functions, contact_functions, tree_functions
+from whippletree.functions import (
+    accuracy_functions,
+    actuator_functions,
+    constraint_functions,
+    contact_functions,
+    tree_functions,
+)
 from whippletree.functions.registry import (
     CATALOGUE,
     SHAPES,
@@ -34,6 +41,7 @@ __all__ = [
     "Function",
     "Shape",
     "accuracy_functions",
+    "actuator_functions",
     "constraint_functions",
     "contact_functions",
     "find",

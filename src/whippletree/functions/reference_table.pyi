@@ -437,6 +437,15 @@ class ReferenceTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), ratio.
         """
+    def actuator_forces(self, q: Any, v: Any, ctrl: Any) -> Array:
+        """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            ctrl (actuators,): commands, in the units of each actuator
+        Returns tau (nv,).
+        """
     def constraint_residual(self, q: Any, t: Any = ...) -> Array:
         """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are
         included.

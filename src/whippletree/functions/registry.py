@@ -43,6 +43,7 @@ SHAPES: dict[str, Shape] = {
     "contact_costs": ("contact_rows",),
     "touching": ("contacts",),
     "h": (),
+    "ctrl": ("actuators",),
     "t": (),
     "active": ("switches",),
 }
@@ -57,6 +58,7 @@ UNITS = {
     "costs": "of the squares of motors' forces: 1/(N m)² or 1/N², all positive",
     "contact_costs": "of the squares of contact forces, 1/N², normal and two tangents of each, all positive",
     "touching": "1 for contacts that carry, 0 for others",
+    "ctrl": "commands, in the units of each actuator",
     "h": "s",
     "t": "s",
     "active": "1 for on, 0 for off, one per switchable constraint",
@@ -85,6 +87,8 @@ class Function:
     """Whether it is a derivative of an entry; its scalars are then dual or traced."""
     contacts: bool = False
     """Whether it is about contacts and needs some."""
+    actuators: bool = False
+    """Whether it is about actuators and needs some."""
 
     @property
     def explanation(self) -> str:
@@ -106,6 +110,7 @@ class Sizes(dict[str, int]):
         self.model = model
         count = len(model.bodies)
         super().__init__({"nq": model.nq, "nv": model.nv, "bodies": count, "parameters": 10 * count})
+        self["actuators"] = len(model.actuators)
 
     def __missing__(self, name: str) -> int:
         if name in ("contacts", "contact_rows"):
@@ -195,6 +200,8 @@ def _specialised(entry: Function, model: Model) -> Function:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")
     if entry.contacts:
         _check_contacts(entry, model)
+    if entry.actuators and not model.actuators:
+        raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     inputs = inputs_for(entry, model)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
@@ -228,6 +235,7 @@ def function(
     may_fail: bool = False,
     constraints: Attitude = "refuses",
     contacts: bool = False,
+    actuators: bool = False,
     **outputs: Shape,
 ) -> Callable[..., Any]:
     """Enter a function into the catalogue."""
@@ -245,6 +253,7 @@ def function(
             may_fail,
             constraints,
             contacts=contacts,
+            actuators=actuators,
         )
         return implementation
 

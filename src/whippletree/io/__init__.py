@@ -12,13 +12,17 @@ refuses it instead of ignoring it.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from whippletree.errors import FileError, UnsupportedError, did_you_mean
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
+from whippletree.model.contact_pairs import with_contacts
 
 __all__ = ["load", "save"]
 
@@ -27,10 +31,20 @@ _NATIVE = (".toml", ".json")
 BASES = ("fixed", "free")
 
 
-def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.PathLike[str] | None = None) -> Model:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    base: str = "fixed",
+    loops: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    contacts: bool | None = None,
+    limits: bool = True,
+    actuators: bool = True,
+) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
-    XML is told apart by its root element, not by its suffix.
+    XML is told apart by its root element, not by its suffix. What a file says of the mechanics and the model does not
+    take over is told by name, in ``model.source`` and in one :class:`~whippletree.errors.LeftOutWarning`.
 
     Args:
         path: The file.
@@ -40,6 +54,13 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
         loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops_file`): the
             loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside
             ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
+        root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
+            the model file, or of its ROS package; of MJCF, meshes also beside that folder. Nothing outside is opened.
+        contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
+            or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
+            neighbours, as ``wt.with_contacts`` does; ``False`` none.
+        limits: Whether joints keep the ends of their ranges.
+        actuators: Whether actuators are taken over.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -50,7 +71,8 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
     path = Path(path)
-    model = _load(path, base)
+    model = _load(path, base, _folder(root), contacts is not False, actuators)
+    model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
         from whippletree.io.loops_file import with_loops
 
@@ -62,7 +84,29 @@ def load(path: str | os.PathLike[str], *, base: str = "fixed", loops: str | os.P
     return model
 
 
-def _load(path: Path, base: str) -> Model:
+def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: bool) -> Model:
+    """The model with what was asked for of its contacts, limits and actuators."""
+    if not limits:
+        joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
+        model = replace(model, joints=tuple(joints))
+    if not actuators and model.actuators:
+        keys = (replace(key, commands=np.zeros(0)) for key in model.key_frames)
+        model = replace(model, actuators=(), key_frames=tuple(keys))
+    if contacts is False:
+        return replace(model, contacts=()) if model.contacts else model
+    return with_contacts(model) if contacts and not model.contacts else model
+
+
+def _folder(root: str | os.PathLike[str] | None) -> Path | None:
+    if root is None:
+        return None
+    folder = Path(root).resolve()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"load: root is {str(root)!r}, which is no folder")
+    return folder
+
+
+def _load(path: Path, base: str, folder: Path | None, contacts: bool, actuators: bool) -> Model:
     suffix = path.suffix.lower()
     if suffix == ".xacro":
         raise FileError(
@@ -72,16 +116,16 @@ def _load(path: Path, base: str) -> Model:
     if suffix in _NATIVE:
         from whippletree.io.native import native_reader
 
-        return native_reader.read(path, data, base=base)
+        return native_reader.read(path, data, base=base, folder=folder)
     if suffix not in _XML:
         known = ", ".join((*_XML, *_NATIVE))
         raise FileError(
             str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"]
         )
-    return _load_xml(path, data, base)
+    return _load_xml(path, data, base, folder, contacts, actuators)
 
 
-def _load_xml(path: Path, data: bytes, base: str) -> Model:
+def _load_xml(path: Path, data: bytes, base: str, folder: Path | None, contacts: bool, actuators: bool) -> Model:
     from whippletree.io import xml
 
     root = xml.parse(path, data)
@@ -89,15 +133,16 @@ def _load_xml(path: Path, data: bytes, base: str) -> Model:
         case "robot":
             from whippletree.io.urdf import urdf_reader
 
-            return urdf_reader.read(path, root, base=base)
+            return urdf_reader.read(path, root, base=base, folder=folder)
         case "mujoco":
             from whippletree.io.mjcf import mjcf_reader
 
-            return mjcf_reader.read(path, data, root, base=base)
+            choices = {"base": base, "folder": folder, "contacts": contacts, "actuators": actuators}
+            return mjcf_reader.read(path, data, root, **choices)  # type: ignore[arg-type]
         case "sdf":
             from whippletree.io.sdf import sdf_reader
 
-            return sdf_reader.read(path, root, base=base)
+            return sdf_reader.read(path, root, base=base, folder=folder)
         case _:
             fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot>, <sdf> or <mujoco>"
             raise FileError(str(path), [fault])

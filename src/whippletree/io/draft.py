@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, Hints, ModelError, listed
+from whippletree.errors import FileError, Hints, ModelError, listed, warn_of_left_out
 from whippletree.io import rotations
 from whippletree.model import EARTH_GRAVITY, Body, Model, Vector
 from whippletree.model.builder import Builder
@@ -20,20 +20,27 @@ from whippletree.model.frozen import frozen_array, inertia_matrix
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(
-    r"""(body or frame|body|joint|frame|constraint|geometry|contact) ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    r"(body or frame|body|joint|key frame|frame|constraint|geometry|contact|actuator) "
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 )
 
 
 class Draft:
     """Collects a model and its faults; :meth:`finish` gives the model or raises one error that lists every fault."""
 
-    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
+    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY, *, folder: Path | None = None) -> None:
         self.path = path
+        self.folder = folder
+        """The folder that all other files of the model must be in; None for the one that its format means."""
         self.builder = Builder(name, gravity)
+        self.included: tuple[str, ...] = ()
+        """Names of other files that were read as part of this one."""
         self.notes: list[str] = []
         """For people: what was assumed, cleaned or not used. Ends up in ``model.source``."""
         self.unused: Counter[str] = Counter()
         """Parts of the file that say nothing to this library, by name."""
+        self.left_out: dict[str, list[str]] = {}
+        """What the file says of the mechanics and the model does not take over: kind, and names."""
         self.hint = Hints()
         """Suggests a known name for one that is misspelt; not for thousands of them."""
         self._faults: list[tuple[int, str]] = []
@@ -44,6 +51,10 @@ class Draft:
     def fault(self, text: str, line: int | None = None) -> None:
         """Something is wrong; reading goes on, to find everything else that is."""
         self._faults.append((line or 0, f"line {line}: {text}" if line else text))
+
+    def leave_out(self, kind: str, *names: str) -> None:
+        """Something that acts in the file, and not in the model: told in ``model.source`` and in one warning."""
+        self.left_out.setdefault(kind, []).extend(names)
 
     def declare(self, kind: str, name: str, line: int | None) -> None:
         """Remember where a part is declared, so that the builder's faults about it get a line."""
@@ -94,6 +105,11 @@ class Draft:
             for text in error.faults:
                 self._builder_fault(text)
         self.stop_if_faulty()
+        if self.left_out:
+            warn_of_left_out(
+                f"load: {self.path.name}: left out of the model: {'; '.join(self._left_out())}. The model's source "
+                f"tells more"
+            )
         bodies = (self._unphysical.get(body.name, body) for body in model.bodies)
         return replace(model, bodies=tuple(bodies)) if self._unphysical else model
 
@@ -113,6 +129,10 @@ class Draft:
         lines = self._lines.get((kind, name), [])
         return f" (line {lines[0]})" if lines else ""
 
+    def _left_out(self) -> list[str]:
+        """``tendons: 'a', 'b'``, one text for each kind."""
+        return [f"{kind}: {listed(map(repr, names))}" if names else kind for kind, names in self.left_out.items()]
+
     def _report(self, kind: str) -> str:
         notes = list(self.notes)
         if self._unphysical:
@@ -123,6 +143,7 @@ class Draft:
                 f"freed {self._cleaned} rotation{'s' * (self._cleaned > 1)} of rounding noise: "
                 f"entries within {rotations.NOISE:g} of 0 or ±1 are exactly that"
             )
+        notes += [f"left out: {text}" for text in self._left_out()]
         if self.unused:
             notes.append("not used: " + ", ".join(counted(self.unused)))
         return "\n".join([f"{kind} file {str(self.path)!r}", *(f"- {note}" for note in notes)])

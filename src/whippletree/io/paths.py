@@ -49,7 +49,7 @@ def find_mesh(name: str, path: Path, root: Path | None = None) -> Path | None:
         return resolve_inside(folder, Path(rest))
     if scheme == "package":
         first, _, rest = rest.partition("/")
-        for package in (folder, Path(os.path.realpath(path)).parent.parent):
-            if package.name == first:
+        for package in (folder, folder / first, Path(os.path.realpath(path)).parent.parent):
+            if package.name == first and package.is_dir():
                 return resolve_inside(package, package / rest)
     return None

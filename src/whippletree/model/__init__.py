@@ -1,6 +1,6 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
-    model               bodies, joints, frames, constraints, geometry, contacts, and the Model that holds them
+    model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
     faults              what is wrong with a description, all of it at once
@@ -16,12 +16,14 @@ The chapter imports ``spatial``, ``graph`` and ``arithmetic``; only the start st
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
+    Actuator,
     Body,
     Constraint,
     Contact,
     Frame,
     Geometry,
     Joint,
+    KeyFrame,
     Model,
     State,
     Vector,
@@ -31,12 +33,14 @@ from whippletree.model.model import (
 __all__ = [
     "EARTH_GRAVITY",
     "WORLD",
+    "Actuator",
     "Body",
     "Constraint",
     "Contact",
     "Frame",
     "Geometry",
     "Joint",
+    "KeyFrame",
     "Model",
     "State",
     "Vector",

@@ -13,6 +13,7 @@ from whippletree.errors import ModelError, ScalarError, did_you_mean
 from whippletree.model.contact_pairs import contact_faults
 from whippletree.model.faults import (
     LIMITS,
+    actuator_faults,
     depth_first,
     inertia_faults,
     joint_faults,
@@ -25,12 +26,14 @@ from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
+    Actuator,
     Body,
     Constraint,
     Contact,
     Frame,
     Geometry,
     Joint,
+    KeyFrame,
     Model,
     State,
     Vector,
@@ -59,6 +62,10 @@ class Builder:
         self._constraints: list[Constraint] = []
         self._geometries: list[Geometry] = []
         self._contacts: list[Contact] = []
+        self._actuators: list[Actuator] = []
+        self._key_frames: list[tuple[str, Any, Any, Any]] = []
+        self.time_step: float | None = None
+        """s: the step that the model asks for."""
         self._start: dict[str, Any] = {}
         self._faults: list[str] = []
 
@@ -150,15 +157,57 @@ class Builder:
         return self
 
     def contact(
-        self, name: str, first: str, second: str, *, friction: Any = 0, restitution: Any = 0, law: str | None = None
+        self,
+        name: str,
+        first: str,
+        second: str,
+        *,
+        friction: Any = 0,
+        restitution: Any = 0,
+        law: str | None = None,
+        margin: Any = 0,
     ) -> Builder:
         """Let two geometries touch: Coulomb ``friction`` ≥ 0, ``restitution`` in [0, 1], ``law`` of impact by name.
 
-        The normal points from the second geometry to the first.
+        The normal points from the second geometry to the first. ``margin``: distance at which they touch, m.
         """
         name = self._named("contact", name)
-        self._contacts.append(Contact(name, first, second, friction, restitution, law))
+        self._contacts.append(Contact(name, first, second, friction, restitution, law, margin))
         return self
+
+    def actuator(
+        self,
+        name: str,
+        *joints: str,
+        frame: str | None = None,
+        gear: Any = 1,
+        gain: Vector = (1, 0, 0),
+        bias: Vector = (0, 0, 0),
+        command_range: tuple[float, float] = (-np.inf, np.inf),
+        force_range: tuple[float, float] = (-np.inf, np.inf),
+    ) -> Builder:
+        """Let a command drive joints of one freedom, or a frame: see :class:`~whippletree.model.Actuator`.
+
+        ``.actuator("lift", "elbow", gear=50)`` is a motor; ``gain=(k, 0, 0), bias=(0, -k, -d)`` makes it a servo.
+        """
+        name = self._named("actuator", name)
+        try:
+            gears = frozen_array(gear, (np.size(gear),))
+            numbers = (gears, vector_of("gain", gain), vector_of("bias", bias))
+            self._actuators.append(Actuator(name, joints, frame, *numbers, tuple(command_range), tuple(force_range)))  # type: ignore[arg-type]
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"actuator {name!r}: {error}")
+        return self
+
+    def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None) -> Builder:
+        """Give a state a name: q (nq,), v (nv,) and commands (actuators,); home, rest and 0 where nothing is said."""
+        self._key_frames.append((self._named("key frame", name), q, v, commands))
+        return self
+
+    @property
+    def shapes(self) -> dict[str, Geometry]:
+        """The geometries so far, by name."""
+        return {geometry.name: geometry for geometry in self._geometries}
 
     def build(self) -> Model:
         """Check everything and freeze.
@@ -181,8 +230,10 @@ class Builder:
             frozen_array(self.gravity, (3,)),
             source=self.source,
             contacts=tuple(self._contacts),
+            actuators=tuple(self._actuators),
+            time_step=self.time_step,
         )
-        return self._with_start(model)
+        return self._with_key_frames(self._with_start(model))
 
     def _found(self) -> list[str]:
         """What is wrong with the parts, each by itself and all together."""
@@ -200,6 +251,11 @@ class Builder:
         faults += place_faults("frame", self._frames, self._bodies)
         faults += place_faults("geometry", self._geometries, self._bodies)
         faults += contact_faults(self._contacts, self._geometries, self._joints)
+        faults += naming_faults("actuator", [actuator.name for actuator in self._actuators])
+        faults += naming_faults("key frame", [name for name, *_ in self._key_frames])
+        faults += actuator_faults(self._actuators, self._joints, [*self._bodies, *self._frames])
+        if self.time_step is not None and not self.time_step > 0:
+            faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")
         faults += number_faults("gravity", self.gravity)
         if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
             faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
@@ -229,6 +285,25 @@ class Builder:
             raise ModelError(f"model {self.name!r}", faults)
         q.setflags(write=False)
         return replace(model, start=State(q, np.zeros(model.nv)))
+
+    def _with_key_frames(self, model: Model) -> Model:
+        if not self._key_frames:
+            return model
+        faults, found = [], []
+        for name, *given in self._key_frames:
+            usual = (model.start or model.neutral).q, np.zeros(model.nv), np.zeros(len(model.actuators))
+            numbers = [u if x is None else x for u, x in zip(usual, given, strict=True)]
+            for word, x, u in zip(("q", "v", "commands"), numbers, usual, strict=True):
+                wrong = number_faults(f"key frame {name!r}: {word}", x)
+                if not wrong and np.size(x) != len(u):
+                    wrong = [f"key frame {name!r}: {word} has {counted(np.size(x))}, expected {len(u)}"]
+                faults += wrong
+            if not faults:
+                q, v, commands = (frozen_array(x, (len(u),)) for x, u in zip(numbers, usual, strict=True))
+                found.append(KeyFrame(name, q, v, commands))
+        if faults:
+            raise ModelError(f"model {self.name!r}", faults)
+        return replace(model, key_frames=tuple(found))
 
     def _named(self, kind: str, name: Any) -> str:
         """The name, if it is one."""

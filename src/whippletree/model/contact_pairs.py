@@ -42,13 +42,14 @@ def with_contacts(
 
     Left out are pairs that cannot move against each other, that are both unbounded (two planes), that have a contact
     already, that an MJCF file excludes (by bodies, or by ``contype`` and ``conaffinity``), and, unless ``neighbours``,
-    pairs of bodies that a joint (other than a free or planar one) connects: they mostly overlap there.
+    pairs of bodies that joints (other than free or planar ones) connect: they mostly overlap there. Massless bodies
+    without a shape between them, as a row of joints has them, count as part of the joint.
 
     Args:
         model: geometries that do not collide (``collides=False``) are left alone.
         between: two groups of names of bodies or geometries; only pairs with one of each. Default: all.
         exclude: pairs of names of bodies or geometries that may not touch.
-        neighbours: also pairs of bodies with one joint between them.
+        neighbours: also pairs of bodies with only a joint between them.
         friction, restitution: of all new contacts. ``None``: the larger one of the two geometries' own ``friction``
             parameters (files give them), 0 where neither has one.
 
@@ -56,7 +57,7 @@ def with_contacts(
         NameLookupError: a name that is neither a body nor a geometry.
     """
     rigid = rigid_parts(model.joints) | {WORLD: WORLD}
-    joined = {frozenset((rigid[j.parent], rigid[j.child])) for j in model.joints if j.kind not in FLOATING}
+    joined = _neighbours(model, rigid)
     groups = None if between is None else (_members(model, between[0]), _members(model, between[1]))
     barred = [(_members(model, a), _members(model, b)) for a, b in map(_two, exclude)]
     taken = {frozenset((c.first, c.second)) for c in model.contacts}
@@ -74,6 +75,24 @@ def with_contacts(
             mu = _own_friction(pair) if friction is None else friction
             contacts.append(Contact(f"{first.name} on {second.name}", first.name, second.name, mu, restitution))
     return _extended(model, (), contacts)
+
+
+def _neighbours(model: Model, rigid: dict[str, str]) -> set[frozenset[str]]:
+    """Pairs of rigid parts with only joints, and massless bodies without a shape, between them."""
+    solid = {
+        WORLD,
+        *(rigid[g.body] for g in model.geometries),
+        *(rigid[b.name] for b in model.bodies if not b.massless),
+    }
+    carrier = {joint.child: joint for joint in model.joints}
+    found = set()
+    for part in solid - {WORLD}:
+        joint = carrier[part]
+        while joint.kind not in FLOATING and rigid[joint.parent] not in solid:
+            joint = carrier[rigid[joint.parent]]
+        if joint.kind not in FLOATING:
+            found.add(frozenset((part, rigid[joint.parent])))
+    return found
 
 
 def on_ground(
@@ -238,6 +257,8 @@ def _is_finite(value: Any) -> bool:
 
 def _number_faults(where: str, contact: Contact) -> list[str]:
     faults = []
+    if not _is_finite(contact.margin):
+        faults.append(f"{where}: margin is {contact.margin!r}, expected a finite number")
     for word, value, upper in (("friction", contact.friction, math.inf), ("restitution", contact.restitution, 1)):
         allowed = "a finite number that is not negative" if upper == math.inf else "a number from 0 to 1"
         if not (_is_finite(value) and 0 <= float(value) <= upper):

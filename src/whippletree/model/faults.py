@@ -11,7 +11,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import Hints, did_you_mean, listed, quoted, route
-from whippletree.model.model import WORLD, Body, Frame, Geometry, Joint
+from whippletree.model.frozen import counted
+from whippletree.model.model import WORLD, Actuator, Body, Frame, Geometry, Joint
 from whippletree.spatial import joints as joint_types
 
 INERTIA_TOLERANCE = 1e-9
@@ -188,6 +189,41 @@ def joint_faults(joint: Joint) -> list[str]:
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
         faults.append(f"{where}: the two axes of a universal joint are parallel")
     return faults
+
+
+def actuator_faults(
+    actuators: Sequence[Actuator], joints: Sequence[Joint], places: Sequence[Body | Frame]
+) -> list[str]:
+    """What is wrong with actuators: what they drive, and their numbers."""
+    freedoms = {joint.name: joint.type.nv for joint in joints if joint.kind in joint_types.KINDS}
+    named = {WORLD, *(place.name for place in places)}
+    faults: list[str] = []
+    for actuator in actuators:
+        where = f"actuator {actuator.name!r}"
+        if bool(actuator.joints) == (actuator.frame is not None):
+            faults.append(f"{where} drives {'both joints and a frame' if actuator.joints else 'nothing'}: name one")
+        for joint in actuator.joints:
+            if joint not in freedoms:
+                faults.append(f"{where}: unknown joint {joint!r}{did_you_mean(str(joint), freedoms)}")
+            elif freedoms[joint] != 1:
+                faults.append(f"{where}: joint {joint!r} has {freedoms[joint]} freedoms, expected one: drive a frame")
+        if actuator.frame is not None and actuator.frame not in named:
+            faults.append(f"{where}: unknown frame {actuator.frame!r}{did_you_mean(str(actuator.frame), named)}")
+        expected = 6 if actuator.frame is not None else len(actuator.joints)
+        if len(actuator.gear) != expected:
+            faults.append(f"{where}: gear has {counted(len(actuator.gear))}, expected {expected}")
+        for word in ("gear", "gain", "bias"):
+            faults += number_faults(f"{where}: {word}", getattr(actuator, word))
+        for word in ("command_range", "force_range"):
+            faults += _range_faults(f"{where}: {word}", getattr(actuator, word))
+    return faults
+
+
+def _range_faults(where: str, ends: Any) -> list[str]:
+    if len(ends) != 2:
+        return [f"{where} has {counted(len(ends))}, expected 2"]
+    faults = number_faults(where, list(ends), infinite=True)
+    return faults or [f"{where} [{ends[0]}, {ends[1]}] is empty"] * (not ends[0] <= ends[1])
 
 
 def pose_faults(where: str, pose: Array) -> list[str]:

@@ -1,8 +1,8 @@
 """The frozen description of a multibody system.
 
-A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry and contacts, each with
-a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a ``Fraction``); arrays of
-plain floats have dtype float64, others dtype object.
+A :class:`Model` is data only: bodies, the joints that carry them, frames, constraints, geometry, contacts and
+actuators, each with a name. It knows nothing of algorithms. Numbers may be of any scalar type (a mass may be a
+``Fraction``); arrays of plain floats have dtype float64, others dtype object.
 
     model = (
         Builder("arm")
@@ -168,6 +168,68 @@ class Contact(Part):
     """e in [0, 1]: 0 is plastic."""
     law: str | None = None
     """Name of the impact law; None for the simulation's."""
+    margin: Any = 0
+    """m: how far apart the surfaces are when they touch; gaps are counted from there."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Actuator(Part):
+    """A motor with its own law: the force that a command makes it push with, and what it pushes on.
+
+        force = (gain · x) u + bias · x        x = (1, length, velocity)        u the command, within its range
+
+    Its length is Σ gear · q of the joints that it drives, each of one freedom, and each of these gets the force
+    gear · force. One that drives a ``frame`` instead has no length, and pushes with the wrench gear · force in the axes
+    of the frame. A motor has the gain (1, 0, 0) and no bias; a servo of stiffness k towards the commanded position
+    has the gain (k, 0, 0) and the bias (0, −k, −damping).
+    """
+
+    name: str
+    joints: tuple[str, ...] = ()
+    """What it drives: joints of one freedom (several for a tendon that is a weighted sum of coordinates)."""
+    frame: str | None = None
+    """What it drives instead: a frame or body."""
+    gear: Array = field(default_factory=lambda: frozen_array([1], (1,)))
+    """Force on each joint per unit of its force, (joints,); for a frame the moment and the force, (6,)."""
+    gain: Array = field(default_factory=lambda: frozen_array([1, 0, 0], (3,)))
+    """What the command is multiplied by: constant, times length, times velocity, (3,)."""
+    bias: Array = field(default_factory=lambda: frozen_array([0, 0, 0], (3,)))
+    """What is added: constant, times length, times velocity, (3,)."""
+    command_range: tuple[float, float] = (-np.inf, np.inf)
+    """Commands beyond it act as its nearer end."""
+    force_range: tuple[float, float] = (-np.inf, np.inf)
+    """Forces beyond it are cut to its nearer end."""
+
+    @property
+    def kind(self) -> str:
+        """``motor``, ``position`` or ``velocity`` (servos), else ``general``."""
+        (k, *varying), (offset, position, velocity) = self.gain.tolist(), self.bias.tolist()
+        if any(varying) or offset:
+            return "general"
+        if not position and not velocity:
+            return "motor"
+        if position == -k:
+            return "position"
+        return "velocity" if velocity == -k and not position else "general"
+
+    @property
+    def acts_uncommanded(self) -> bool:
+        """Whether it may push while its command is 0."""
+        low, high = self.command_range
+        return (
+            bool(np.any(self.bias != 0)) or not low <= 0 <= high or not self.force_range[0] <= 0 <= self.force_range[1]
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyFrame(Part):
+    """A state that the model's author gave a name, with the commands that belong to it."""
+
+    name: str
+    q: Array
+    v: Array
+    commands: Array
+    """One for each actuator of the model, (actuators,)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,12 +262,19 @@ class Model(Part):
     """The model with plain numbers from which this one came by opening parameters; its structure decides."""
     contacts: tuple[Contact, ...] = ()
     """Pairs of geometries that may touch. Only simulations with contact and the functions ``contact_…`` use them."""
+    actuators: tuple[Actuator, ...] = ()
+    """What drives joints and frames by command; their order is that of the commands ``ctrl``."""
+    key_frames: tuple[KeyFrame, ...] = ()
+    """States with names, by the model's author."""
+    time_step: float | None = None
+    """s: the step that the model's file asks for; None where it does not say."""
 
     def __repr__(self) -> str:
         touching = f", {len(self.contacts)} contacts" if self.contacts else ""
+        driven = f", {len(self.actuators)} actuators" if self.actuators else ""
         return (
             f"<Model {self.name!r}: {len(self.bodies)} bodies, nq = {self.nq}, nv = {self.nv}, "
-            f"{len(self.constraints)} constraints{touching}>"
+            f"{len(self.constraints)} constraints{touching}{driven}>"
         )
 
     @cached_property
@@ -258,6 +327,10 @@ class Model(Part):
     def geometry(self, name: str) -> Geometry:
         """A geometry by name."""
         return self.geometries[self._find("geometry", self._geometry_numbers, name)]
+
+    def key_frame(self, name: str) -> KeyFrame:
+        """A state of the author's by name."""
+        return self.key_frames[self._find("key frame", {key.name: k for k, key in enumerate(self.key_frames)}, name)]
 
     def frame(self, name: str) -> Frame:
         """A frame by name; every body, and the world, is also a frame."""

@@ -182,25 +182,54 @@ METHODS = {
 """Names that ``wt.simulate`` accepts, and where the method is."""
 
 
+PENETRATION = 1e-9
+"""m or rad up to which a start state in overlap, or beyond a joint's range, counts as touching for events."""
+
 EVENTS_UP_TO = 16
 """Contacts up to which ``"auto"`` locates every event; beyond, it steps through time."""
 
 
-def suitable(model: Model) -> str:
-    """The name of the method that ``"auto"`` takes.
+def suitable(model: Model, q: Array | None = None) -> str:
+    """The name of the method that ``"auto"`` takes, from coordinates q (..., nq), the model's home if None.
 
     Several bodies that slide in space (the feet of a quadruped) begin and cease to slide, strike and lift tens of times
     at every landing: locating all that costs several times what steps of a millisecond do, and is for those who ask for
-    it by name. Without contacts there are still the events of joints with dry friction, which stick and slip.
+    it by name. Without contacts there are still the events of joints: with dry friction they stick and slip, and they
+    meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
+    where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
+    while loops, which may not reach it at all, are integrated, and the run tells what it leaves out.
     """
+    meets = model.contacts or dry_joints(model) or limited_joints(model)
+    if meets and model.time_step is not None:
+        return "time_stepping"
     if not model.contacts:
-        return "events" if dry_joints(model) else "adaptive"
+        if _starts_beyond_a_range(model, model.home.q if q is None else q):
+            return "adaptive" if model.constraints else "time_stepping"
+        return "events" if meets else "adaptive"
     return "events" if len(model.contacts) <= EVENTS_UP_TO and not _many_slide_in_space(model) else "time_stepping"
 
 
 def dry_joints(model: Model) -> list[str]:
     """Names of the joints with dry friction that acts."""
     return [joint.name for joint in model.joints if joint.friction != 0 and joint.type.nv == 1]
+
+
+def limited_joints(model: Model) -> list[str]:
+    """Names of the joints whose range has an end that acts."""
+    return [
+        joint.name
+        for joint in model.joints
+        if joint.type.nv == joint.type.nq == 1 and (joint.lower > -np.inf or joint.upper < np.inf)
+    ]
+
+
+def _starts_beyond_a_range(model: Model, q: Array) -> bool:
+    """Whether a joint is beyond its range by more than events allow, at some coordinates q (..., nq)."""
+    for name in limited_joints(model):
+        joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
+        if np.any(own < joint.lower - PENETRATION) or np.any(own > joint.upper + PENETRATION):
+            return True
+    return False
 
 
 def _many_slide_in_space(model: Model) -> bool:

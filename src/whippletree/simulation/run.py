@@ -19,14 +19,14 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.controllers import limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
+from whippletree.controllers import actuated, limited, together
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_of_left_out
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
-from whippletree.simulation.method import Method, Task, dry_joints, find_method, suitable
+from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
 from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
@@ -43,6 +43,9 @@ Controller = Callable[[float, Array, Array], Any]
 MOST_ROWS = 1e8
 """Rows of output beyond which a request is taken for a mistake."""
 
+WORTH_TELLING = 1e-3
+"""rad or m beyond a joint's range of which a warning tells."""
+
 STRICT = 1e-9
 """Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
 
@@ -54,6 +57,7 @@ def simulate(
     *,
     duration: float,
     controller: Controller | None = None,
+    ctrl: Any = None,
     method: str = "auto",
     rtol: float = 1e-8,
     atol: float = 1e-10,
@@ -72,15 +76,19 @@ def simulate(
 ) -> xarray.Dataset:
     """Simulate a model from a start state.
 
-    Springs and dampers of the joints act by themselves; ``controller`` adds to them.
+    Springs and dampers of the joints act by themselves, actuators by their commands; ``controller`` adds to them.
 
     Args:
         model: any model; its constraints are honoured at position, velocity and acceleration level.
         q0, v0: start state, (nq,) and (nv,), or many, (runs, nq) and (runs, nv); default ``model.home``.
         duration: s.
         controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`.
+        ctrl: commands of the model's actuators: one for each, (actuators,), or by name, or as a function of (t, q, v);
+            or a table (n, actuators), each row of which holds for an equal part of the duration. Default: those of the
+            key frame ``home``, else 0.
         method: how to step through time, a name of :data:`whippletree.simulation.method.METHODS`; ``"auto"`` takes the
-            one that suits the model.
+            one that suits the model: with contacts, joint limits or dry friction, one that sees them, and time stepping
+            with the model's own ``time_step`` where it has one.
         rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to
             the predicted rounding error of the accelerations where it asks for less.
         output_dt: spacing of the output, s; default about 200 points.
@@ -109,7 +117,9 @@ def simulate(
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     require_model(model, "simulate")
-    method = suitable(model) if method == "auto" else method
+    method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
+    if method == "time_stepping" and model.time_step is not None:
+        options.setdefault("step", model.time_step)
     way = _with_options(find_method(method, model), method, options)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
@@ -130,6 +140,7 @@ def simulate(
         model.frame(name)
     if effort_limits and controller is not None:
         controller = limited(controller, model)
+    controller = _with_actuators(model, controller, ctrl, duration)
     motion = Motion(dyn, controller)
     if not project:
         _require_consistent(motion, q, v)
@@ -153,7 +164,20 @@ def simulate(
             keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
     result = dataset(motion, stepper, record, settings, watch, points, variables)
+    if not way.touches:
+        _tell_of_unseen_limits(model, result, method)
     return _with_ties(result, motion)
+
+
+def _with_actuators(model: Model, controller: Controller | None, ctrl: Any, duration: float) -> Controller | None:
+    """The controller beside the model's actuators under their commands."""
+    if ctrl is None:
+        commands = [key.commands for key in model.key_frames if key.name == "home" and np.any(key.commands != 0)]
+        if not commands and not any(actuator.acts_uncommanded for actuator in model.actuators):
+            return controller  # motors without a command
+        ctrl = commands[0] if commands else None
+    driven = actuated(model, ctrl, duration=duration)
+    return driven if controller is None else together(controller, driven)
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
@@ -190,6 +214,22 @@ def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> No
             f"method='events' (or 'time_stepping'); a model without it has friction=0 there",
             RuntimeWarning,
             stacklevel=3,
+        )
+
+
+def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
+    """Warn where a run has left the range of a joint, whose limits its method does not see."""
+    q = np.asarray(run["q"])
+    beyond = []
+    for name in limited_joints(model):
+        joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
+        excess = max(float(np.nanmax(np.maximum(joint.lower - own, own - joint.upper), initial=0.0)), 0.0)
+        if excess > WORTH_TELLING:
+            beyond.append(f"{name!r} by {excess:.3g}")
+    if beyond:
+        warn_of_left_out(
+            f"simulate: method {method!r} does not see joint limits, and the run leaves the range of {listed(beyond)} "
+            f"(rad or m): method='events' and 'time_stepping' keep them; wt.load(..., limits=False) has none"
         )
 
 

@@ -13,6 +13,7 @@ The theory first, then the recursions in the order in which they build on each o
     diagonal         the diagonal of M without M
     forward          accelerations under forces: the articulated recursion
     hybrid           some joints given forces, others accelerations
+    actuation        joint forces of actuators under their commands
     momentum         energies, momentum, centre of mass, regressor
     moments          mass, its first and second moments, and how fast they change
     reduced_inertia  the mechanics of a tree whose joints and bodies are simplified where that changes nothing

@@ -20,6 +20,13 @@ REACH = 2.0
 other."""
 
 
+TOLD_ALL_UP_TO = 32
+"""Pairs without a closed form up to which every one is worked out for a row of output, however far apart it is."""
+
+TOLD_WITHIN = 0.01
+"""m: how near such pairs must be in larger scenes, where each costs milliseconds."""
+
+
 class Near(NamedTuple):
     """Candidates that may touch within a step."""
 
@@ -38,8 +45,10 @@ class Neighbourhood:
         self.contacts = contacts
 
     def gaps(self, q: Array) -> Array:
-        """Of all candidates at q (nq,), m."""
-        return Snapshot(self.contacts, q).points.gap
+        """Of all candidates at q (nq,), m; in a scene with many pairs without a closed form, those of them that are
+        farther apart than ``TOLD_WITHIN`` have infinite gaps."""
+        many = sum(pair.touching is None for pair in self.contacts.pairs) > TOLD_ALL_UP_TO
+        return Snapshot(self.contacts, q).within(TOLD_WITHIN if many else np.inf).gap
 
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""

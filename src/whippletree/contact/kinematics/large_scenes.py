@@ -55,7 +55,7 @@ class Snapshot:
         for group in self.layout.groups:
             for slot, touch in enumerate(self._touches(group)):
                 at = self.layout.first_slot[group.numbers] + slot
-                found.gap[at] = plain(touch.gap)
+                found.gap[at] = plain(touch.gap) - self.layout.margins[group.numbers]
                 for i, j in np.ndindex(3, 3):
                     found.axes[at, i, j] = plain(touch.axes[i, j])
                 for i in range(3):
@@ -76,13 +76,15 @@ class Snapshot:
         """Numbers of the pairs without a closed form, less those whose bounding balls are farther apart."""
         first, second = self.layout.sides[self.layout.others].T
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
-        near = ~(apart - self.layout.bounds[first] - self.layout.bounds[second] > reach)  # NaN is told, not left out
+        apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
+        near = ~(apart > reach)  # NaN is told, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:
         """The candidates of a pair without a closed form; none if it is out of reach."""
         pair = self.system.pairs[number]
         X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
+        reach = reach + self.layout.margins[number]
         if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
             return []
         return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])
@@ -133,6 +135,8 @@ class _Layout(NamedTuple):
     """How far each shape reaches from its origin, m, (geometries,); 0 for those without end."""
     sides: Array
     """Numbers of each pair's geometries, (pairs, 2)."""
+    margins: Array
+    """How far apart each pair touches, m, (pairs,)."""
     groups: list[_Group]
     others: Array
     """Numbers of the pairs without a closed form."""
@@ -173,6 +177,7 @@ def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
         local=np.array([np.column_stack([*place.pose]) for place in places], dtype=float).reshape(-1, 3, 4),
         bounds=np.where(np.isfinite(bounds), bounds, 0.0),
         sides=sides,
+        margins=np.array([pair.contact.margin for pair in pairs], dtype=float),
         groups=[_group([pairs[k] for k in own], np.array(own)) for own in members.values()],
         others=np.array(others, dtype=int),
     )

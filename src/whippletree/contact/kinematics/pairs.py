@@ -36,10 +36,14 @@ class Pair:
         return found[0], found[1]
 
     def touches(self, X: Pose, Y: Pose) -> list[Touch]:
-        """The candidates with the two geometries at these poses."""
+        """The candidates with the two geometries at these poses; gaps are counted from the contact's margin."""
         if self.touching is not None:
-            return self.touching(*self.shapes, X, Y)
-        return coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
+            found = self.touching(*self.shapes, X, Y)
+        else:
+            found = coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
+        return (
+            [touch._replace(gap=touch.gap - self.contact.margin) for touch in found] if self.contact.margin else found
+        )
 
 
 def no_closed_form(pair: Pair) -> str:

@@ -3,6 +3,8 @@
 included_files  every file that a model names, checked before MuJoCo reads any
 spec            MuJoCo's specification read as data
 bodies          bodies, joints and shapes
+collisions      which geoms may touch, and how
+actuators       actuators and key frames
 equalities      equality constraints and tendons
 height_fields   height fields
 mjcf_reader     file to model

@@ -10,8 +10,10 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
+from whippletree.io.mjcf.actuators import add_actuators, add_key_frames, unit_quaternions
+from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.equalities import add_equalities
-from whippletree.io.mjcf.spec import PAD, Parts, line_of
+from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -32,11 +34,12 @@ class _Pose:
         return _Pose(self.position, self.rotation @ rotation)
 
 
-def convert(draft: Draft, parts: Parts, base: str) -> None:
-    """Fill the draft's builder."""
+def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
+    """Fill the draft's builder, with or without contacts."""
     compiled = parts.poses
-    gravity_off = int(parts.spec.option.disableflags) & _disable_gravity()
+    gravity_off = switched_off(parts.spec, "GRAVITY")
     draft.builder.gravity = (0.0, 0.0, 0.0) if gravity_off else tuple(map(float, compiled.opt.gravity))
+    draft.builder.time_step = float(compiled.opt.timestep)
     lines = {body.name: line_of(body) for body in parts.spec.bodies}
     floating = _floating_root(draft, compiled, base)
     scale = _mass_scale(parts)
@@ -44,27 +47,51 @@ def convert(draft: Draft, parts: Parts, base: str) -> None:
     for number in range(1, compiled.nbody):
         name = compiled.body(number).name
         draft.body(name, *_inertia(draft, parts, number, scale), lines.get(name))
-        _carry(draft, compiled, number, qpos, floats=number == floating)
+        _carry(draft, parts, number, qpos, floats=number == floating)
     _frames(draft, parts)
     _shapes(draft, parts)
-    _contacts(draft, parts)
-    add_equalities(draft, parts)
+    if contacts:
+        add_contacts(draft, parts, draft.builder.shapes, floating)
+    if switched_off(parts.spec, "EQUALITY", "CONSTRAINT"):
+        draft.notes.append("equalities are switched off by a <flag> of the file")
+    else:
+        add_equalities(draft, parts)
+    add_actuators(draft, parts)
+    if floating and parts.keys:
+        draft.leave_out("key frames (the base is free, and has coordinates of its own)", *parts.keys)
+    if not floating:
+        add_key_frames(draft, parts)
+    _report_left_out(draft, parts)
+
+
+def _report_left_out(draft: Draft, parts: Parts) -> None:
+    """What joints of the file have, and joints of the model do not."""
+    compiled = parts.poses
+    names = [compiled.jnt(k).name for k in range(compiled.njnt)]
+    quaternions = compiled.jnt_type <= _BALL
+    for word, which in (
+        ("springs of ball and free joints", quaternions & np.any(np.atleast_2d(compiled.jnt_stiffness.T), axis=0)),
+        ("turning of the axes along which a free joint's armature resists", _armed(compiled)),
+        ("limits of ball joints", quaternions & compiled.jnt_limited.astype(bool)),
+        ("dry friction of ball and free joints", quaternions & (compiled.dof_frictionloss[compiled.jnt_dofadr] != 0)),
+    ):
+        if told := [name for name, has in zip(names, which, strict=True) if has]:
+            draft.leave_out(word, *told)
     for word, curved in (
         ("non-linear stiffness", "jnt_stiffnesspoly"),
         ("non-linear damping", "dof_dampingpoly"),
         ("yielding springs", "jnt_springyield"),
     ):
         if np.any(getattr(compiled, curved, 0)):  # MuJoCo 4 has these
-            draft.unused[f"{word} of joints"] += 1
-    if np.any(compiled.jnt_stiffness[compiled.jnt_type <= _BALL]):
-        draft.unused["springs of ball and free joints"] += 1
-    draft.notes.append("MuJoCo's softness of contacts and equalities (solref, solimp, margin, gap) is not used")
+            draft.leave_out(f"{word} of joints")
+    draft.notes.append(
+        "contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over"
+    )
 
 
-def _disable_gravity() -> int:
-    from mujoco import mjtDisableBit
-
-    return int(mjtDisableBit.mjDSBL_GRAVITY)
+def _armed(compiled: Any) -> Array:
+    """Which joints are free and have armature: it resists along world axes in MuJoCo, along the body's own here."""
+    return np.asarray((compiled.jnt_type == _FREE) & (compiled.dof_armature[compiled.jnt_dofadr] != 0))
 
 
 def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
@@ -108,13 +135,14 @@ def _mass_scale(parts: Parts) -> float:
 # --- joints ---
 
 
-def _carry(draft: Draft, compiled: Any, number: int, qpos: Array, *, floats: bool) -> None:
+def _carry(draft: Draft, parts: Parts, number: int, qpos: Array, *, floats: bool) -> None:
     """The joints between a body and its parent.
 
     MuJoCo turns and shifts the body's frame by one joint after the other, each about its own anchor p in that frame:
     X = X₀ Π T(p) J(q − ref) T(−p). So joint k sits at p_k − p_{k−1} in the massless body that joint k − 1 carries, and
     a last anchor that is not the body's origin needs a weld back to it.
     """
+    compiled = parts.poses
     name = compiled.body(number).name
     pose = _Pose(
         np.array(compiled.body_pos[number]), draft.rotation(rotations.from_quaternion(compiled.body_quat[number]))
@@ -123,7 +151,7 @@ def _carry(draft: Draft, compiled: Any, number: int, qpos: Array, *, floats: boo
     joints = range(compiled.body_jntadr[number], compiled.body_jntadr[number] + compiled.body_jntnum[number])
     anchor = np.zeros(3)
     for joint in joints:
-        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(compiled, joint)
+        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(parts, joint)
         if kind == "free":
             pose = _Pose(np.zeros(3), np.eye(3))  # qpos of a free joint is the pose in the world
         elif kind != "prismatic":
@@ -161,23 +189,27 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
     draft.builder.joint(name, kind, parent, child, position=pose.position, rotation=pose.rotation, **data)
 
 
-def _joint_data(compiled: Any, joint: int) -> dict[str, Any]:
-    """What acts along a joint."""
+def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
+    """What acts along a joint, less what the file switches off."""
+    compiled = parts.poses
     first = compiled.jnt_dofadr[joint]
     kind = int(compiled.jnt_type[joint])
     data: dict[str, Any] = {
         "rotor_inertia": float(compiled.dof_armature[first]),
-        "damping": float(compiled.dof_damping[first]),
-        "friction": float(compiled.dof_frictionloss[first]),
+        "damping": 0.0 if switched_off(parts.spec, "DAMPER", "PASSIVE") else float(compiled.dof_damping[first]),
     }
+    if kind > _BALL and not switched_off(parts.spec, "FRICTIONLOSS", "CONSTRAINT"):
+        data["friction"] = float(compiled.dof_frictionloss[first])
     if kind in (_HINGE, _SLIDE):
         data["axis"] = np.array(compiled.jnt_axis[joint])
-        data["stiffness"] = float(compiled.jnt_stiffness[joint])
+        sprung = not switched_off(parts.spec, "SPRING", "PASSIVE")
+        data["stiffness"] = float(np.ravel(compiled.jnt_stiffness[joint])[0]) if sprung else 0.0
     if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
-    if compiled.jnt_limited[joint]:
-        lower, upper = map(float, compiled.jnt_range[joint])
-        data |= {"upper": upper} if kind == _BALL else {"lower": lower, "upper": upper}
+    if compiled.jnt_limited[joint] and not switched_off(parts.spec, "LIMIT", "CONSTRAINT"):
+        (lower, upper), margin = map(float, compiled.jnt_range[joint]), float(compiled.jnt_margin[joint])
+        # a limit holds the joint at its margin, as contacts do
+        data |= {"upper": upper} if kind == _BALL else {"lower": lower + margin, "upper": upper - margin}
     if compiled.jnt_actfrclimited[joint]:
         data["effort_limit"] = float(np.abs(compiled.jnt_actfrcrange[joint]).max())
     return data
@@ -190,7 +222,7 @@ def _home(draft: Draft, parts: Parts) -> Array:
     if home is None or len(home) != compiled.nq:
         return np.array(compiled.qpos0)
     draft.notes.append("the key frame 'home' is the start state")
-    return np.array(home)
+    return unit_quaternions(draft, compiled, np.array(home), "home")
 
 
 def _start(compiled: Any, joint: int, qpos: Array) -> dict[str, Any]:
@@ -252,15 +284,6 @@ def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
     pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
     others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
     return {"excludes": others} if others else {}
-
-
-def _contacts(draft: Draft, parts: Parts) -> None:
-    """The pairs that the file declares; what else may touch is for ``with_contacts`` to say."""
-    for pair in parts.spec.pairs:
-        first, second = pair.geomname1, pair.geomname2
-        name = pair.name or f"{first} on {second}"
-        draft.declare("contact", name, line_of(pair))
-        draft.builder.contact(name, first, second, friction=float(pair.friction[0]))
 
 
 def _primitive(kind: int, size: Array) -> dict[str, Any]:

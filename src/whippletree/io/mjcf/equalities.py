@@ -25,7 +25,12 @@ def add_equalities(draft: Draft, parts: Parts) -> None:
     """Every equality of the file to the draft's builder."""
     from mujoco import mjtEq
 
+    mocap = {body.name for body in parts.spec.bodies if body.mocap}
     for part in parts.spec.equalities:
+        if not mocap.isdisjoint((part.name1, part.name2)):
+            # rigid, it would tie the mechanism to a body that stands still here
+            draft.leave_out("equalities with mocap bodies", part.name)
+            continue
         draft.declare("constraint", part.name, line_of(part))
         if part.type == mjtEq.mjEQ_JOINT:
             on = tuple(name for name in (part.name1, part.name2) if name)

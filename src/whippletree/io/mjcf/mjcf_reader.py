@@ -7,9 +7,11 @@ meant.
 
 What becomes of it (:mod:`whippletree.io.mjcf.bodies`): each joint of a body is a joint, through massless bodies in
 between where a body has several; q is MuJoCo's qpos, joint by joint (``ref`` included). Equalities are constraints,
-sites are frames, the key frame ``home`` is the start state, declared pairs of geoms are contacts. Actuators, sensors,
-tendons (but for equalities of their lengths) and the softness of contacts and equalities (solref, solimp) are not used;
-their names are in ``model.source``.
+sites are frames, geoms that may touch are contacts (:mod:`~whippletree.io.mjcf.collisions`), actuators are actuators
+and key frames key frames (:mod:`~whippletree.io.mjcf.actuators`), of which ``home`` is the start state. Sensors,
+tendons (but for equalities of their lengths, and fixed ones that actuators pull), muscles, fluid forces and the
+softness of contacts, limits and equalities (solref, solimp) are left out; their names are in ``model.source`` and in
+one warning. ``contacts``, ``limits`` and ``actuators`` of ``wt.load`` say what is wanted at all.
 
 Files are opened only near the model: included ones in its own folder, and meshes, where a body takes its inertia from
 one, and height fields in that folder or the one above it.
@@ -36,8 +38,17 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[Ll]ine (?:number=)?(\d+)")
 
 
-def read(path: Path, data: bytes, root: Element, *, base: str) -> Model:
-    """A model from an MJCF file.
+def read(
+    path: Path,
+    data: bytes,
+    root: Element,
+    *,
+    base: str,
+    folder: Path | None = None,
+    contacts: bool = True,
+    actuators: bool = True,
+) -> Model:
+    """A model from an MJCF file, with its contacts and actuators or without.
 
     Raises:
         FileError: listing every fault found before MuJoCo's parser, or its first one, with its line.
@@ -47,19 +58,20 @@ def read(path: Path, data: bytes, root: Element, *, base: str) -> Model:
         import mujoco
     except ImportError:
         raise MissingExtraError("reading MJCF", "mujoco", "mjcf") from None
-    draft = Draft(path, root.get("model") or path.stem)
-    others = other_files(draft, root)
+    draft = Draft(path, root.get("model") or path.stem, folder=folder)
+    others = other_files(draft, root, folder)
     draft.stop_if_faulty()
+    draft.included = tuple(others)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
     spec = _ask(draft, lambda: mujoco.MjSpec.from_string(text, include=others))
-    parts = mjcf_spec.prepare(draft, spec)
+    parts = mjcf_spec.prepare(draft, spec, actuators)
     draft.stop_if_faulty()
     parts.masses = _ask(draft, parts.mass_spec.compile)
     parts.poses = _ask(draft, parts.pose_spec.compile)
-    bodies.convert(draft, parts, base)
+    bodies.convert(draft, parts, base, contacts)
     return draft.finish("MJCF")
 
 

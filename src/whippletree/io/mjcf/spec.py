@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,11 @@ from whippletree.io.mjcf.height_fields import height_field
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
-_UNUSED = (
-    *("tendons", "actuators", "sensors", "cameras", "lights", "skins", "textures", "materials"),
-    *("numerics", "texts", "tuples", "plugins"),
-)
-"""What the model does not use: told, and taken out before compiling."""
+_UNUSED = ("cameras", "lights", "skins", "textures", "materials", "numerics", "texts", "tuples", "plugins")
+"""What says nothing of the mechanics: told, and taken out before compiling."""
 
-_READ = ("pairs", "excludes", "hfields")
-"""What is read from the specification itself, and taken out before compiling."""
+_READ = ("excludes", "hfields", "sensors")
+"""What is read from the specification itself, or left out and told, and taken out before compiling."""
 
 _SIZES = (
     *("memory", "njmax", "nconmax"),
@@ -52,16 +50,19 @@ class Parts:
     """Key frames: qpos by name."""
     site_frames: dict[str, str] = field(default_factory=dict)
     """The frame that each site became."""
+    driven: set[str] = field(default_factory=set)
+    """Names of the actuators that are taken over."""
     total_mass: float = 0
     """kg that the masses are scaled to; 0 for none."""
     poses: Any = None
     masses: Any = None
 
 
-def prepare(draft: Draft, spec: Any) -> Parts:
-    """Name all parts and make the two models to compile. Faults go to the draft."""
-    for group, word in ((spec.bodies, "body"), (spec.equalities, "equality")):
+def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
+    """Name all parts and make the two models to compile, with or without actuators. Faults go to the draft."""
+    for group, word in ((spec.bodies, "body"), (spec.equalities, "equality"), (spec.keys, "key")):
         _name_all(group, word)
+    _name_by_target(spec)
     for body in spec.bodies:
         for group, word in ((body.joints, "joint"), (body.geoms, "geom"), (body.sites, "site")):
             _name_all(group, f"{body.name}/{word}")
@@ -70,7 +71,9 @@ def prepare(draft: Draft, spec: Any) -> Parts:
     _check_references(draft, spec)
     parts = Parts(spec, spec, spec)
     parts.keys = {key.name: list(key.qpos) for key in spec.keys}
+    parts.driven = _supported_actuators(draft, spec) if actuators else set()
     _report_unused(draft, spec)
+    _report_left_out(draft, spec)
     materials = {material.name: material for material in spec.materials}
     for geom in spec.geoms:
         color = materials[geom.material].rgba if geom.material in materials else geom.rgba
@@ -81,8 +84,8 @@ def prepare(draft: Draft, spec: Any) -> Parts:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
     parts.pose_spec, parts.mass_spec = spec.copy(), spec.copy()
-    for copy in (parts.pose_spec, parts.mass_spec):
-        _strip(copy)
+    _strip(parts.pose_spec, set())
+    _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
     _keep_weighing_meshes(draft, parts)
     return parts
 
@@ -134,31 +137,126 @@ def _name_all(group: Iterable[Any], word: str) -> None:
 
 def _report_unused(draft: Draft, spec: Any) -> None:
     for word in _UNUSED:
-        group = [part for part in getattr(spec, word) if word != "tendons" or _acts_by_itself(spec, part)]
-        names = [part.name for part in group if getattr(part, "name", "")]
-        if group:
-            shown = ", ".join(map(repr, names)) if word in ("tendons", "actuators", "sensors") else str(len(group))
-            draft.unused[f"{word}: {shown}" if shown else f"{word}: {len(group)} without a name"] += 1
-    others = [key.name or "without a name" for key in spec.keys if key.name != "home"]
-    if others:
-        draft.unused["key frames: " + ", ".join(map(repr, others))] += 1
-    for word, bodies in (
+        if group := list(getattr(spec, word)):
+            draft.unused[f"{word}: {len(group)}"] += 1
+    spoken_of = {name for part in spec.equalities for name in (part.name1, part.name2)}
+    spoken_of |= {part.target for part in spec.actuators}
+    idle = [t.name for t in spec.tendons if not _acts(t) and t.name not in spoken_of]
+    if idle:
+        draft.unused[f"tendons: {', '.join(map(repr, idle))}"] += 1
+
+
+def _report_left_out(draft: Draft, spec: Any) -> None:
+    """What acts in the file, or measures, and is not taken over."""
+    for word, group in (
+        ("tendons", [t for t in spec.tendons if _acts(t)]),
+        ("sensors", spec.sensors),
         ("gravity compensation", [b for b in spec.bodies if b.gravcomp]),
         ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
-        ("plugin", [b for b in spec.bodies if b.plugin.active]),
+        ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
+        ("softness (solref, solimp)", _softened(spec)),
+        ("flexible bodies", getattr(spec, "flexes", ())),
     ):
-        if bodies:
-            draft.unused[f"{word} of {', '.join(repr(b.name) for b in bodies)}"] += 1
+        if names := [part.name or "without a name" for part in group]:
+            draft.leave_out(word, *names)
     option = spec.option
     if option.density or option.viscosity or np.any(option.wind != 0):
-        draft.unused["fluid forces (density, viscosity, wind)"] += 1
+        draft.leave_out("fluid forces (density, viscosity, wind)")
 
 
-def _acts_by_itself(spec: Any, tendon: Any) -> bool:
-    """Whether a tendon is more than what an equality speaks of: one that nothing speaks of, a spring, a stop."""
-    spoken_of = any(tendon.name in (part.name1, part.name2) for part in spec.equalities)
+def _acts(tendon: Any) -> bool:
+    """Whether a tendon does something by itself: a spring, a damper, friction, inertia, a stop."""
     acting = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature, tendon.range)
-    return not spoken_of or any(np.any(numbers) for numbers in acting)
+    return any(np.any(numbers) for numbers in acting)
+
+
+def _softened(spec: Any) -> Iterator[Any]:
+    """Parts whose softness the file chooses: rigid here, whatever it says."""
+    import mujoco
+
+    usual = mujoco.MjSpec().default
+    for part in spec.geoms:
+        if _differs(part, usual.geom, "solref", "solimp"):
+            yield part
+    for part in spec.joints:
+        if _differs(part, usual.joint, "solref_limit", "solimp_limit", "solref_friction", "solimp_friction"):
+            yield part
+    for group, own in ((spec.pairs, usual.pair), (spec.equalities, usual.equality)):
+        for part in group:
+            if _differs(part, own, "solref", "solimp"):
+                yield part
+
+
+def _differs(part: Any, usual: Any, *words: str) -> bool:
+    return any(not np.array_equal(getattr(part, word), getattr(usual, word)) for word in words)
+
+
+def switched_off(spec: Any, *flags: str) -> bool:
+    """Whether the file switches one of these parts of MuJoCo off (``mjDSBL_…``); a flag that MuJoCo lacks is not."""
+    from mujoco import mjtDisableBit
+
+    bits = [int(getattr(mjtDisableBit, f"mjDSBL_{flag}", 0)) for flag in flags]
+    return any(int(spec.option.disableflags) & bit for bit in bits)
+
+
+# --- actuators ---
+
+
+def _name_by_target(spec: Any) -> None:
+    """An actuator without a name gets that of what it drives."""
+    taken = {part.name for part in spec.actuators}
+    for part in spec.actuators:
+        if not part.name:
+            part.name = fresh(part.target or "actuator", taken)
+            taken.add(part.name)
+
+
+def _supported_actuators(draft: Draft, spec: Any) -> set[str]:
+    """Names of the actuators that this library can express; the others are left out, by reason."""
+    found = set()
+    for part in spec.actuators:
+        reason = _unsupported_actuator(spec, part)
+        if reason is None:
+            found.add(part.name)
+        else:
+            draft.leave_out(f"actuators that {reason}", part.name)
+    return found
+
+
+def _unsupported_actuator(spec: Any, part: Any) -> str | None:
+    """Why an actuator cannot be taken over; None if it can."""
+    from mujoco import mjtBias, mjtDyn, mjtGain
+
+    if part.plugin.active:
+        return "are plugins"
+    if part.gaintype == mjtGain.mjGAIN_MUSCLE or part.dyntype == mjtDyn.mjDYN_MUSCLE:
+        return "are muscles"
+    if part.dyntype != mjtDyn.mjDYN_NONE:
+        return f"have activation dynamics ({part.dyntype.name.removeprefix('mjDYN_').lower()})"
+    gains, biases = (mjtGain.mjGAIN_FIXED, mjtGain.mjGAIN_AFFINE), (mjtBias.mjBIAS_NONE, mjtBias.mjBIAS_AFFINE)
+    if part.gaintype not in gains or part.biastype not in biases:
+        return "have another law than a linear one"
+    if any(np.any(getattr(part, word, 0)) for word in ("armature", "damping", "delay")):
+        return "have an armature, damping or delay of their own"
+    if 0 <= part.group < 31 and int(spec.option.disableactuator) & (1 << part.group):
+        return "belong to a group that the file switches off"
+    return _unsupported_transmission(spec, part)
+
+
+def _unsupported_transmission(spec: Any, part: Any) -> str | None:
+    from mujoco import mjtJoint, mjtTrn, mjtWrap
+
+    if part.trntype == mjtTrn.mjTRN_JOINT or part.trntype == mjtTrn.mjTRN_JOINTINPARENT:
+        joint = spec.joint(part.target)
+        simple = joint is not None and joint.type in (mjtJoint.mjJNT_HINGE, mjtJoint.mjJNT_SLIDE)
+        return None if simple else "drive ball or free joints"
+    if part.trntype == mjtTrn.mjTRN_TENDON:
+        tendon = spec.tendon(part.target)
+        fixed = tendon is not None and all(wrap.type == mjtWrap.mjWRAP_JOINT for wrap in tendon.path)
+        return None if fixed else "drive spatial tendons"
+    if part.trntype == mjtTrn.mjTRN_SITE:
+        return "drive a site with a reference site" if part.refsite else None
+    return {mjtTrn.mjTRN_BODY: "adhere"}.get(part.trntype, "drive slider-cranks or other mechanisms")
 
 
 def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
@@ -201,15 +299,26 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
     near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    return near, folder / (spec.meshdir or "") / (Path(mesh.file).name if spec.strippath else mesh.file)
+    near = near if draft.folder is None else draft.folder
+    base, file = folder / (spec.meshdir or ""), Path(mesh.file).name if spec.strippath else mesh.file
+    # of an included file MuJoCo takes what is beside it for beside the model where it cannot look, as here
+    named = [base / file, *[base / os.path.relpath(file, os.path.dirname(name) or ".") for name in draft.included]]
+    return near, next((path for path in named if resolve_inside(near, path) is not None), named[0])
 
 
-def _strip(spec: Any) -> None:
-    """Take out what is not used, and let massless bodies pass the compiler."""
+def _strip(spec: Any, driven: set[str]) -> None:
+    """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep."""
     from mujoco import mjtAlignFree, mjtEq
 
     for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
+    for part in list(spec.actuators):
+        if part.name not in driven:
+            spec.delete(part)
+    pulled = {part.target for part in spec.actuators}
+    for part in list(spec.tendons):
+        if part.name not in pulled:
+            spec.delete(part)
     for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):
             spec.delete(part)

@@ -30,10 +30,14 @@ _WORDS = {
     "constraints": "constraint",
     "geometries": "geometry",
     "contacts": "contact",
+    "actuators": "actuator",
+    "key_frames": "key frame",
 }
-_NUMBERS = {"gravity", "mass", "center", "inertia", "restitution", "q", "v", *schema.fields(schema.Joint)} - {
-    *("name", "kind", "parent", "child")
-}
+_NUMBERS = {
+    *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands"),
+    *("gear", "gain", "bias", "command_range", "force_range"),
+    *schema.fields(schema.Joint),
+} - {"name", "kind", "parent", "child"}
 """Keys whose texts are numbers."""
 _LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 """Numbers that are always floats."""
@@ -45,7 +49,7 @@ _HEAD = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?")
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=]""")
 
 
-def read(path: Path, data: bytes, *, base: str) -> Model:
+def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> Model:
     """A model from a native file.
 
     Raises:
@@ -57,13 +61,14 @@ def read(path: Path, data: bytes, *, base: str) -> Model:
     document = parse(path, text)
     if "solver" in document:
         raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
-    draft = Draft(path, str(document.get("name", path.stem)))
+    draft = Draft(path, str(document.get("name", path.stem)), folder=folder)
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
     whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
     if whole.get("whippletree", schema.VERSION) != schema.VERSION:
         version = whole["whippletree"]
         raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
+    draft.builder.time_step = float(whole["time_step"]) if "time_step" in whole else None
     tables = {word: checked_tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
     start = whole.get("start")
@@ -234,6 +239,14 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     for table in tables["contacts"]:
         if {"first", "second"} <= set(table):
             draft.builder.contact(**_without_line(table))
+    for table in tables["actuators"]:
+        told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
+        for key in ("command_range", "force_range"):
+            if key in told:
+                told[key] = tuple(map(float, told[key]))
+        draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+    for table in tables["key_frames"]:
+        draft.builder.key_frame(**_without_line(table))
 
 
 def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
@@ -248,7 +261,7 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
     if named and (table["kind"] == "mesh" or "path" in parameters):
         # only what lies in the folder of this file is opened, whatever the file says
         parameters.pop("path", None)
-        found = find_mesh(named, draft.path)
+        found = find_mesh(named, draft.path, draft.folder)
         if found is not None:
             parameters["path"] = str(found)
         elif "path" in table["parameters"]:

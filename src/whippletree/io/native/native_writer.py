@@ -16,7 +16,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.files.whole_files import write_whole
 from whippletree.io.native.schema import VERSION
-from whippletree.model import Body, Constraint, Contact, Frame, Geometry, Joint, Model
+from whippletree.model import Actuator, Body, Constraint, Contact, Frame, Geometry, Joint, KeyFrame, Model
 from whippletree.model.faults import inertia_faults
 from whippletree.model.frozen import inertia_matrix, pose_matrix
 
@@ -56,7 +56,11 @@ def document(model: Model) -> dict[str, Any]:
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
         "contacts": [_contact(contact) for contact in model.contacts],
+        "actuators": [_actuator(actuator) for actuator in model.actuators],
+        "key_frames": [_key_frame(key) for key in model.key_frames],
     }
+    if model.time_step is not None:
+        tables["time_step"] = number(model.time_step, "time_step")
     if model.start is not None:
         tables["start"] = {"q": number(model.start.q, "start.q"), "v": number(model.start.v, "start.v")}
     return {key: value for key, value in tables.items() if value != []}
@@ -125,10 +129,25 @@ def _geometry(geometry: Geometry) -> dict[str, Any]:
 def _contact(contact: Contact) -> dict[str, Any]:
     where = f"contact {contact.name!r}"
     table: dict[str, Any] = {"name": contact.name, "first": contact.first, "second": contact.second}
-    for word in ("friction", "restitution"):
+    for word in ("friction", "restitution", "margin"):
         if not _same(getattr(contact, word), 0, where):
             table[word] = number(getattr(contact, word), f"{where}: {word}")
     return table if contact.law is None else table | {"law": contact.law}
+
+
+def _actuator(actuator: Actuator) -> dict[str, Any]:
+    where, usual = f"actuator {actuator.name!r}", Actuator("")
+    table: dict[str, Any] = {"name": actuator.name}
+    table |= {"frame": actuator.frame} if actuator.frame is not None else {"joints": list(actuator.joints)}
+    for word in ("gear", "gain", "bias", "command_range", "force_range"):
+        if not _same(getattr(actuator, word), getattr(usual, word), where):
+            table[word] = number(getattr(actuator, word), f"{where}: {word}")
+    return table
+
+
+def _key_frame(key: KeyFrame) -> dict[str, Any]:
+    numbers = {word: number(getattr(key, word), f"key frame {key.name!r}") for word in ("q", "v", "commands")}
+    return {"name": key.name} | numbers
 
 
 def _same(one: Any, other: Any, where: str) -> bool:

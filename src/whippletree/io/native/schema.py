@@ -17,11 +17,11 @@
     child = "upper"
     axis = [0.0, 0.0, 1.0]
 
-and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[start]`` in the same way, with the
-fields of :mod:`whippletree.model`; a pose is a ``position`` and a ``rotation`` (3 rows). A number may be a text:
-``"1/3"`` is an exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is
-``{ fraction = "1/3" }``. A field that is left out has the value that :mod:`whippletree.model` gives it; the defaults
-below only mark it as one that may be left out.
+and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[[actuators]]``, ``[[key_frames]]``,
+``[start]`` in the same way, with the fields of :mod:`whippletree.model`, and ``time_step`` beside ``gravity``; a pose
+is a ``position`` and a ``rotation`` (3 rows). A number may be a text: ``"1/3"`` is an exact fraction, ``"inf"``
+infinite. Among free parameters, where a text is a text, a fraction is ``{ fraction = "1/3" }``. A field that is left
+out has the value that :mod:`whippletree.model` gives it; the defaults below only mark it as one that may be left out.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ VERSION = 1
 
 Number: TypeAlias = int | float | str
 Vector: TypeAlias = Annotated[list[Number], Meta(min_length=3, max_length=3)]
+Ends: TypeAlias = Annotated[list[Number], Meta(min_length=2, max_length=2)]
 Rows: TypeAlias = Annotated[list[Vector], Meta(min_length=3, max_length=3)]
 
 
@@ -118,6 +119,29 @@ class Contact(Struct, forbid_unknown_fields=True):
     friction: Number = 0
     restitution: Number = 0
     law: str = ""
+    margin: Number = 0
+
+
+class Actuator(Struct, forbid_unknown_fields=True):
+    """A table of ``[[actuators]]``."""
+
+    name: str
+    joints: list[str] = []
+    frame: str = ""
+    gear: list[Number] = []
+    gain: Vector = []
+    bias: Vector = []
+    command_range: Ends = []
+    force_range: Ends = []
+
+
+class KeyFrame(Struct, forbid_unknown_fields=True):
+    """A table of ``[[key_frames]]``."""
+
+    name: str
+    q: list[Number] = []
+    v: list[Number] = []
+    commands: list[Number] = []
 
 
 class Start(Struct, forbid_unknown_fields=True):
@@ -140,6 +164,9 @@ class File(Struct, forbid_unknown_fields=True):
     constraints: list[dict[str, Any]] = []
     geometries: list[dict[str, Any]] = []
     contacts: list[dict[str, Any]] = []
+    actuators: list[dict[str, Any]] = []
+    key_frames: list[dict[str, Any]] = []
+    time_step: Number = 0
     start: dict[str, Any] | None = None
 
 
@@ -159,6 +186,8 @@ TABLES: dict[str, type[Struct]] = {
     "constraints": Constraint,
     "geometries": Geometry,
     "contacts": Contact,
+    "actuators": Actuator,
+    "key_frames": KeyFrame,
 }
 
 # zeros of the denominator first: no two parts of the pattern can match the same digit

@@ -74,14 +74,14 @@ class _Joint:
         return np.zeros(3) if CARRIED.get(self.type) in ("prismatic", "weld") else self.pose[:3, 3]
 
 
-def read(path: Path, root: Element, *, base: str) -> Model:
+def read(path: Path, root: Element, *, base: str, folder: Path | None = None) -> Model:
     """A model from the ``<sdf>`` element of a file.
 
     Raises:
         FileError: listing every fault with its line.
     """
     models = [*root.findall("model"), *root.findall("world/model")]
-    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem)
+    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem, folder=folder)
     if len(models) != 1:
         draft.fault(f"the file holds {len(models)} models; exactly one can be read", line_of(root))
     for part in [*root.iterfind(".//include"), *root.iterfind(".//model/model")]:

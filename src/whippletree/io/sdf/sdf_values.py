@@ -198,7 +198,8 @@ def _parameters(values: Values, shape: Element) -> dict[str, Any] | None:
             return {word: values.number_in(shape, word, 1.0) for word in ("radius", "length")}
         case "mesh":
             file = values.child_text(shape, "uri")
-            found = find_mesh(file.replace("model://", "package://", 1), values.draft.path) if file else None
+            name = file.replace("model://", "package://", 1)
+            found = find_mesh(name, values.draft.path, values.draft.folder) if file else None
             parameters = {"file": file, "scale": values.numbers_in(shape, "scale", (1.0, 1.0, 1.0))}
             return parameters if found is None else parameters | {"path": str(found)}
         case _:

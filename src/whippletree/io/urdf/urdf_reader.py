@@ -1,8 +1,8 @@
 """URDF: the robots of ROS.
 
 What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
-kind ``coupling``). What says nothing to this library (gazebo, transmission, …) is listed in ``model.source``, never
-dropped without a word. A link without ``<inertial>`` is a massless body.
+kind ``coupling``), simple transmissions (actuators). What says nothing to this library (gazebo, …) is listed in
+``model.source``, never dropped without a word. A link without ``<inertial>`` is a massless body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
 called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
@@ -43,7 +43,7 @@ KINDS = {
 
 # the children and attributes that are read; all others are counted as not used
 _CHILDREN = {
-    "robot": "link joint material",
+    "robot": "link joint material transmission",
     "link": "inertial visual collision",
     "inertial": "origin mass inertia",
     "visual": "origin geometry material",
@@ -81,14 +81,14 @@ class _Joint:
     """Leader, multiplier, offset."""
 
 
-def read(path: Path, root: Element, *, base: str) -> Model:
+def read(path: Path, root: Element, *, base: str, folder: Path | None = None) -> Model:
     """A model from the ``<robot>`` element of a URDF file.
 
     Raises:
         FileError: listing every fault with its line.
     """
     name = (root.get("name") or "").strip() or path.stem
-    draft = Draft(path, name)
+    draft = Draft(path, name, folder=folder)
     reader = Reader(draft, ("link", "joint", "material"))
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
@@ -105,6 +105,7 @@ def read(path: Path, root: Element, *, base: str) -> Model:
     for joint in joints:
         _add_joint(draft, joint, names)
     _add_mimics(draft, joints)
+    _add_transmissions(draft, root, joints)
     return draft.finish("URDF")
 
 
@@ -303,3 +304,31 @@ def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
             add("coupling", joint.name, coefficients=(offset,))
         else:
             add("coupling", joint.name, leader, coefficients=(offset, multiplier))
+
+
+def _add_transmissions(draft: Draft, root: Element, joints: list[_Joint]) -> None:
+    """A motor for every simple transmission: the joint's effort is that of the actuator times the reduction."""
+    movable = {joint.name for joint in joints if KINDS.get(joint.type) in ("revolute", "prismatic")}
+    taken: set[str] = set()
+    for element in root.findall("transmission"):
+        kind = (element.findtext("type") or element.get("type") or "").strip().rpartition("/")[2]
+        driven, motors = element.findall("joint"), element.findall("actuator")
+        ratio = _reduction(element)
+        simple = kind == "SimpleTransmission" and len(driven) == len(motors) == 1 and ratio is not None
+        if not simple or driven[0].get("name") not in movable:
+            draft.unused["<robot/transmission> that is not a simple one of a joint that moves"] += 1
+            continue
+        name = fresh(motors[0].get("name") or f"{driven[0].get('name')} motor", taken)
+        taken.add(name)
+        draft.declare("actuator", name, line_of(element))
+        draft.builder.actuator(name, str(driven[0].get("name")), gear=ratio)
+
+
+def _reduction(element: Element) -> float | None:
+    """Rotor speed over joint speed, 1 where nothing is said; None for what is no such number."""
+    text = element.findtext("actuator/mechanicalReduction") or element.findtext("mechanicalReduction") or "1"
+    try:
+        ratio = float(text)
+    except ValueError:
+        return None
+    return ratio if np.isfinite(ratio) and ratio != 0 else None

@@ -96,7 +96,7 @@ def _positive(reader: Reader, shape: Element, key: str) -> Any:
 def _mesh(reader: Reader, shape: Element) -> dict[str, Any]:
     file = reader.text(shape, "filename")
     parameters: dict[str, Any] = {"file": file, "scale": reader.numbers(shape, "scale", (1.0, 1.0, 1.0))}
-    found = find_mesh(file, reader.draft.path) if file else None
+    found = find_mesh(file, reader.draft.path, reader.draft.folder) if file else None
     if found is not None:
         parameters["path"] = str(found)
     return parameters

@@ -32,7 +32,7 @@ from whippletree.simulation.events.sensitivity.event_sensitivity import rest_der
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
 from whippletree.simulation.events.smooth_motion import SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
+from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
 
 class Events(Method):
@@ -50,7 +50,7 @@ class Events(Method):
         self,
         task: Task,
         impact_law: str | Law | None = None,
-        penetration: float = 1e-9,
+        penetration: float = PENETRATION,
         speed_tolerance: float = 1e-9,
         zeno_interval: float = 1e-6,
         most_events: int = 10_000,

@@ -23,7 +23,7 @@ from whippletree.contact.problem.contact_problem import Measure, Problem
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled
 from whippletree.contact.problem.independent_parts import parts_of, responses, stacked
 from whippletree.contact.problem.solver import Solution, solve
-from whippletree.contact.time_step import Blocks, shifts
+from whippletree.contact.time_step import RELAXATION_SPEED, Blocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 
@@ -217,6 +217,7 @@ class ImpulseStep:
 
     def _apart(self, G: Matrix, gaps: Array, h: float) -> Array:
         """π (3 k,) that moves apart what would overlap at the end of the step; zeros along the tangents."""
+        gaps = np.maximum(gaps, -h * RELAXATION_SPEED)
         count = len(gaps)
         push, nothing = np.zeros((count, 3)), np.zeros(count)
         if np.any(gaps < 0):

@@ -17,7 +17,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
-from whippletree.contact.time_step import Axis
+from whippletree.contact.time_step import RELAXATION_SPEED, Axis
+from whippletree.errors import listed
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -85,6 +86,13 @@ class TimeStepping(Method):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
         self._warn_of_overlap()
 
+    @classmethod
+    def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
+        """About 200 rows, each a whole number of steps where a step is asked for."""
+        about = super().spacing(duration, options)
+        step = positive("step", options["step"]) if "step" in options else about
+        return step * max(1, round(about / step))
+
     def _compile_controller(self) -> None:
         """Of a batch: one call for all runs instead of one for each, where the controller can be traced."""
         motion = self.task.motion
@@ -93,16 +101,20 @@ class TimeStepping(Method):
                 motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
 
     def _warn_of_overlap(self) -> None:
-        """Tell of the deepest overlap at the start: what moves it apart is no motion of the scene."""
+        """Tell of overlaps at the start, the deepest first: what moves them apart is no motion of the scene."""
         gaps, limits, _ = self.stepper.gaps(self.task.motion.split(self.task.start)[0])
         every = np.atleast_2d(np.concatenate([gaps, limits], axis=-1))
-        if every.min(initial=0.0) < -WORTH_TELLING:
-            block = int(every.min(axis=0).argmin())
-            name, unit = self.stepper.blocks.names[block], "m" if block < gaps.shape[-1] else "m or rad"
+        deepest = every.min(axis=0, initial=0.0)
+        told = []
+        for block in np.argsort(deepest, kind="stable"):
+            if deepest[block] < -WORTH_TELLING:
+                unit = "m" if block < gaps.shape[-1] else "m or rad"
+                told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
+        if told:
             warnings.warn(
-                f"simulate: at the start {name!r} overlaps by {-every.min():.3g} {unit}. Time stepping moves it apart "
-                f"within a few steps, which is no motion and changes the potential energy (energy_balance): start from "
-                f"a state that does not overlap",
+                f"simulate: at the start {listed(told)}. Time stepping moves them apart at no more than "
+                f"{RELAXATION_SPEED} m/s or rad/s, which is no motion and changes the potential energy "
+                f"(energy_balance): start from a state that does not overlap",
                 RuntimeWarning,
                 stacklevel=4,
             )

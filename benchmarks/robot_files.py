@@ -1,0 +1,228 @@
+"""How the MJCF files of installed packages fare: a table by package, and the reason of every refusal.
+
+    python -m benchmarks.robot_files gymnasium gymnasium_robotics dm_control
+
+A package is named as it is imported, or is a folder. Of each file that MuJoCo loads and that has something that moves:
+
+    loaded       ``wt.load`` reads it
+    agrees       M, bias, passive and actuator forces and unconstrained accelerations are MuJoCo's, at random states and
+                 commands, to AGREEMENT of the largest number
+    left out     ... or they differ because of something that loading has named as left out
+    simulated    one second by ``wt.simulate`` with its contacts, limits and actuators, from home
+    apart        ... to an end state with overlap below OVERLAP
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import signal
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import xarray
+
+import whippletree as wt
+
+AGREEMENT = 1e-9
+"""Largest difference of a quantity, relative to its largest number (or to 1)."""
+
+OVERLAP = 1e-8
+"""m"""
+
+STATES = 3
+
+
+@dataclass
+class Verdict:
+    """What became of one file."""
+
+    path: Path
+    loaded: bool = False
+    agrees: bool = False
+    left_out: bool = False
+    simulated: bool = False
+    apart: bool = False
+    seconds: float = 0.0
+    remarks: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", nargs="+")
+    parser.add_argument("--only", default="", help="only files with this text in their path")
+    parser.add_argument("--no-runs", action="store_true", help="load and compare only")
+    parser.add_argument("--duration", type=float, default=1.0, help="of each run, s")
+    parser.add_argument("--limit", type=int, default=120, help="s of waiting for a run")
+    options = parser.parse_args()
+    mujoco.set_mju_user_warning(lambda text: None)
+    rows = []
+    for package in options.packages:
+        folder = folder_of(package)
+        paths = (path for path in sorted(folder.rglob("*.xml")) if options.only in str(path))
+        verdicts = []
+        for path in paths:
+            verdict = judge(path, folder, options)
+            if verdict is not None:
+                verdicts.append(verdict)
+                told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
+                print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
+        rows.append((package, verdicts))
+    print(f"\n{'package':24}{'MuJoCo':>8}{'loaded':>8}{'agree':>8}{'left out':>10}{'simulated':>11}{'apart':>8}")
+    for package, verdicts in rows:
+        words = ("loaded", "agrees", "left_out", "simulated", "apart")
+        counts = Counter(word for verdict in verdicts for word in words if getattr(verdict, word))
+        print(
+            f"{Path(package).name:24}{len(verdicts):8}{counts['loaded']:8}{counts['agrees']:8}"
+            f"{counts['left_out']:10}{counts['simulated']:11}{counts['apart']:8}"
+        )
+
+
+def folder_of(package: str) -> Path:
+    """Where a package is, by name or folder."""
+    folder = Path(package)
+    if not folder.is_dir():
+        found = importlib.util.find_spec(package)
+        if found is None or not found.submodule_search_locations:
+            raise SystemExit(f"{package!r} is no folder and no installed package")
+        folder = Path(found.submodule_search_locations[0])
+    return folder
+
+
+def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | None:
+    """The verdict on a file of a package; None if MuJoCo does not load it, or nothing in it moves."""
+    try:
+        compiled = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError:
+        return None
+    if not compiled.nv:
+        return None
+    verdict, start = Verdict(path), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = wt.load(path, root=folder)
+        except Exception as error:  # whatever it is, it is what a user would meet
+            verdict.remarks.append(f"not loaded: {_short(error)}")
+            return verdict
+        verdict.loaded = True
+        left = [line.removeprefix("- left out: ") for line in model.source.splitlines() if "- left out: " in line]
+        acting = [text for text in left if not text.startswith(("sensors", "softness", "torsional", "key frames"))]
+        _compare(verdict, model, compiled, acting)
+        if not options.no_runs:
+            _run(verdict, model, options)
+    verdict.seconds = time.process_time() - start
+    return verdict
+
+
+def _compare(verdict: Verdict, model: wt.Model, compiled: mujoco.MjModel, left_out: list[str]) -> None:
+    try:
+        errors = differences(model, compiled)
+    except Exception as error:
+        verdict.remarks.append(f"not compared: {_short(error)}")
+        return
+    wrong = {name: error for name, error in errors.items() if not error <= AGREEMENT}
+    verdict.agrees = not wrong
+    verdict.left_out = bool(wrong and left_out)
+    if wrong:
+        told = ", ".join(f"{name} {error:.1e}" for name, error in wrong.items())
+        verdict.remarks.append(f"{'left out: ' + '; '.join(left_out) if left_out else 'disagrees'}: {told}"[:300])
+
+
+def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
+    """The largest difference of each quantity from MuJoCo's, relative to its largest number."""
+    ref, data, random = wt.reference(model.tree), mujoco.MjData(compiled), np.random.default_rng(0)
+    if (model.nq, model.nv) != (compiled.nq, compiled.nv):
+        return {f"nq, nv = {model.nq}, {model.nv} instead of {compiled.nq}, {compiled.nv}": np.inf}
+    numbers = [compiled.actuator(a.name).id if a.name else 0 for a in model.actuators if _named(compiled, a.name)]
+    numbers = numbers if len(numbers) == len(model.actuators) else list(range(compiled.nu))
+    worst: dict[str, float] = {}
+    for _ in range(STATES):
+        mujoco.mj_resetData(compiled, data)
+        mujoco.mj_integratePos(compiled, data.qpos, random.normal(size=compiled.nv), 0.3)
+        data.qvel[:] = random.normal(size=compiled.nv)
+        data.ctrl[:] = random.normal(size=compiled.nu)
+        mujoco.mj_forward(compiled, data)
+        T, turning = velocity_map(compiled, data)
+        M = np.zeros((compiled.nv, compiled.nv))
+        mujoco.mj_fullM(compiled, data, M)
+        q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
+        actuated = ref.actuator_forces(q, v, data.ctrl[numbers]) if model.actuators else np.zeros(model.nv)
+        passive = ref.passive_forces(q, v)
+        smooth = np.linalg.solve(T, data.qacc_smooth - turning)
+        pairs = {
+            "mass matrix": (ref.mass_matrix(q), T.T @ M @ T),
+            "bias": (ref.bias(q, v), T.T @ (data.qfrc_bias + M @ turning)),
+            "passive": (passive, T.T @ data.qfrc_passive),
+            "actuators": (actuated, T.T @ data.qfrc_actuator),
+            "accelerations": (ref.forward_dynamics(q, v, passive + actuated), smooth),
+        }
+        for name, (ours, theirs) in pairs.items():
+            error = np.abs(np.asarray(ours, dtype=float) - theirs).max() / max(1.0, np.abs(theirs).max())
+            worst[name] = max(worst.get(name, 0.0), float(error))
+    return worst
+
+
+def _named(compiled: mujoco.MjModel, name: str) -> bool:
+    return mujoco.mj_name2id(compiled, mujoco.mjtObj.mjOBJ_ACTUATOR, name) >= 0
+
+
+def velocity_map(compiled: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
+    """T (nv, nv) with MuJoCo's velocities T v, and Ṫ v (nv,): a free joint's linear velocity is in world axes."""
+    T, turning = np.eye(compiled.nv), np.zeros(compiled.nv)
+    for joint in np.flatnonzero(compiled.jnt_type == mujoco.mjtJoint.mjJNT_FREE):
+        k = compiled.jnt_dofadr[joint]
+        R = data.xmat[compiled.jnt_bodyid[joint]].reshape(3, 3)
+        T[k : k + 6, k : k + 6] = 0
+        T[k : k + 3, k + 3 : k + 6] = R
+        T[k + 3 : k + 6, k : k + 3] = np.eye(3)
+        turning[k : k + 3] = np.cross(R @ data.qvel[k + 3 : k + 6], data.qvel[k : k + 3])
+    return T, turning
+
+
+def _run(verdict: Verdict, model: wt.Model, options: argparse.Namespace) -> None:
+    duration = options.duration
+    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.alarm(options.limit)
+    try:
+        run = wt.simulate(model, duration=duration, progress=False)
+    except Exception as error:
+        verdict.remarks.append(f"not simulated: {_short(error)}")
+        return
+    finally:
+        signal.alarm(0)
+    failure = run.attrs.get("failure")
+    if failure or not np.all(np.isfinite(run.q.values)):
+        verdict.remarks.append(f"not simulated: {failure}")
+        return
+    verdict.simulated = True
+    overlap = _overlap(model, run)
+    verdict.apart = overlap < OVERLAP
+    if not verdict.apart:
+        verdict.remarks.append(f"overlap of {overlap:.2e} m after {duration:g} s")
+
+
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError("the run takes longer than --limit")
+
+
+def _overlap(model: wt.Model, run: xarray.Dataset) -> float:
+    """How deep the surfaces of two shapes overlap at the end, m; gaps are counted from margins."""
+    if "contact_gap" not in run:
+        return 0.0
+    margins = {contact.name: float(contact.margin) for contact in model.contacts}
+    own = [margins[candidate.contact] for candidate in wt.contact_set(model).candidates]
+    return float(np.max(-(run.contact_gap.values[-1] + own), initial=0.0))
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+
+
+if __name__ == "__main__":
+    main()

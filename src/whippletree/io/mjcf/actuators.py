@@ -1,0 +1,129 @@
+"""Actuators and key frames of an MJCF model.
+
+Taken over are actuators without memory (no activation dynamics) whose gain and bias are constant or linear in length
+and velocity: motors, position and velocity servos, dampers, and general ones of that kind. They drive a joint of one
+freedom, a fixed tendon (a weighted sum of joint coordinates) or a site. Others are left out, and named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.io import rotations
+from whippletree.io.draft import Draft
+from whippletree.io.mjcf.spec import Parts, line_of, switched_off
+
+_FREE, _BALL = 0, 1
+_LINEAR = 3
+"""Numbers of gain and bias that are taken: constant, times length, times velocity."""
+
+
+def add_actuators(draft: Draft, parts: Parts) -> None:
+    """Every actuator that was kept for compiling (:func:`whippletree.io.mjcf.spec.unsupported_actuator`)."""
+    if switched_off(parts.spec, "ACTUATION"):
+        draft.notes.append("actuators are switched off by a <flag> of the file")
+        parts.driven.clear()
+    for part in parts.spec.actuators:
+        if part.name not in parts.driven:
+            continue
+        draft.declare("actuator", part.name, line_of(part))
+        number = parts.masses.actuator(part.name).id
+        joints, frame, gear = _target(parts, number)
+        draft.builder.actuator(part.name, *joints, frame=frame, gear=gear, **_law(parts, number))
+    _note_one_sided_efforts(draft, parts)
+
+
+def _law(parts: Parts, number: int) -> dict[str, Any]:
+    from mujoco import mjtBias, mjtGain
+
+    compiled = parts.masses
+    gain = [float(x) for x in compiled.actuator_gainprm[number][:_LINEAR]]
+    if compiled.actuator_gaintype[number] == mjtGain.mjGAIN_FIXED:
+        gain[1:] = [0.0, 0.0]
+    affine = compiled.actuator_biastype[number] == mjtBias.mjBIAS_AFFINE
+    law: dict[str, Any] = {"gain": gain}
+    law["bias"] = [float(x) for x in compiled.actuator_biasprm[number][:_LINEAR]] if affine else [0.0] * _LINEAR
+    if compiled.actuator_ctrllimited[number] and not switched_off(parts.spec, "CLAMPCTRL"):
+        law["command_range"] = tuple(map(float, compiled.actuator_ctrlrange[number]))
+    if compiled.actuator_forcelimited[number]:
+        law["force_range"] = tuple(map(float, compiled.actuator_forcerange[number]))
+    return law
+
+
+def _target(parts: Parts, number: int) -> tuple[tuple[str, ...], str | None, list[float]]:
+    """The joints or the frame that an actuator drives, and its gear."""
+    from mujoco import mjtTrn
+
+    compiled = parts.masses
+    gear, target = [float(x) for x in compiled.actuator_gear[number]], int(compiled.actuator_trnid[number][0])
+    kind = compiled.actuator_trntype[number]
+    if kind == mjtTrn.mjTRN_SITE:
+        frame = parts.site_frames[compiled.site(target).name]
+        return (), frame, [*gear[3:], *gear[:3]]  # moments first
+    if kind != mjtTrn.mjTRN_TENDON:
+        return (compiled.jnt(target).name,), None, gear[:1]
+    first = int(compiled.tendon_adr[target])
+    wraps = range(first, first + int(compiled.tendon_num[target]))
+    weights: dict[str, float] = {}
+    for wrap in wraps:
+        joint = compiled.jnt(int(compiled.wrap_objid[wrap])).name
+        weights[joint] = weights.get(joint, 0.0) + gear[0] * float(compiled.wrap_prm[wrap])
+    return tuple(weights), None, list(weights.values())
+
+
+def _note_one_sided_efforts(draft: Draft, parts: Parts) -> None:
+    """A joint's ``actuatorfrcrange`` is its effort limit, which is the same in both directions."""
+    compiled = parts.poses
+    for k in range(compiled.njnt):
+        low, high = compiled.jnt_actfrcrange[k]
+        if compiled.jnt_actfrclimited[k] and low != -high:
+            draft.leave_out("actuatorfrcrange that differs by direction (the larger end counts)", compiled.jnt(k).name)
+
+
+# --- key frames ---
+
+
+def add_key_frames(draft: Draft, parts: Parts) -> None:
+    """Every key frame of the file, unless the model has other coordinates than the file."""
+    compiled = parts.poses
+    kept = [k for k, part in enumerate(parts.spec.actuators) if part.name in parts.driven]
+    for key in parts.spec.keys:
+        qpos, qvel, ctrl = (np.array(numbers, dtype=float) for numbers in (key.qpos, key.qvel, key.ctrl))
+        if len(qpos) not in (0, compiled.nq) or len(qvel) not in (0, compiled.nv):
+            draft.leave_out("key frames of another size than the model", key.name)
+            continue
+        q = unit_quaternions(draft, compiled, qpos if len(qpos) else compiled.qpos0, key.name)
+        v = body_velocities(compiled, q, qvel) if len(qvel) else None
+        commands = ctrl[kept] if len(ctrl) == len(parts.spec.actuators) else None
+        draft.builder.key_frame(key.name, q=q, v=v, commands=commands)
+
+
+def unit_quaternions(draft: Draft, compiled: Any, qpos: Array, where: str) -> Array:
+    """Coordinates with quaternions of unit length; one of zeros, which MuJoCo takes for no turn, is told."""
+    q = np.array(qpos, dtype=float)
+    for joint in range(compiled.njnt):
+        kind, first = int(compiled.jnt_type[joint]), int(compiled.jnt_qposadr[joint])
+        if kind not in (_FREE, _BALL):
+            continue
+        part = q[first + 3 * (kind == _FREE) : first + 3 * (kind == _FREE) + 4]
+        length = float(np.linalg.norm(part))
+        if length == 0:
+            name = compiled.jnt(joint).name
+            draft.notes.append(f"key frame {where!r}: the quaternion of joint {name!r} is zero, and taken for no turn")
+            part[:] = (1.0, 0.0, 0.0, 0.0)
+        elif length != 1:
+            part /= length
+    return q
+
+
+def body_velocities(compiled: Any, q: Array, qvel: Array) -> Array:
+    """Velocities (nv,) from MuJoCo's: a free joint's are angular and linear ones in its own axes, in this order."""
+    v = np.array(qvel, dtype=float)
+    for joint in np.flatnonzero(compiled.jnt_type == _FREE):
+        at, along = int(compiled.jnt_qposadr[joint]), int(compiled.jnt_dofadr[joint])
+        R = rotations.from_quaternion(q[at + 3 : at + 7])
+        v[along : along + 6] = [*qvel[along + 3 : along + 6], *(R.T @ qvel[along : along + 3])]
+    return v

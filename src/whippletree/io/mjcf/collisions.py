@@ -1,0 +1,152 @@
+"""Which geoms of an MJCF model may touch, how they rub, and at what distance: MuJoCo's rules, on its compiled numbers.
+
+A pair that the file declares (``<pair>``) is a contact as it stands. Otherwise two geoms may touch if a bit of the
+``contype`` of one is in the ``conaffinity`` of the other, unless
+
+* their bodies are one rigid part, or are excluded from contact (``<exclude>``);
+* their rigid parts are parent and child, neither being the world (flag ``filterparent``): bodies without joints belong
+  to their parents, and joints of one body in a row make one neighbour, however many massless bodies stand between;
+* both are without end (planes, height fields).
+
+The friction of such a pair is the larger coefficient of the two, or that of the geom with the higher ``priority``, and
+0 where ``condim`` is 1; they touch at the sum of their margins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from whippletree.io.draft import Draft, fresh
+from whippletree.io.mjcf.spec import Parts, line_of, switched_off
+from whippletree.model import Geometry
+from whippletree.model.contact_pairs import UNBOUNDED
+
+_TOUCHABLE = ("half_space", "sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh", "height_field")
+
+_MESH_SUFFIXES = (".stl", ".obj", ".dae")
+"""Formats of meshes whose corners are read (:mod:`whippletree.contact.geometry.meshes`)."""
+
+FRICTIONLESS, TANGENTIAL = 1, 3
+"""Values of ``condim``: only a normal force; and friction along the surface. 4 and 6 add moments about the normal and
+against rolling."""
+
+
+class _Touch(NamedTuple):
+    """How a pair of geoms touches."""
+
+    first: str
+    second: str
+    friction: float
+    margin: float
+    condim: int
+    name: str = ""
+    line: int | None = None
+
+
+def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floating: int) -> None:
+    """Every contact of the file to the draft's builder; ``floating`` is a welded body that was given a free joint."""
+    if switched_off(parts.spec, "CONTACT", "CONSTRAINT"):
+        draft.notes.append("contacts are switched off by a <flag> of the file")
+        return
+    declared = list(_declared(draft, parts))
+    taken = {frozenset((touch.first, touch.second)) for touch in declared}
+    allowed = (touch for touch in _allowed(parts, floating) if frozenset((touch.first, touch.second)) not in taken)
+    names: set[str] = set()
+    for touch in (*declared, *allowed):
+        pair = [shapes[touch.first], shapes[touch.second]]
+        if all(shape.kind in UNBOUNDED for shape in pair):
+            continue
+        if _weld(parts, floating, pair[0].body) == _weld(parts, floating, pair[1].body):
+            draft.notes.append(
+                f"the pair of {touch.first!r} and {touch.second!r} has no effect: they are one rigid part"
+            )
+            continue
+        if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
+            draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
+            continue
+        if touch.condim > TANGENTIAL:
+            draft.leave_out("torsional and rolling friction (condim 4 and 6)", touch.first, touch.second)
+        # the unbounded one comes second, and what stands still after what moves
+        if pair[0].kind in UNBOUNDED or (pair[1].kind not in UNBOUNDED and _weld(parts, floating, pair[0].body) == 0):
+            touch = touch._replace(first=touch.second, second=touch.first)
+        name = fresh(touch.name or f"{touch.first} on {touch.second}", names)
+        names.add(name)
+        draft.declare("contact", name, touch.line)
+        draft.builder.contact(name, touch.first, touch.second, friction=touch.friction, margin=touch.margin or 0)
+    for kind, told in draft.left_out.items():
+        draft.left_out[kind] = list(dict.fromkeys(told))
+
+
+def _can_touch(shape: Geometry) -> bool:
+    """Whether a shape can be compared with others: a mesh needs its corners, or a file of a format that is read, and
+    must not stand for another shape that is fitted to it."""
+    if shape.kind == "mesh":
+        readable = shape.file is not None and shape.file.suffix.lower() in _MESH_SUFFIXES
+        return "fit" not in shape.parameters and ("vertices" in shape.parameters or readable)
+    return shape.kind in _TOUCHABLE
+
+
+def _declared(draft: Draft, parts: Parts) -> Iterator[_Touch]:
+    """The pairs of the file, each once."""
+    compiled = parts.poses
+    lines = {part.name: line_of(part) for part in parts.spec.pairs}
+    seen: dict[frozenset[str], str] = {}
+    for k in range(compiled.npair):
+        first, second = (compiled.geom(int(ids[k])).name for ids in (compiled.pair_geom1, compiled.pair_geom2))
+        key = frozenset((first, second))
+        if key in seen:
+            draft.notes.append(f"the pair of {first!r} and {second!r} is declared again: the first declaration counts")
+            continue
+        seen[key] = first
+        sliding, across = (float(x) for x in compiled.pair_friction[k][:2])
+        if sliding != across:
+            draft.leave_out("friction that differs along and across (the first coefficient counts)", first, second)
+        condim = int(compiled.pair_dim[k])
+        name = compiled.pair(k).name
+        friction = 0.0 if condim == FRICTIONLESS else sliding
+        yield _Touch(first, second, friction, float(compiled.pair_margin[k]), condim, name, lines.get(name))
+
+
+def _allowed(parts: Parts, floating: int) -> Iterator[_Touch]:
+    """Pairs that nothing forbids."""
+    compiled = parts.poses
+    weld = [_weld_of(parts, floating, k) for k in range(compiled.nbody)]
+    above = [weld[int(compiled.body_parentid[w])] for w in weld]
+    excluded = {frozenset((part.bodyname1, part.bodyname2)) for part in parts.spec.excludes}
+    filters_parents = not switched_off(parts.spec, "FILTERPARENT")
+    bits = [(int(a), int(b)) for a, b in zip(compiled.geom_contype, compiled.geom_conaffinity, strict=True)]
+    for i, j in combinations([k for k in range(compiled.ngeom) if any(bits[k])], 2):
+        if not (bits[i][0] & bits[j][1] or bits[j][0] & bits[i][1]):
+            continue
+        one, other = int(compiled.geom_bodyid[i]), int(compiled.geom_bodyid[j])
+        if weld[one] == weld[other]:
+            continue
+        related = weld[one] == above[other] or weld[other] == above[one]
+        if filters_parents and weld[one] and weld[other] and related:
+            continue
+        if frozenset((compiled.body(one).name, compiled.body(other).name)) not in excluded:
+            yield _mixed(compiled, i, j)
+
+
+def _mixed(compiled: Any, i: int, j: int) -> _Touch:
+    """How two geoms touch that the file says nothing of as a pair."""
+    priorities = [int(compiled.geom_priority[k]) for k in (i, j)]
+    leading = [k for k, own in zip((i, j), priorities, strict=True) if own == max(priorities)]
+    condim = max(int(compiled.geom_condim[k]) for k in leading)
+    friction = 0.0 if condim == FRICTIONLESS else max(float(compiled.geom_friction[k][0]) for k in leading)
+    margin = float(compiled.geom_margin[i]) + float(compiled.geom_margin[j])
+    return _Touch(compiled.geom(i).name, compiled.geom(j).name, friction, margin, condim)
+
+
+def _weld(parts: Parts, floating: int, body: str) -> int:
+    return _weld_of(parts, floating, int(parts.poses.body(body).id))
+
+
+def _weld_of(parts: Parts, floating: int, body: int) -> int:
+    """The number of the first body of the rigid part that a body belongs to; 0 for what stands still."""
+    compiled = parts.poses
+    while body and body != floating and not compiled.body_jntnum[body]:
+        body = int(compiled.body_parentid[body])
+    return body

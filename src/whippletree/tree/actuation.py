@@ -1,0 +1,67 @@
+"""Forces of actuators: from commands to joint forces, on any scalar.
+
+    l = gearᵀ q        l̇ = gearᵀ v        f = (g₀ + g₁ l + g₂ l̇) u + b₀ + b₁ l + b₂ l̇        tau += gear f
+
+u is the command and f the force, each cut to its range; what all actuators together apply to a joint is cut to the
+joint's ``effort_limit``. An actuator of a frame has l = 0 and l̇ = gearᵀ J v, and applies Jᵀ gear f.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import less, select
+from whippletree.model import Actuator
+from whippletree.tree import kinematics
+from whippletree.tree.mechanism import Mechanism
+
+
+def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array) -> Array:
+    """Joint forces (nv,) of all actuators under their commands (actuators,)."""
+    tau = zeros(m.tree.model.nv)
+    for actuator, command in zip(m.tree.model.actuators, commands, strict=True):
+        if actuator.frame is None:
+            tau = _drive_joints(m, actuator, command, q, v, tau)
+        else:
+            J = kinematics.jacobian(m.tree, m.still(q), m.place(actuator.frame))
+            row = actuator.gear @ J
+            tau = tau + row * force(actuator, command, 0, row @ v)
+    return _within_effort_limits(m, tau)
+
+
+def _drive_joints(m: Mechanism, actuator: Actuator, command: Any, q: Array, v: Array, tau: Array) -> Array:
+    model = m.tree.model
+    places = [(model.q_slice(joint).start, model.slice(joint).start) for joint in actuator.joints]
+    length: Any = 0
+    velocity: Any = 0
+    for (at, along), gear in zip(places, actuator.gear.tolist(), strict=True):
+        length, velocity = length + gear * q[at], velocity + gear * v[along]
+    push = force(actuator, command, length, velocity)
+    tau = tau.copy()
+    for (_, along), gear in zip(places, actuator.gear.tolist(), strict=True):
+        tau[along] = tau[along] + gear * push
+    return tau
+
+
+def force(actuator: Actuator, command: Any, length: Any, velocity: Any) -> Any:
+    """The scalar force f of an actuator."""
+    gain, bias = ((c[0] + c[1] * length + c[2] * velocity) for c in (actuator.gain.tolist(), actuator.bias.tolist()))
+    return cut(gain * cut(command, actuator.command_range) + bias, actuator.force_range)
+
+
+def cut(x: Any, ends: tuple[float, float]) -> Any:
+    """x, or the end of the range that it passes; an infinite end costs nothing."""
+    low, high = ends
+    x = select(less(x, low), low, x) if low > -np.inf else x
+    return select(less(high, x), high, x) if high < np.inf else x
+
+
+def _within_effort_limits(m: Mechanism, tau: Array) -> Array:
+    found = tau.copy()
+    for joint, part in zip(m.tree.model.joints, m.tree.model.v_slices, strict=True):
+        for k in range(part.start, part.stop):
+            found[k] = cut(tau[k], (-joint.effort_limit, joint.effort_limit))
+    return found

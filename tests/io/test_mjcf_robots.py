@@ -1,0 +1,258 @@
+"""MJCF as a robot: who may touch whom and how, limits, actuators, key frames and options, against MuJoCo itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+import whippletree as wt
+
+
+def load_text(folder: Path, text: str, **options) -> wt.Model:
+    path = folder / "robot.xml"
+    path.write_text(text, encoding="utf-8")
+    return wt.load(path, **options)
+
+
+# --- who may touch whom ---
+
+CROWD = """<mujoco>{head}<default><geom size="1"/></default><worldbody>
+  <geom name="floor" type="plane" size="1 1 1" friction=".2" margin=".03"/><geom name="post" pos=".1 0 0"/>
+  <body name="plinth" pos="0 .1 0"><geom name="stone" friction=".4" margin=".01"/></body>
+  <body name="cart"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
+    <joint axis="0 1 0" pos="0 .2 0"/><geom name="bed" friction=".7" priority="1"/>
+    <body name="bolted" pos="0 0 .1"><geom name="mast" margin=".02"/>
+      <body name="arm"><joint axis="0 1 0"/><joint axis="1 0 0"/><geom name="elbow" condim="1"/>
+        <body name="frame"><body name="hand"><joint type="ball"/><geom name="palm" contype="2" conaffinity="1"/>
+          <body name="tip"><joint/><geom name="nail" contype="2" conaffinity="2"/></body></body></body></body></body>
+  </body>
+  <body name="loose" pos="0 0 .2"><freejoint/><geom name="ball" contype="3" conaffinity="0" priority="1" friction=".1"/>
+    <geom name="ghost" contype="0" conaffinity="0"/></body>
+</worldbody>
+<contact><exclude body1="cart" body2="loose"/><pair geom1="nail" geom2="floor" friction=".9 .9 0 0 0" margin=".04"/>
+  <pair geom1="floor" geom2="nail"/><pair geom1="bed" geom2="mast"/></contact></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["", '<option><flag filterparent="disable"/></option>', '<option><flag contact="disable"/></option>'],
+    ids=["as it is", "parents too", "none"],
+)
+def test_the_same_geoms_touch_as_in_mujoco(tmp_path: Path, head: str) -> None:
+    """Everything overlaps here, so that MuJoCo makes a contact for every pair that it lets touch."""
+    text = CROWD.format(head=head).replace('<pair geom1="bed" geom2="mast"/>', "")
+    model = load_text(tmp_path, text)
+    compiled = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(compiled)
+    mujoco.mj_forward(compiled, data)
+    theirs: dict[frozenset[str], tuple[float, float]] = {}
+    for contact in data.contact:
+        pair = frozenset(compiled.geom(k).name for k in contact.geom)
+        friction = 0.0 if contact.dim == 1 else float(contact.friction[0])
+        theirs.setdefault(pair, (friction, float(contact.includemargin)))
+    ours = {frozenset((c.first, c.second)): (c.friction, float(c.margin)) for c in model.contacts}
+    assert ours.keys() == theirs.keys()
+    for pair, numbers in ours.items():
+        if pair != {"nail", "floor"}:  # declared twice, and MuJoCo has both
+            assert numbers == pytest.approx(theirs[pair], abs=1e-15), pair
+    assert len(ours) == len(model.contacts) == (0 if "contact=" in head else len(theirs))
+    if not head:
+        assert "the pair of 'floor' and 'nail' is declared again" in model.source
+        assert ours[frozenset(("nail", "floor"))] == (0.9, 0.04)
+
+
+def test_a_pair_of_one_rigid_part_has_no_effect(tmp_path: Path) -> None:
+    model = load_text(tmp_path, CROWD.format(head=""))
+    assert "the pair of 'bed' and 'mast' has no effect: they are one rigid part" in model.source
+    assert {"bed", "mast"} not in [{c.first, c.second} for c in model.contacts]
+
+
+def test_bodies_rest_at_the_sum_of_their_margins(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><geom type="plane" size="1 1 1" margin=".01"/>
+      <body pos="0 0 .2"><freejoint/><geom size=".1" margin=".01"/></body></worldbody></mujoco>"""
+    model = load_text(tmp_path, text)
+    run = wt.simulate(model, duration=1.0)
+    assert run.q.values[-1][2] == pytest.approx(0.12, abs=1e-9)
+    assert run.contact_gap.values[-1] == pytest.approx([0.0], abs=1e-9)
+
+
+def test_condim_and_softness_are_named(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+      <body pos="0 0 1"><freejoint/><geom name="foot" size=".1" condim="6" solref=".01 1"/></body></worldbody>
+    </mujoco>"""
+    with pytest.warns(wt.LeftOutWarning) as warned:
+        load_text(tmp_path, text)
+    (warning,) = warned
+    assert "softness (solref, solimp): 'foot'" in str(warning.message)
+    assert "torsional and rolling friction (condim 4 and 6): 'floor', 'foot'" in str(warning.message)
+
+
+def test_contacts_limits_and_actuators_are_a_choice(tmp_path: Path) -> None:
+    text = ARM.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1" pos="0 0 -5"/>')
+    every = load_text(tmp_path, text)
+    assert len(every.contacts) == 4
+    assert len(every.actuators) == 7
+    assert every.joints[0].upper < np.inf
+    none = load_text(tmp_path, text, contacts=False, limits=False, actuators=False)
+    assert (none.contacts, none.actuators) == ((), ())
+    assert {(joint.lower, joint.upper) for joint in none.joints} == {(-np.inf, np.inf)}
+    assert none.key_frame("bent").commands.shape == (0,)
+
+
+# --- joints ---
+
+
+def test_limits_hold_at_their_margins(tmp_path: Path) -> None:
+    text = """<mujoco><compiler angle="radian"/><worldbody><body>
+      <joint name="j" axis="0 1 0" range="-.5 .6" margin=".1"/><geom type="capsule" fromto="0 0 0 1 0 0" size=".1"/>
+    </body></worldbody></mujoco>"""
+    model = load_text(tmp_path, text)
+    assert (model.joints[0].lower, model.joints[0].upper) == (-0.4, 0.5)
+    compiled = mujoco.MjModel.from_xml_string(text)
+    compiled.jnt_solref[:] = (0.005, 1)
+    data = mujoco.MjData(compiled)
+    for _ in range(3000):
+        mujoco.mj_step(compiled, data)
+    assert data.qpos[0] == pytest.approx(0.5, abs=2e-3)
+    assert wt.simulate(model, duration=3.0).q.values[-1] == pytest.approx([0.5], abs=1e-9)
+
+
+FLAGS = {
+    "limit": ("upper", np.inf),
+    "frictionloss": ("friction", 0.0),
+    "spring": ("stiffness", 0.0),
+    "damper": ("damping", 0.0),
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_what_the_file_switches_off_is_off(tmp_path: Path, flag: str) -> None:
+    text = """<mujoco><option><flag {flag}/></option><worldbody><body><joint range="-1 1" frictionloss="1" damping="2"
+      stiffness="3"/><geom size=".1"/></body></worldbody></mujoco>"""
+    word, off = FLAGS[flag]
+    on = load_text(tmp_path, text.format(flag=f"{flag}='enable'")).joints[0]
+    assert getattr(on, word) not in (0.0, np.inf)
+    assert getattr(load_text(tmp_path, text.format(flag=f"{flag}='disable'")).joints[0], word) == off
+
+
+def test_the_step_of_the_file(tmp_path: Path) -> None:
+    text = "<mujoco><option timestep='.004'/><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    assert load_text(tmp_path, text).time_step == 0.004
+
+
+# --- actuators ---
+
+ARM = """<mujoco><compiler angle="radian"/><worldbody>
+  <body name="upper"><joint name="shoulder" axis="0 1 0" range="-2 2" actuatorfrcrange="-3 3"/>
+    <geom type="capsule" fromto="0 0 0 .4 0 0" size=".04"/>
+    <body name="fore" pos=".4 0 0"><joint name="elbow" axis="0 1 0" damping=".1"/>
+      <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03"/>
+      <body name="hand" pos=".3 0 0"><joint name="slide" type="slide" axis="1 0 0" ref=".1"/>
+        <geom size=".05"/><site name="palm" pos=".02 0 .03" euler=".3 .2 .1"/></body></body></body></worldbody>
+  <tendon><fixed name="both"><joint joint="shoulder" coef="1.5"/><joint joint="elbow" coef="-.5"/></fixed></tendon>
+  <actuator>
+    <motor name="motor" joint="shoulder" gear="4" ctrllimited="true" ctrlrange="-.5 .5"/>
+    <position name="servo" joint="elbow" kp="30" kv="2" forcerange="-5 5"/>
+    <position name="damped" joint="slide" kp="40" dampratio=".7" inheritrange="0"/>
+    <velocity name="speed" joint="slide" kv="3" gear="2"/>
+    <general name="general" joint="elbow" gaintype="affine" gainprm="2 .3 -.1" biastype="affine" biasprm=".5 -.2 -.4"/>
+    <general tendon="both" gear="3" gainprm="1.5" biastype="affine" biasprm="0 -1 -.2"/>
+    <motor name="jet" site="palm" gear="1 2 3 .1 .2 .3"/>
+  </actuator>
+  <keyframe><key name="bent" qpos=".1 .2 .3" qvel=".4 .5 .6" ctrl="1 2 3 4 5 6 7"/></keyframe></mujoco>"""
+
+
+def test_actuator_forces_are_mujocos(tmp_path: Path) -> None:
+    model, compiled = load_text(tmp_path, ARM), mujoco.MjModel.from_xml_string(ARM)
+    assert [a.name for a in model.actuators] == ["motor", "servo", "damped", "speed", "general", "both", "jet"]
+    kinds = [a.kind for a in model.actuators]
+    assert kinds == ["motor", "position", "position", "velocity", "general", "general", "motor"]
+    data, random = mujoco.MjData(compiled), np.random.default_rng(3)
+    dyn, ref = wt.compile(model), wt.reference(model)
+    for _ in range(20):
+        data.qpos[:], data.qvel[:], data.ctrl[:] = 3 * random.normal(size=(2, 3))[0], random.normal(size=3), 0
+        data.ctrl[:] = 2 * random.normal(size=7)
+        mujoco.mj_forward(compiled, data)
+        np.testing.assert_allclose(ref.actuator_forces(data.qpos, data.qvel, data.ctrl), data.qfrc_actuator, atol=1e-12)
+        np.testing.assert_allclose(dyn.actuator_forces(data.qpos, data.qvel, data.ctrl), data.qfrc_actuator, atol=1e-12)
+        tau = dyn.actuator_forces(data.qpos, data.qvel, data.ctrl) + dyn.passive_forces(data.qpos, data.qvel)
+        np.testing.assert_allclose(dyn.forward_dynamics(data.qpos, data.qvel, tau), data.qacc_smooth, rtol=1e-9)
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_native_files_keep_all_of_it(tmp_path: Path, suffix: str) -> None:
+    text = ARM.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1" pos="0 0 -5" margin=".2"/>')
+    model = load_text(tmp_path, text)
+    wt.save(model, tmp_path / f"again.{suffix}")
+    again = wt.load(tmp_path / f"again.{suffix}")
+    assert again.time_step == model.time_step == 0.002
+    assert [repr(a) for a in again.actuators] == [repr(a) for a in model.actuators]
+    assert [repr(c) for c in again.contacts] == [repr(c) for c in model.contacts]
+    assert [repr(k) for k in again.key_frames] == [repr(k) for k in model.key_frames]
+
+
+def test_key_frames(tmp_path: Path) -> None:
+    """Velocities of a free joint in its own axes; a quaternion of zeros is no turn; commands of what is taken over."""
+    text = """<mujoco><worldbody><body><freejoint name="f"/><geom size=".1"/><body><joint name="j"/><geom size=".1"/>
+      </body></body></worldbody><actuator><intvelocity name="slow" joint="j"/><motor name="m" joint="j"/></actuator>
+      <keyframe><key name="thrown" qpos="1 2 3 2 2 0 0 .5" qvel="1 2 3 4 5 6 7" ctrl="8 9" act="0"/>
+      <key name="zero" qpos="0 0 0 0 0 0 0 0"/></keyframe></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="activation dynamics"):
+        model = load_text(tmp_path, text)
+    thrown = model.key_frame("thrown")
+    np.testing.assert_allclose(thrown.q, [1, 2, 3, 0.5**0.5, 0.5**0.5, 0, 0, 0.5])
+    np.testing.assert_allclose(thrown.v, [4, 5, 6, 1, 3, -2, 7], atol=1e-15)  # a quarter turn about x
+    assert thrown.commands.tolist() == [9]
+    assert model.key_frame("zero").q.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert "the quaternion of joint 'f' is zero, and taken for no turn" in model.source
+    with pytest.raises(wt.NameLookupError, match="Did you mean 'thrown'"):
+        model.key_frame("throwm")
+
+
+def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><body name="goal" mocap="true"><geom size=".1" contype="0" conaffinity="0"/></body>
+      <body name="arm"><joint/><geom size=".1"/></body></worldbody>
+      <equality><weld name="tie" body1="goal" body2="arm"/></equality></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="equalities with mocap bodies: 'tie'"):
+        model = load_text(tmp_path, text)
+    assert not model.constraints
+
+
+# --- files elsewhere ---
+
+
+def test_other_files_may_be_anywhere_below_a_root_that_is_named(tmp_path: Path) -> None:
+    """Included files and meshes beside the model's folder, and a mesh that an included file names from the model's."""
+    for name in ("robots", "parts", "meshes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "meshes" / "t.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    )
+    (tmp_path / "parts" / "arm.xml").write_text(
+        """<mujocoinclude><asset><mesh name="t" file="../meshes/t.obj"/></asset></mujocoinclude>"""
+    )
+    text = """<mujoco><include file="../parts/arm.xml"/><worldbody>
+      <body name="a"><joint/><geom type="mesh" mesh="t" density="6"/></body></worldbody></mujoco>"""
+    (tmp_path / "robots" / "robot.xml").write_text(text)
+    with pytest.raises(wt.FileError, match=r"'../parts/arm.xml', outside the model's folder: it is not opened"):
+        wt.load(tmp_path / "robots" / "robot.xml")
+    model = wt.load(tmp_path / "robots" / "robot.xml", root=tmp_path)
+    assert model.bodies[0].mass == pytest.approx(1)
+    assert model.geometries[0].file == (tmp_path / "meshes" / "t.obj").resolve()
+    with pytest.raises(wt.FileError, match="outside the model's folder"):
+        wt.load(tmp_path / "robots" / "robot.xml", root=tmp_path / "meshes")
+    with pytest.raises(FileNotFoundError, match="root is 'nowhere', which is no folder"):
+        wt.load(tmp_path / "robots" / "robot.xml", root="nowhere")
+
+
+def test_a_mesh_of_a_format_that_is_not_read_does_not_touch_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd.msh").write_bytes(b"what only MuJoCo reads")
+    text = """<mujoco><asset><mesh name="odd" file="odd.msh"/></asset><worldbody><geom type="plane" size="1 1 1"/>
+      <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><geom name="skin" type="mesh" mesh="odd"/>
+      <geom name="foot" size=".1"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match=r"collisions of shapes that are not known.*'skin'"):
+        model = load_text(tmp_path, text)
+    assert [contact.first for contact in model.contacts] == ["foot"]
