@@ -40,7 +40,7 @@ class Member:
     first: int
     """Number of its first candidate."""
     numbers: tuple[float, ...]
-    """Of both places and both shapes, one after the other."""
+    """Of both places and both shapes, and the margin, one after the other."""
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -66,6 +66,7 @@ def narrow_phase(
         places = pair.places(tree)
         numbers = [*_numbers_of_pose(places[0].pose), *_numbers_of_pose(places[1].pose)]
         numbers += [x for shape in pair.shapes for x in _numbers_of_shape(shape)]
+        numbers.append(float(pair.contact.margin))
         member = Member(pair, places, first, tuple(numbers))
         kinds.setdefault(member.kind, []).append(member)
         first += pair.slots
@@ -132,7 +133,7 @@ class _Kind:
             at += size
         assert member.pair.touching is not None
         found = member.pair.touching(shapes[0], shapes[1], poses[0], poses[1])
-        return [np.concatenate([[touch.gap], touch.point, touch.axes.ravel()]) for touch in found]
+        return [np.concatenate([[touch.gap - numbers[at]], touch.point, touch.axes.ravel()]) for touch in found]
 
 
 def pose_of(numbers: Array) -> Pose:

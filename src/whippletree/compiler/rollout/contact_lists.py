@@ -52,7 +52,7 @@ from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCA
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.time_step import Blocks, bias_in_space, shifts
+from whippletree.contact.time_step import RELAXATION_SPEED, Blocks, bias_in_space, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.tree import inertia
@@ -496,7 +496,7 @@ class _Builder(WorkSpace):
         """Step 6: π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 for the normals of the list, where there is an overlap."""
 
         def begin(B: Array, y: Array, g: Array, shift: Any, gap: Any, h: Any) -> list[Any]:
-            return [[gap + h * (g[0] + B[0] @ y - shift)], [0]]
+            return [[largest([gap + h * (g[0] + B[0] @ y - shift), -h * RELAXATION_SPEED])], [0]]
 
         def improve(B: Array, z: Array, own: Array, at: Array, ahead: Any, push: Any, change: Array) -> list[Any]:
             others = ahead + B[0] @ z - own[0] * push
