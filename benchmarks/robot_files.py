@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only files with this text in their path")
     parser.add_argument("--no-runs", action="store_true", help="load and compare only")
     parser.add_argument("--duration", type=float, default=1.0, help="of each run, s")
-    parser.add_argument("--limit", type=int, default=120, help="s of waiting for a run")
+    parser.add_argument("--limit", type=float, default=120, help="s of processor time for a run")
     options = parser.parse_args()
     mujoco.set_mju_user_warning(lambda text: None)
     rows = []
@@ -187,15 +187,15 @@ def velocity_map(compiled: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndar
 
 def _run(verdict: Verdict, model: wt.Model, options: argparse.Namespace) -> None:
     duration = options.duration
-    signal.signal(signal.SIGALRM, _out_of_time)
-    signal.alarm(options.limit)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, options.limit)
     try:
         run = wt.simulate(model, duration=duration, progress=False)
     except Exception as error:
         verdict.remarks.append(f"not simulated: {_short(error)}")
         return
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     failure = run.attrs.get("failure")
     if failure or not np.all(np.isfinite(run.q.values)):
         verdict.remarks.append(f"not simulated: {failure}")

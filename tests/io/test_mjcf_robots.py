@@ -256,3 +256,13 @@ def test_a_mesh_of_a_format_that_is_not_read_does_not_touch_and_is_named(tmp_pat
     with pytest.warns(wt.LeftOutWarning, match=r"collisions of shapes that are not known.*'skin'"):
         model = load_text(tmp_path, text)
     assert [contact.first for contact in model.contacts] == ["foot"]
+
+
+def test_heights_in_the_file_itself_beside_an_included_one(tmp_path: Path) -> None:
+    (tmp_path / "part.xml").write_text("<mujocoinclude><option timestep='.005'/></mujocoinclude>")
+    text = """<mujoco><include file="part.xml"/>
+      <asset><hfield name="hill" nrow="2" ncol="2" size="1 1 1 .1" elevation="0 1 0 1"/></asset>
+      <worldbody><geom name="ground" type="hfield" hfield="hill"/>
+      <body pos="0 0 3"><freejoint/><geom name="ball" size=".1"/></body></worldbody></mujoco>"""
+    model = load_text(tmp_path, text)
+    assert [(contact.first, contact.second) for contact in model.contacts] == [("ball", "ground")]

@@ -71,6 +71,7 @@ def test_rows_of_a_table_hold_for_equal_parts_of_the_run() -> None:
     model, options = arm().build(), {"method": "rk4", "step": 1e-3}
     halves = wt.simulate(model, duration=0.4, ctrl=[[0.5, 0.1], [-0.5, 0.3]], **options)
     first = wt.simulate(model, duration=0.2, ctrl=[0.5, 0.1], **options)
+    assert first.attrs["path"] == "compiled"
     second = wt.simulate(model, *np.split(end(first), 2), duration=0.2, ctrl=[-0.5, 0.3], **options)
     np.testing.assert_allclose(end(halves), end(second), atol=2e-3)  # the last stage of the step at the edge sees both
 

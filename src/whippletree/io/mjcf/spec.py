@@ -302,7 +302,8 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     near = near if draft.folder is None else draft.folder
     base, file = folder / (spec.meshdir or ""), Path(mesh.file).name if spec.strippath else mesh.file
     # of an included file MuJoCo takes what is beside it for beside the model where it cannot look, as here
-    named = [base / file, *[base / os.path.relpath(file, os.path.dirname(name) or ".") for name in draft.included]]
+    included = [os.path.dirname(name) or "." for name in draft.included] if file else []
+    named = [base / file, *[base / os.path.relpath(file, place) for place in included]]
     return near, next((path for path in named if resolve_inside(near, path) is not None), named[0])
 
 
