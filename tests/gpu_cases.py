@@ -47,7 +47,9 @@ def random_inputs(model, shapes, batch, dtype, seed=0):
                 if joint.kind in ("free", "spherical"):
                     quaternion = x[..., part.stop - 4 : part.stop]
                     quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
-        found.append(np.abs(x).astype(dtype) if name in ("restitution", "weights", "h") else x.astype(dtype))
+        found.append(
+            np.abs(x).astype(dtype) if name in ("restitution", "weights", "reaction_weights", "h") else x.astype(dtype)
+        )
     return found
 
 

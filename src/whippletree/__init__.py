@@ -10,7 +10,7 @@
 
 Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
 Functions      compile, reference, symbolic, spatial_operators
-Explanations   diagnose, conditioning, assemble, constraint_set, contact_set
+Explanations   diagnose, conditioning, assemble, constraint_set, contact_set, reaction_names
 Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
 Files of runs  save_run, load_run, read_checkpoint, load_scenario
 Pictures       plot, show, export_html
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from whippletree.constraints.assembly import without_rows as without_rows
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
+    from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
@@ -94,6 +95,7 @@ _LAZY = {
     "on_ground": "whippletree.model.contact_pairs",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
+    "reaction_names": "whippletree.constraints.reactions",
     "reference": "whippletree.functions.reference",
     "saltation_matrices": "whippletree.simulation.events.event_log",
     "save": "whippletree.io",
@@ -142,6 +144,7 @@ __all__ = [
     "mechanisms",
     "on_ground",
     "plot",
+    "reaction_names",
     "read_checkpoint",
     "reference",
     "saltation_matrices",

@@ -12,8 +12,8 @@ NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
 compile conditioning constraint_set contact_set controllers diagnose event_impulses event_states export_html load
-load_run load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show
-simulate single_run spatial_operators symbolic with_contacts without_rows
+load_run load_scenario mechanisms on_ground plot reaction_names read_checkpoint reference saltation_matrices save
+save_run show simulate single_run spatial_operators symbolic with_contacts without_rows
 """
 
 FUNCTIONS = """
@@ -24,10 +24,10 @@ contact_points contact_velocity dagger delassus diagonal_of_mass_matrix diagonal
 equilibrated_condition_number force_sensitivity forward_dynamics forward_dynamics_derivatives
 forward_dynamics_with_diagonal forward_dynamics_with_diagonal_ratio forward_dynamics_with_wrench gravity
 hybrid_dynamics impact integrate interbody_forces inverse_dynamics inverse_dynamics_derivatives
-inverse_dynamics_with_wrench jacobian jacobian_bias kinetic_energy mass_matrix mass_matrix_inverse mass_matrix_solve
-momentum null_projector operational_inertia operational_inertia_inverse passive_forces pivot_ratios pose
-potential_energy project_velocity qr_projector rate reduced_mass_matrix regressor relaxed_velocity schur_projector
-twist velocity_step weighted_pseudo_inverse
+inverse_dynamics_with_wrench jacobian jacobian_bias joint_reactions joint_reactions_with_weights kinetic_energy
+mass_matrix mass_matrix_inverse mass_matrix_solve momentum null_projector operational_inertia
+operational_inertia_inverse passive_forces pivot_ratios pose potential_energy project_velocity qr_projector rate
+reduced_mass_matrix regressor relaxed_velocity schur_projector twist velocity_step weighted_pseudo_inverse
 """
 
 

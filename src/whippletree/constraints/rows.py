@@ -101,31 +101,32 @@ class Rows:
         """``links`` in motion, and v, are needed for velocity and bias only."""
         self.nv = m.tree.model.nv
         kinds: dict[str, Any] = {"frames": _TreeFrameRows, "joints": _TreeJointRows, "massless": _massless_rows}
-        self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
+        self.parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
+        """The rows of each demand."""
 
     def residual(self) -> Array:
         """g of the position rows, (p,)."""
-        return np.concatenate([zeros(0), *[p.residual() for p in self._parts if p.demand.level == "position"]])
+        return np.concatenate([zeros(0), *[p.residual() for p in self.parts if p.demand.level == "position"]])
 
     def jacobian(self) -> Array:
         """A (m, nv)."""
-        return np.concatenate([zeros(0, self.nv), *[p.jacobian() for p in self._parts]])
+        return np.concatenate([zeros(0, self.nv), *[p.jacobian() for p in self.parts]])
 
     def sizes(self) -> Array:
         """What each row of A would be made of if nothing in it cancelled (m,). Numbers only."""
-        return np.concatenate([zeros(0), *[p.sizes() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.sizes() for p in self.parts]])
 
     def velocity(self) -> Array:
         """A v + gₜ (m,)."""
-        return np.concatenate([zeros(0), *[p.velocity() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.velocity() for p in self.parts]])
 
     def bias(self) -> Array:
         """γ = Ȧ v + time terms (m,)."""
-        return np.concatenate([zeros(0), *[p.bias() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.bias() for p in self.parts]])
 
     def relaxed(self, tau: Array) -> Array:
         """The change of velocity (nv,) at which the dampers of massless motions balance the joint forces τ."""
-        damped = [p for p in self._parts if isinstance(p, RelaxedRows) and p.damped]
+        damped = [p for p in self.parts if isinstance(p, RelaxedRows) and p.damped]
         return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
 
 
@@ -137,6 +138,10 @@ class FrameRows:
 
     def residual(self) -> Array:
         return self.demand.residual(self.poses, self.t)
+
+    def coefficients(self, i: int) -> Array:
+        """G (rows, 6) of frame i: what its twist, in its axes, adds to the rows; Gᵀ f is the wrench that they apply."""
+        return frame_coefficients(self.demand, self.poses, i, self.t)
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
@@ -181,8 +186,7 @@ class _TreeFrameRows(FrameRows):
         """G (rows, 6) and J (6, nv) of every frame that can move: A is the sum of their products."""
         for i, place in enumerate(self.places):
             if place.node >= 0:
-                G = frame_coefficients(self.demand, self.poses, i, self.t)
-                yield G, kinematics.jacobian(self.tree, self.links, place)
+                yield self.coefficients(i), kinematics.jacobian(self.tree, self.links, place)
 
     def twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place) for place in self.places]

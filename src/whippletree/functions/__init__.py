@@ -6,6 +6,7 @@
     tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies
     accuracy_functions     condition numbers, diagonal and pivot ratios, sensitivity to forces
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
+    reaction_functions     what every joint and closure carries
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     differentiate          derivatives of any entry along a direction, and pulled back
     reference              ``wt.reference``: the table on plain NumPy
@@ -13,7 +14,13 @@
 The chapter imports ``contact``, ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """
 
-from whippletree.functions import accuracy_functions, constraint_functions, contact_functions, tree_functions
+from whippletree.functions import (
+    accuracy_functions,
+    constraint_functions,
+    contact_functions,
+    reaction_functions,
+    tree_functions,
+)
 from whippletree.functions.registry import (
     CATALOGUE,
     SHAPES,
@@ -37,6 +44,7 @@ __all__ = [
     "find",
     "function",
     "inputs_for",
+    "reaction_functions",
     "resolve",
     "sizes",
     "tree_functions",

@@ -38,6 +38,41 @@ def forces(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names:
     _variable(axes, run, "constraint_forces", "constraint forces", names, units)
 
 
+def reactions(
+    axes: Any,
+    run: xarray.Dataset,
+    model: Model | None = None,
+    *,
+    names: Sequence[str] = (),
+    component: str = "force",
+) -> None:
+    """What joints and closures carry over time: the size of the force or moment, or one component of it.
+
+    A name is followed by ``(shared)`` where statics leaves it open at some time and the least-norm value is drawn.
+    """
+    _require(run, "joint_reactions", "reactions")
+    parts = _components(run, component)
+    values = np.asarray(run["joint_reactions"].sel(component=parts), dtype=float)
+    values = values[..., 0] if component in parts else np.sqrt((values * values).sum(axis=-1))
+    determined = np.asarray(run["reactions_determined"].sel(component=parts), dtype=float).min(axis=(0, 2))
+    known = column_names(run, "joint_reactions")
+    marked = [name if fixed else f"{name} (shared)" for name, fixed in zip(known, list(determined), strict=True)]
+    unit = "N m" if component.startswith("moment") else "N"
+    title = f"{component.replace('_', ', ')} in joints" if component in parts else f"size of the {component} in joints"
+    _variable(axes, run, "joint_reactions", title, names, [unit] * values.shape[1], values, marked)
+
+
+def _components(run: xarray.Dataset, component: str) -> list[str]:
+    """The components that a word stands for: one, or three."""
+    known = [str(name) for name in run["component"].values]
+    if component in known:
+        return [component]
+    found = [name for name in known if name.startswith(f"{component}_")]
+    if not found:
+        raise NameLookupError("component", component, ["force", "moment", *known], where="plot")
+    return found
+
+
 def contacts(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
     """Normal forces of contacts over time."""
     _require(run, "contact_force", "contacts")
@@ -140,15 +175,17 @@ def _variable(
     names: Sequence[str],
     units: Sequence[str],
     values: Array | None = None,
+    shown_names: Sequence[str] | None = None,
 ) -> None:
-    """The columns of a variable over time, or other values (T, n) with its names."""
+    """The columns of a variable over time, or other values (T, n) with its names; ``shown_names`` for the legend."""
     known = column_names(run, name)
     wanted = [known.index(_known("name", one, known)) for one in names] if names else list(range(len(known)))
     own = [units[k] for k in wanted] if len(units) == len(known) else []
     common = _common(own)
     values = np.asarray(run[name], dtype=float) if values is None else values
     for rank, k in enumerate(wanted):
-        label = known[k] if common or not own else _labelled(known[k], own[rank])
+        name_of_curve = known[k] if shown_names is None else shown_names[k]
+        label = name_of_curve if common or not own else _labelled(name_of_curve, own[rank])
         shown = len(wanted) <= LEGEND or rank in (0, len(wanted) // 2, len(wanted) - 1)
         axes.plot(
             run["time"], values[:, k], color=style.series_color(rank, len(wanted)), label=label if shown else None
@@ -188,6 +225,7 @@ _REASONS = {
     "energies": "they were not asked for",
     "forces": "its model has no constraints, or they were not asked for",
     "residuals": "its model has no constraints, or they were not asked for",
+    "reactions": "call simulate with reactions=True",
     "contacts": "its method knows no contacts, or its model has none",
 }
 

@@ -39,6 +39,7 @@ PLOTS = {
     "velocities": Plot(curves.velocities),
     "energies": Plot(curves.energies),
     "forces": Plot(curves.forces),
+    "reactions": Plot(curves.reactions),
     "contacts": Plot(curves.contacts),
     "residuals": Plot(curves.residuals),
     "phase": Plot(curves.phase, height=4.2),
@@ -62,6 +63,7 @@ def plot(
     velocities    velocities over time                              ``names``
     energies      kinetic, potential and total energy
     forces        constraint forces, row by row                     ``names``
+    reactions     what joints and closures carry                    ``names``, ``component``
     contacts      normal forces of contacts                         ``names``
     residuals     how well constraints are met, on a log scale
     phase         phase portrait: velocity against coordinate       ``names``
@@ -75,7 +77,8 @@ def plot(
         what: one of the names above.
         model: the model that was simulated; gives curves their units.
         ax: axes to draw into; a new figure if None.
-        options: see the table; ``names`` chooses joints or rows.
+        options: see the table; ``names`` chooses joints or rows; ``component`` is ``"force"`` or ``"moment"`` for its
+            size, or one such as ``"force_x"``.
 
     Returns:
         matplotlib's Figure: ``plot(run, "energies").savefig("energies.png")``.
