@@ -12,8 +12,8 @@ Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts,
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, constraint_set, contact_set, reaction_names
 Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
-Files of runs  save_run, load_run, read_checkpoint, load_scenario
-Pictures       plot, show, export_html
+Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
+Pictures       plot, replay, show, export_html, export_film
 
 Heavy parts are imported when they are first used.
 """
@@ -38,6 +38,7 @@ from whippletree.errors import (
     UnsupportedError,
     WhippletreeError,
     did_you_mean,
+    name_elsewhere,
 )
 
 if TYPE_CHECKING:
@@ -68,11 +69,14 @@ if TYPE_CHECKING:
     from whippletree.simulation.one_by_one import single_run as single_run
     from whippletree.simulation.output.run_files import load_run as load_run
     from whippletree.simulation.output.run_files import save_run as save_run
+    from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
     from whippletree.tree.operators import spatial_operators as spatial_operators
+    from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
     from whippletree.view.replay import export_html as export_html
+    from whippletree.view.replay import replay as replay
 
 __version__ = "0.1.0"
 
@@ -88,6 +92,7 @@ _LAZY = {
     "compile": "whippletree.compiler.compiled",
     "event_impulses": "whippletree.simulation.events.event_log",
     "event_states": "whippletree.simulation.events.event_log",
+    "export_film": "whippletree.view.film",
     "export_html": "whippletree.view.replay",
     "load": "whippletree.io",
     "load_run": "whippletree.simulation.output.run_files",
@@ -97,6 +102,7 @@ _LAZY = {
     "read_checkpoint": "whippletree.simulation.checkpoint",
     "reaction_names": "whippletree.constraints.reactions",
     "reference": "whippletree.functions.reference",
+    "replay": "whippletree.view.replay",
     "saltation_matrices": "whippletree.simulation.events.event_log",
     "save": "whippletree.io",
     "save_run": "whippletree.simulation.output.run_files",
@@ -105,6 +111,7 @@ _LAZY = {
     "single_run": "whippletree.simulation.one_by_one",
     "spatial_operators": "whippletree.tree.operators",
     "symbolic": "whippletree.compiler.casadi",
+    "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
     "without_rows": "whippletree.constraints.assembly",
 }
@@ -137,6 +144,7 @@ __all__ = [
     "diagnose",
     "event_impulses",
     "event_states",
+    "export_film",
     "export_html",
     "load",
     "load_run",
@@ -147,6 +155,7 @@ __all__ = [
     "reaction_names",
     "read_checkpoint",
     "reference",
+    "replay",
     "saltation_matrices",
     "save",
     "save_run",
@@ -155,6 +164,7 @@ __all__ = [
     "single_run",
     "spatial_operators",
     "symbolic",
+    "tidy_frame",
     "with_contacts",
     "without_rows",
 ]
@@ -167,7 +177,8 @@ if not TYPE_CHECKING:  # type checkers know every name from above, and are to fi
             return import_module(f"whippletree.{name}")
         if name in _LAZY:
             return getattr(import_module(_LAZY[name]), name)
-        raise AttributeError(f"module 'whippletree' has no attribute {name!r}{did_you_mean(name, __all__)}")
+        hint = name_elsewhere(name) or did_you_mean(name, __all__)
+        raise AttributeError(f"module 'whippletree' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

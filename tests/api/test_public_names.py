@@ -11,9 +11,10 @@ from whippletree.functions import CATALOGUE
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError Event FileError GraphError MissingExtraError Model ModelError
 NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError WhippletreeError __version__ assemble
-compile conditioning constraint_set contact_set controllers diagnose event_impulses event_states export_html load
-load_run load_scenario mechanisms on_ground plot reaction_names read_checkpoint reference saltation_matrices save
-save_run show simulate single_run spatial_operators symbolic with_contacts without_rows
+compile conditioning constraint_set contact_set controllers diagnose event_impulses event_states export_film
+export_html load load_run load_scenario mechanisms on_ground plot reaction_names read_checkpoint reference replay
+saltation_matrices save save_run show simulate single_run spatial_operators symbolic tidy_frame with_contacts
+without_rows
 """
 
 FUNCTIONS = """

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     import xarray
 
 
-LEGEND = 8
-"""Curves up to which each has its line in the legend."""
+LEGEND = style.DISTINCT
+"""Curves up to which each has its line in the legend: those that can be told apart."""
+
+PORTRAITS = 8
+"""Joints of a phase portrait unless they are named."""
+
+LINES = 13
+"""Lines of a legend beside a panel; more go into further columns."""
 
 
 def joints(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
@@ -113,7 +119,7 @@ def phase(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: 
     simple = [name for name in coordinates if name in rates]
     if not simple:
         raise UnsupportedError("a phase portrait needs a joint with one coordinate; this run has none")
-    chosen = [_known("joint", name, simple) for name in names] or simple[:LEGEND]
+    chosen = [_known("joint", name, simple) for name in names] or simple[:PORTRAITS]
     units = dict(zip(coordinates, coordinate_units(model), strict=False))
     common = _common([units[name] for name in chosen if name in units])
     for k, name in enumerate(chosen):
@@ -181,25 +187,63 @@ def _variable(
     known = column_names(run, name)
     wanted = [known.index(_known("name", one, known)) for one in names] if names else list(range(len(known)))
     own = [units[k] for k in wanted] if len(units) == len(known) else []
-    common = _common(own)
+    sides = _sides(axes, own)
     values = np.asarray(run[name], dtype=float) if values is None else values
+    labels = known if shown_names is None else shown_names
+    several = len(set(own)) > 1
     for rank, k in enumerate(wanted):
-        name_of_curve = known[k] if shown_names is None else shown_names[k]
-        label = name_of_curve if common or not own else _labelled(name_of_curve, own[rank])
+        label = _labelled(labels[k], own[rank]) if several else labels[k]
         shown = len(wanted) <= LEGEND or rank in (0, len(wanted) // 2, len(wanted) - 1)
-        axes.plot(
-            run["time"], values[:, k], color=style.series_color(rank, len(wanted)), label=label if shown else None
+        dash = style.series_dash(rank, len(wanted))
+        sides[own[rank] if own else ""].plot(
+            run["time"],
+            values[:, k],
+            color=style.series_color(rank, len(wanted)),
+            label=label if shown else None,
+            **({"dashes": dash} if dash else {}),
         )
-    unit = common or (" or ".join(dict.fromkeys(own)) if own else run[name].attrs.get("units", ""))
-    _finish(axes, title, unit, len(wanted))
+    if len(sides) != 2:
+        _finish(axes, title, " or ".join(dict.fromkeys(own)) or run[name].attrs.get("units", ""), len(wanted))
+        return
+    left, right = sides
+    _finish(axes, title, left, len(wanted), sides[right])
+    sides[right].set_ylabel(right)
 
 
-def _finish(axes: Any, title: str, unit: str, count: int) -> None:
+def _sides(axes: Any, units: Sequence[str]) -> dict[str, Any]:
+    """Axes by unit: two units have an axis on each side, more share one."""
+    different = list(dict.fromkeys(units)) or [""]
+    if len(different) != 2:
+        return dict.fromkeys(different, axes)
+    other = axes.twinx()
+    other.spines["right"].set_visible(True)
+    other.grid(False)
+    return dict(zip(different, (axes, other), strict=True))
+
+
+def _finish(axes: Any, title: str, unit: str, count: int, other: Any = None) -> None:
     axes.set_title(title)
     axes.set_xlabel("time, s")
     axes.set_ylabel(unit)
-    if count:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+    for side in (axes, other):
+        if side is not None:
+            side.autoscale_view()  # now, while the ends of axes are rounded: matplotlib would wait until it draws
+    if not count:
+        return
+    lines = [*axes.lines, *(other.lines if other is not None else ())]
+    listed = [line for line in lines if not line.get_label().startswith("_")]
+    columns = -(-len(listed) // LINES)
+    # beside the numbers of a second axis, if there is one
+    place = (1.0, 1.0) if other is None else (1.12, 1.0)
+    axes.legend(
+        handles=listed,
+        loc="upper left",
+        bbox_to_anchor=place,
+        borderaxespad=0.2,
+        ncols=max(columns, 1),
+        fontsize=8 if columns <= 1 else 7,
+        handlelength=2.4,
+    )
 
 
 def column_names(run: xarray.Dataset, variable: str) -> list[str]:
