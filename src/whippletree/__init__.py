@@ -10,11 +10,11 @@
 
 Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
 Functions      compile, reference, symbolic, spatial_operators
-Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set
+Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
 Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
-Files of runs  save_run, load_run, read_checkpoint, load_scenario
-Pictures       plot, show, export_html
+Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
+Pictures       plot, replay, show, export_html, export_film
 
 Heavy parts are imported when they are first used.
 """
@@ -41,6 +41,7 @@ from whippletree.errors import (
     UnsupportedError,
     WhippletreeError,
     did_you_mean,
+    name_elsewhere,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.minimal_coordinates import embed as embed
+    from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
@@ -78,11 +80,14 @@ if TYPE_CHECKING:
     from whippletree.simulation.one_by_one import single_run as single_run
     from whippletree.simulation.output.run_files import load_run as load_run
     from whippletree.simulation.output.run_files import save_run as save_run
+    from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
     from whippletree.tree.operators import spatial_operators as spatial_operators
+    from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
     from whippletree.view.replay import export_html as export_html
+    from whippletree.view.replay import replay as replay
 
 __version__ = "0.1.0"
 
@@ -102,6 +107,7 @@ _LAZY = {
     "embed": "whippletree.constraints.minimal_coordinates",
     "event_impulses": "whippletree.simulation.events.event_log",
     "event_states": "whippletree.simulation.events.event_log",
+    "export_film": "whippletree.view.film",
     "export_html": "whippletree.view.replay",
     "frequency_response": "whippletree.analysis.modes",
     "inverse_kinematics": "whippletree.analysis.inverse_kinematics",
@@ -112,7 +118,9 @@ _LAZY = {
     "on_ground": "whippletree.model.contact_pairs",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
+    "reaction_names": "whippletree.constraints.reactions",
     "reference": "whippletree.functions.reference",
+    "replay": "whippletree.view.replay",
     "saltation_matrices": "whippletree.simulation.events.event_log",
     "save": "whippletree.io",
     "save_run": "whippletree.simulation.output.run_files",
@@ -121,6 +129,7 @@ _LAZY = {
     "single_run": "whippletree.simulation.one_by_one",
     "spatial_operators": "whippletree.tree.operators",
     "symbolic": "whippletree.compiler.casadi",
+    "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
     "without_rows": "whippletree.constraints.assembly",
     "workspace": "whippletree.analysis.maps",
@@ -160,6 +169,7 @@ __all__ = [
     "equilibrium",
     "event_impulses",
     "event_states",
+    "export_film",
     "export_html",
     "frequency_response",
     "inverse_kinematics",
@@ -170,8 +180,10 @@ __all__ = [
     "mechanisms",
     "on_ground",
     "plot",
+    "reaction_names",
     "read_checkpoint",
     "reference",
+    "replay",
     "saltation_matrices",
     "save",
     "save_run",
@@ -180,6 +192,7 @@ __all__ = [
     "single_run",
     "spatial_operators",
     "symbolic",
+    "tidy_frame",
     "with_contacts",
     "without_rows",
     "workspace",
@@ -193,7 +206,8 @@ if not TYPE_CHECKING:  # type checkers know every name from above, and are to fi
             return import_module(f"whippletree.{name}")
         if name in _LAZY:
             return getattr(import_module(_LAZY[name]), name)
-        raise AttributeError(f"module 'whippletree' has no attribute {name!r}{did_you_mean(name, __all__)}")
+        hint = name_elsewhere(name) or did_you_mean(name, __all__)
+        raise AttributeError(f"module 'whippletree' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -254,9 +254,8 @@ def limited(controller: Controller, model: Model, limits: Mapping[str, float] | 
 
 
 def between(x: Any, lowest: Any, highest: Any) -> Any:
-    """x, or the limit that it passes; on any scalar, where ``np.clip`` would branch on a value."""
-    x = scalars.select(scalars.less(x, lowest), lowest, x)
-    return scalars.select(scalars.less(highest, x), highest, x)
+    """x, or the limit that it passes; ``np.clip`` for one number of any scalar type."""
+    return scalars.clip(x, lowest, highest)
 
 
 def _simple(model: Model, joint: str) -> tuple[int, int]:

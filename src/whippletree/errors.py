@@ -120,7 +120,8 @@ class NameLookupError(WhippletreeError, LookupError, AttributeError):
         self.kind, self.name, self.known = kind, str(name), tuple(known)
         shown = listed(map(repr, self.known)) or "none"
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}there is no {kind} {name!r}; known: {shown}{did_you_mean(str(name), self.known)}")
+        hint = name_elsewhere(str(name)) or did_you_mean(str(name), self.known)
+        super().__init__(f"{place}there is no {kind} {name!r}; known: {shown}{hint}")
 
 
 class ShapeError(WhippletreeError, ValueError):
@@ -211,6 +212,83 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         near = sorted(near, key=lambda k: len(pairs ^ _letter_pairs(k)))[:COMPARED]
     close = get_close_matches(name, near, n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
+
+
+_COMPILED = "wt.compile(model)"
+_ELSEWHERE = {
+    "Pinocchio": {
+        "rnea": f"{_COMPILED}.inverse_dynamics(q, v, a)",
+        "aba": f"{_COMPILED}.forward_dynamics(q, v, tau)",
+        "crba": f"{_COMPILED}.mass_matrix(q)",
+        "ccrba": f"{_COMPILED}.centroidal_momentum_matrix(q)",
+        "nle": f"{_COMPILED}.bias(q, v)",
+        "nonLinearEffects": f"{_COMPILED}.bias(q, v)",
+        "computeGeneralizedGravity": f"{_COMPILED}.gravity(q)",
+        "computeMinverse": f"{_COMPILED}.mass_matrix_inverse(q)",
+        "computeJointTorqueRegressor": f"{_COMPILED}.regressor(q, v, a)",
+        "forwardKinematics": f'{_COMPILED}.pose("frame")(q)',
+        "framesForwardKinematics": f'{_COMPILED}.pose("frame")(q)',
+        "computeFrameJacobian": f'{_COMPILED}.jacobian("frame")(q)',
+        "getFrameJacobian": f'{_COMPILED}.jacobian("frame")(q)',
+        "computeRNEADerivatives": f"{_COMPILED}.inverse_dynamics_derivatives(q, v, a)",
+        "computeABADerivatives": f"{_COMPILED}.forward_dynamics_derivatives(q, v, tau)",
+        "constraintDynamics": f"{_COMPILED}.forward_dynamics(q, v, tau), which honours every constraint",
+        "centerOfMass": f"{_COMPILED}.center_of_mass(q)",
+        "buildModelFromUrdf": 'wt.load("robot.urdf")',
+    },
+    "MuJoCo": {
+        "mj_step": "wt.simulate(model, duration=...)",
+        "mj_forward": f"{_COMPILED}.forward_dynamics(q, v, tau)",
+        "mj_inverse": f"{_COMPILED}.inverse_dynamics(q, v, a)",
+        "mj_fullM": f"{_COMPILED}.mass_matrix(q)",
+        "mj_kinematics": f'{_COMPILED}.pose("frame")(q)',
+        "mj_jac": f'{_COMPILED}.jacobian("frame")(q)',
+        "mj_jacBody": f'{_COMPILED}.jacobian("body")(q)',
+        "mj_jacSite": f'{_COMPILED}.jacobian("frame")(q)',
+        "mj_integratePos": f"{_COMPILED}.integrate(q, d)",
+        "mj_differentiatePos": f"{_COMPILED}.difference(q, r)",
+        "MjModel": 'wt.load("robot.xml")',
+        "from_xml_path": 'wt.load("robot.xml")',
+        "MjData": "not needed: functions take q, v and tau, and return what they compute",
+    },
+    "Drake": {
+        "MultibodyPlant": "wt.Builder, or wt.load of a file",
+        "CalcMassMatrix": f"{_COMPILED}.mass_matrix(q)",
+        "CalcInverseDynamics": f"{_COMPILED}.inverse_dynamics(q, v, a)",
+        "CalcBiasTerm": f"{_COMPILED}.bias(q, v)",
+        "CalcGravityGeneralizedForces": f"{_COMPILED}.gravity(q), which holds the system: Drake's has the other sign",
+    },
+    "textbooks": {
+        "forward_kinematics": f'{_COMPILED}.pose("frame")(q)',
+        "inertia_matrix": f"{_COMPILED}.mass_matrix(q)",
+        "coriolis": f"{_COMPILED}.bias(q, v), gravity included",
+        "reactions": f"{_COMPILED}.joint_reactions(q, v, tau)",
+        "inverse_mass_matrix": f"{_COMPILED}.mass_matrix_inverse(q)",
+    },
+    "other libraries": {
+        "hinge": "'revolute'",
+        "continuous": "'revolute'",
+        "rotary": "'revolute'",
+        "slide": "'prismatic'",
+        "slider": "'prismatic'",
+        "linear": "'prismatic'",
+        "ball": "'spherical'",
+        "fixed": "'weld'",
+        "floating": "'free'",
+        "freejoint": "'free'",
+        "screw": "'helical'",
+    },
+}
+"""By library, what its names are called here."""
+
+
+def name_elsewhere(name: str) -> str:
+    """A sentence to append to a message where a name is one of another library; nothing for other names."""
+    for library, names in _ELSEWHERE.items():
+        for theirs, here in names.items():
+            if theirs.lower() == name.lower():
+                return f". {theirs!r} of {library} is here: {here}"
+    return ""
 
 
 def _letter_pairs(name: str) -> set[str]:

@@ -82,11 +82,11 @@ def test_mistakes_of_the_first_hour_are_answered_in_words():
         wt.simulate(model, v0={"crank": 2.0}, duration=0.1)
     with pytest.raises(TypeError, match=r"is no event: give wt\.Event"):
         wt.simulate(model, duration=0.1, events=[max])
-    with pytest.raises(TypeError, match="export_html: expected a Model, got <xarray"):
+    with pytest.raises(TypeError, match="export_html: the run comes where the model belongs"):
         wt.export_html(run, model, "never.html")
     with pytest.raises(TypeError, match="save: expected a Model"):
         wt.save(run, "never.toml")
     with pytest.raises(TypeError, match=r"save_run: expected a run, .* wt\.save keeps models"):
         wt.save_run(model, "never.nc")
-    with pytest.raises(TypeError, match="a picture needs a run"):
+    with pytest.raises(TypeError, match="plot: the model comes where the run belongs"):
         wt.plot(model)

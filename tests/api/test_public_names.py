@@ -12,9 +12,10 @@ NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError LeftOutWarning
 MissingExtraError Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError
 WhippletreeError __version__ assemble compile conditioning constraint_set contact_set controllers dexterity diagnose
-eigenmodes embed equilibrium event_impulses event_states export_html frequency_response inverse_kinematics linearize
-load load_run load_scenario mechanisms on_ground plot read_checkpoint reference saltation_matrices save save_run show
-simulate single_run spatial_operators symbolic with_contacts without_rows workspace
+eigenmodes embed equilibrium event_impulses event_states export_film export_html frequency_response inverse_kinematics
+linearize load load_run load_scenario mechanisms on_ground plot reaction_names read_checkpoint reference replay
+saltation_matrices save save_run show simulate single_run spatial_operators symbolic tidy_frame with_contacts
+without_rows workspace
 """
 
 FUNCTIONS = """
@@ -25,10 +26,11 @@ contact_gaps contact_jacobian contact_points contact_velocity dagger delassus di
 difference equilibrated_condition_number force_sensitivity forward_dynamics forward_dynamics_derivatives
 forward_dynamics_with_diagonal forward_dynamics_with_diagonal_ratio forward_dynamics_with_wrench gravity hybrid_dynamics
 impact integrate interbody_forces inverse_dynamics inverse_dynamics_derivatives inverse_dynamics_in_contact
-inverse_dynamics_with_motors inverse_dynamics_with_wrench jacobian jacobian_bias kinetic_energy mass_matrix
-mass_matrix_inverse mass_matrix_solve momentum null_projector operational_inertia operational_inertia_inverse
-passive_forces pivot_ratios pose potential_energy project_velocity qr_projector rate reduced_mass_matrix regressor
-relaxed_velocity schur_projector twist velocity_step weighted_pseudo_inverse
+inverse_dynamics_with_motors inverse_dynamics_with_wrench jacobian jacobian_bias joint_reactions
+joint_reactions_with_weights kinetic_energy mass_matrix mass_matrix_inverse mass_matrix_solve momentum null_projector
+operational_inertia operational_inertia_inverse passive_forces pivot_ratios pose potential_energy project_velocity
+qr_projector rate reduced_mass_matrix regressor relaxed_velocity schur_projector twist velocity_step
+weighted_pseudo_inverse
 """
 
 

@@ -18,7 +18,7 @@ from whippletree.spatial.joints import KINDS
 from whippletree.tree.skeleton import skeleton
 
 ROBOTS = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
-POSITIVE = ("restitution", "weights", "costs", "contact_costs", "touching", "h")
+POSITIVE = ("restitution", "weights", "reaction_weights", "costs", "contact_costs", "touching", "h")
 
 MODELS = {
     "UR5": lambda: wt.load(ROBOTS / "ur_description/urdf/ur5_robot.urdf"),

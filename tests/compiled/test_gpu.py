@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from elementary import elementary_program
 from gpu_cases import MISSING, ROBOTS, cases, differences, evaluate, random_inputs, robot, same_bits
 from whippletree.arithmetic.scalars import Table, entry
 from whippletree.arithmetic.trace import Trace, finish
@@ -148,3 +149,12 @@ def test_a_status_per_state():
     same_bits(*evaluate(gpu, "forward_dynamics", [], inputs), *evaluate(cpu, "forward_dynamics", [], inputs))
     same_bits(gpu.forward_dynamics.status, cpu.forward_dynamics.status)
     assert np.flatnonzero(gpu.forward_dynamics.status).tolist() == [5, 36]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elementary_functions_have_the_bits_of_the_cpu(dtype):
+    program = elementary_program()
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(scale=30, size=100_000), np.exp(rng.normal(scale=20, size=100_000))], axis=1).astype(dtype)
+    x[:6] = [[np.nan, 1], [np.inf, 0], [-np.inf, np.inf], [0, np.nan], [0.5, -2], [3, -2]]
+    same_bits(compile_for_cuda(program, dtype=dtype)(x), compile_function(program, dtype=dtype)(x))

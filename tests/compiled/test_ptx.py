@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import whippletree as wt
+from elementary import elementary_program
 from nvidia_assembler import assemble, needs_assembler
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cuda import driver
@@ -60,6 +61,19 @@ def test_products_are_never_fused_behind_our_back(real):
     for line in text.splitlines():
         word = line.split()[0] if line.split() else ""
         if word.startswith(("mul.f", "add.f", "sub.f", "mad.")) and word.endswith(f"f{bits}"):
+            pytest.fail(f"not explicitly rounded: {line.strip()}")
+
+
+@pytest.mark.parametrize("real", REALS)
+def test_elementary_functions_call_nothing_and_skimp_on_nothing(real):
+    text = text_of(elementary_program(), real)
+    for word in ("approx", "ftz", "full"):
+        assert f".{word}" not in text
+    assert "call" not in text
+    assert ".extern .func" not in text
+    for line in text.splitlines():
+        word = line.split()[0] if line.split() else ""
+        if word.startswith(("mul.f", "add.f", "sub.f", "mad.f", "ex2", "lg2", "tanh")):
             pytest.fail(f"not explicitly rounded: {line.strip()}")
 
 

@@ -6,29 +6,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from elementary import BITS, DTYPES, compiled, errors_in_ulps
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.trace import Trace, finish
-from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import Cache
-from whippletree.compiler.program import Buffer, straight_program
 
-DTYPES = [np.float64, np.float32]
-BITS = {np.float64: np.uint64, np.float32: np.uint32}
 ULPS = 1.5
 """Promised are 2; this is what the polynomials give."""
-
-
-def compiled(function, inputs, dtype, width=None, level=2):
-    trace = Trace()
-    x = trace.inputs(inputs)
-    outputs = function(*x)
-    program = straight_program(
-        "f",
-        finish(trace, outputs),
-        [Buffer("x", "input", (inputs,))],
-        [Buffer("y", "output", (len(outputs),))],
-    )
-    return compile_function(program, dtype=dtype, width=width, level=level, threads=1, cache=Cache(None))
 
 
 @pytest.fixture(scope="module", params=DTYPES, ids=lambda d: d.__name__)
@@ -39,12 +21,6 @@ def dtype(request):
 @pytest.fixture(scope="module")
 def sine_and_cosine(dtype):
     return compiled(lambda x: (scalars.sin(x), scalars.cos(x)), 1, dtype)
-
-
-def errors_in_ulps(found, exact, dtype):
-    """|found − exact| in units of the last place of the exact value."""
-    spacing = np.array([float(np.spacing(abs(dtype(float(e))))) for e in exact])
-    return np.array([float(abs(mpmath.mpf(float(f)) - e)) for f, e in zip(found, exact, strict=True)]) / spacing
 
 
 def check_sines(f, x, dtype, ulps=ULPS):

@@ -26,8 +26,8 @@ def arm(*constraints):
 
 
 WRITTEN = (
-    "It is differentiated, so it may use + - * / @, integer powers and np.sin, cos, sqrt and arctan2, and must not "
-    "branch on values"
+    "It is differentiated, so it may use + - * / @, powers and np.sin, cos, sqrt, arctan2, exp, log, tanh, maximum, "
+    "minimum, clip and where, and must not branch on values"
 )
 
 FAULTS = [

@@ -97,7 +97,8 @@ MESSAGES = [
     (
         wt.NameLookupError,
         lambda: make("hinge", [0, 0, 1], [0, 1, 0], 0),
-        f"there is no joint kind 'hinge'; known: {', '.join(map(repr, KINDS))}",
+        f"there is no joint kind 'hinge'; known: {', '.join(map(repr, KINDS))}. 'hinge' of other libraries is here: "
+        "'revolute'",
     ),
     # parameters
     (

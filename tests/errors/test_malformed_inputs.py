@@ -99,7 +99,7 @@ CASES = {
     "negative friction": (with_scenario("[ground]", 'frames = ["rod"]', "friction = -1.0"), "friction"),
     "a point that is not there": (with_scenario("[outputs]", 'points = ["tool"]'), "there is no frame or body 'tool'"),
     "an unknown plot": (with_scenario("[outputs]", 'plots = ["energy"]'), "Did you mean 'energies'"),
-    "a run in an unknown format": (with_scenario("[outputs]", 'run = "run.csv"'), "kept as .nc or .zarr"),
+    "a run in an unknown format": (with_scenario("[outputs]", 'run = "run.xls"'), "kept as .nc or .zarr"),
     # models
     "XML that ends too early": (model("<robot name='x'"), "line 1"),
     "an unknown type of joint": (urdf(kind="hinge"), "hinge"),

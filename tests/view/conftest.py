@@ -10,7 +10,7 @@ import whippletree as wt
 def crank():
     """(model, run): the connecting rod has no mass."""
     model = wt.mechanisms.crank_slider(rod_mass=0.0)
-    return model, wt.simulate(model, duration=1.0, output_dt=0.02)
+    return model, wt.simulate(model, duration=1.0, output_dt=0.02, reactions=True)
 
 
 @pytest.fixture(scope="session")

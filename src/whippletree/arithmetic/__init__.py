@@ -4,7 +4,8 @@ Everything above is written once on these few operations, so that one source is 
 input of the compiler. Read in this order:
 
     arrays             vectors and matrices of any scalar
-    scalars            sine, cosine, square root, select; dual numbers
+    numpy_protocol     NumPy's functions on these scalars
+    scalars            sine, cosine, square root, exponential, select; dual numbers
     linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
     condition          κ₂ of a matrix without a library of eigenvalues
     lanes              many floats that behave as one scalar

@@ -102,5 +102,9 @@ scalars.register(
         _lifted(np.where),
         rank=2,
         entry=lambda table, x: Lanes(_entries(table, x.values)),
+        exp=_lifted(np.exp),
+        log=_lifted(np.log),
+        tanh=_lifted(np.tanh),
+        power=_lifted(np.power),
     ),
 )

@@ -48,11 +48,13 @@ class LDLT(NamedTuple):
         return (x.T * self.reciprocals).T
 
 
-def ldlt(A: Array, *, lenient: bool = False) -> LDLT:
+def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None) -> LDLT:
     """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite.
 
     A pivot that is exactly zero raises ZeroDivisionError on scalars that divide so; with ``lenient`` its reciprocal is
-    NaN instead, for callers that look at the pivots.
+    NaN instead, for callers that look at the pivots. ``negligible``: for matrices that may be semidefinite, the share
+    of its diagonal entry up to which a pivot counts as zero and its reciprocal is 0; then ``solve`` finds one of many
+    solutions.
     """
     n = len(A)
     L = np.eye(n, dtype=int).astype(object)
@@ -62,7 +64,12 @@ def ldlt(A: Array, *, lenient: bool = False) -> LDLT:
         pivot = A[j, j]
         for k in range(j):
             pivot = pivot - L[j, k] * scaled[k]
-        D[j], R[j] = pivot, _reciprocal(pivot, lenient)
+        D[j] = pivot
+        if negligible is None:
+            R[j] = _reciprocal(pivot, lenient)
+        else:
+            counts = scalars.less(negligible * A[j, j], pivot)
+            R[j] = scalars.select(counts, 1 / scalars.select(counts, pivot, 1), 0)
         for i in range(j + 1, n):
             entry = A[i, j]
             for k in range(j):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.numpy_protocol import ELEMENTWISE, NumPyScalar
 from whippletree.errors import ScalarError
 
 Scalar = Any
@@ -55,6 +56,16 @@ class Table(str):
         return self.values[int(x.real) if 0 <= x.real < last else last if x.real >= last else 0]
 
 
+def _not_known(name: str) -> Callable[..., Any]:
+    def refuse(*values: Any) -> Any:
+        raise ScalarError(
+            f"{name} is not known of scalars of type {type(values[0]).__qualname__}: teach it with "
+            f"whippletree.arithmetic.scalars.register"
+        )
+
+    return refuse
+
+
 class Functions(NamedTuple):
     """What a scalar type must offer beside its operators."""
 
@@ -68,6 +79,10 @@ class Functions(NamedTuple):
     """Which type wins in mixed company: 0 plain numbers, 1 other numbers, 2 symbols and traces, 3 duals of these."""
     entry: Callable[[Any, Any], Any] = lambda table, x: table.at(x)
     """The entry of a :class:`Table` at x: (table, x)."""
+    exp: Callable[[Any], Any] = _not_known("exp")
+    log: Callable[[Any], Any] = _not_known("log")
+    tanh: Callable[[Any], Any] = _not_known("tanh")
+    power: Callable[[Any, Any], Any] = _not_known("power")
 
 
 def sin(x: Scalar) -> Scalar:
@@ -88,6 +103,59 @@ def sqrt(x: Scalar) -> Scalar:
 def atan2(y: Scalar, x: Scalar) -> Scalar:
     """The angle of the point (x, y), in (−π, π]."""
     return functions_of(y, x).atan2(y, x)
+
+
+def exp(x: Scalar) -> Scalar:
+    """exp x, on the scalar type of x."""
+    return functions_of(x).exp(x)
+
+
+def log(x: Scalar) -> Scalar:
+    """The natural logarithm, on the scalar type of x: −∞ at zero, NaN below."""
+    return functions_of(x).log(x)
+
+
+def tanh(x: Scalar) -> Scalar:
+    """The hyperbolic tangent, on the scalar type of x."""
+    return functions_of(x).tanh(x)
+
+
+def power(x: Scalar, y: Scalar) -> Scalar:
+    """x to the power of y, on the more general scalar type of the two; NaN for a root of a negative number."""
+    return functions_of(x, y).power(x, y)
+
+
+def power_slope(x: Scalar, value: Scalar) -> Scalar:
+    """∂(xʸ)/∂y = xʸ log x; 0 where the power is 0, as at x = 0."""
+    vanishes = ~((less(value, 0)) | less(0, value)) if functions_of(value).rank >= SYMBOLIC else value == 0
+    return select(vanishes, 0, value * log(select(vanishes, 1, x)))
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two numbers; NaN if one of them is."""
+    return select(less(a, b), b, _unless_nan(b, a))
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two numbers; NaN if one of them is."""
+    return select(less(b, a), b, _unless_nan(b, a))
+
+
+def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """x, or the limit that it exceeds."""
+    return minimum(maximum(x, low), high)
+
+
+def sign(x: Scalar) -> Scalar:
+    """−1, 0 or 1."""
+    return select(less(x, 0), -1, select(less(0, x), 1, 0))
+
+
+def _unless_nan(b: Scalar, a: Scalar) -> Scalar:
+    """a where b is a number, b where it is NaN; a NaN of plain scalars is seen here, that of others in the graph."""
+    if functions_of(b).rank < SYMBOLIC:
+        return b if b != b else a
+    return select(less(b, math.inf), a, select(less(-math.inf, b), a, b))
 
 
 def less(a: Scalar, b: Scalar) -> Any:
@@ -142,6 +210,10 @@ def _selected(values: tuple[float, ...], x: Any, first: int) -> Any:
     return select(less(x, first + half), below, above)
 
 
+def _negated(condition: Any) -> Any:
+    return not condition if isinstance(condition, (bool, np.bool_)) else ~condition
+
+
 def _choose(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
@@ -178,6 +250,33 @@ def _float_sqrt(x: float) -> float:
     return math.sqrt(x) if x >= 0 else math.nan
 
 
+def _float_exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _float_log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+
+
+def _float_power(x: Any, y: Any) -> float:
+    """As machine numbers have it: NaN and infinities where Python would raise or turn to complex numbers."""
+    with np.errstate(all="ignore"):
+        return float(np.power(float(x), float(y)))
+
+
+def _complex_power(x: Any, y: Any) -> complex:
+    return complex(x) ** complex(y)
+
+
+def _fraction_power(x: Any, y: Any) -> Fraction:
+    if Fraction(y).denominator != 1:
+        raise ScalarError(f"{x} to the power of {y} is not a Fraction: use mpmath numbers or floats")
+    return Fraction(x) ** int(y)
+
+
 _PLAIN = Functions(
     lambda x: math.sin(x) if math.isfinite(x) else math.nan,
     lambda x: math.cos(x) if math.isfinite(x) else math.nan,
@@ -186,10 +285,34 @@ _PLAIN = Functions(
     lambda a, b: a < b,
     _choose,
     rank=0,
+    exp=_float_exp,
+    log=_float_log,
+    tanh=math.tanh,
+    power=_float_power,
 )
-_COMPLEX = Functions(cmath.sin, cmath.cos, cmath.sqrt, _complex_atan2, _less_real, _choose)
+_COMPLEX = Functions(
+    cmath.sin,
+    cmath.cos,
+    cmath.sqrt,
+    _complex_atan2,
+    _less_real,
+    _choose,
+    exp=cmath.exp,
+    log=cmath.log,
+    tanh=cmath.tanh,
+    power=_complex_power,
+)
 _FRACTION = Functions(
-    _refuse("the sine"), _refuse("the cosine"), _fraction_sqrt, _refuse("the angle"), lambda a, b: a < b, _choose
+    _refuse("the sine"),
+    _refuse("the cosine"),
+    _fraction_sqrt,
+    _refuse("the angle"),
+    lambda a, b: a < b,
+    _choose,
+    exp=_refuse("the exponential"),
+    log=_refuse("the logarithm"),
+    tanh=_refuse("the hyperbolic tangent"),
+    power=_fraction_power,
 )
 _KNOWN: dict[type, Functions] = {
     **dict.fromkeys((int, float, bool, np.bool_), _PLAIN),
@@ -224,7 +347,18 @@ def _mpmath() -> Functions:
     def less(a: Any, b: Any) -> bool:
         return bool(mpmath.re(a) < mpmath.re(b))
 
-    return Functions(mpmath.sin, mpmath.cos, mpmath.sqrt, mpmath.atan2, less, _choose)
+    return Functions(
+        mpmath.sin,
+        mpmath.cos,
+        mpmath.sqrt,
+        mpmath.atan2,
+        less,
+        _choose,
+        exp=mpmath.exp,
+        log=mpmath.log,
+        tanh=mpmath.tanh,
+        power=mpmath.power,
+    )
 
 
 def _sympy() -> Functions:
@@ -233,19 +367,43 @@ def _sympy() -> Functions:
     def select(condition: Any, a: Any, b: Any) -> Any:
         return sympy.Piecewise((a, condition), (b, True))
 
-    return Functions(sympy.sin, sympy.cos, sympy.sqrt, sympy.atan2, sympy.Lt, select, rank=2)
+    return Functions(
+        sympy.sin,
+        sympy.cos,
+        sympy.sqrt,
+        sympy.atan2,
+        sympy.Lt,
+        select,
+        rank=2,
+        exp=sympy.exp,
+        log=sympy.log,
+        tanh=sympy.tanh,
+        power=sympy.Pow,
+    )
 
 
 def _casadi() -> Functions:
     import casadi
 
-    return Functions(casadi.sin, casadi.cos, casadi.sqrt, casadi.atan2, casadi.lt, casadi.if_else, rank=2)
+    return Functions(
+        casadi.sin,
+        casadi.cos,
+        casadi.sqrt,
+        casadi.atan2,
+        casadi.lt,
+        casadi.if_else,
+        rank=2,
+        exp=casadi.exp,
+        log=casadi.log,
+        tanh=casadi.tanh,
+        power=casadi.power,
+    )
 
 
 _LIBRARIES: dict[str, Callable[[], Functions]] = {"mpmath": _mpmath, "sympy": _sympy, "casadi": _casadi}
 
 
-class Dual:
+class Dual(NumPyScalar):
     """A number x + ẋ ε with ε² = 0: pushing it through generic code gives the derivative along ẋ.
 
     ``value`` and ``slope`` may be of any scalar type, so duals nest (second derivatives) and can be traced.
@@ -302,10 +460,14 @@ class Dual:
     def __rtruediv__(self, other: Any) -> Any:
         return Dual(*_parts(other)) / self
 
-    def __pow__(self, exponent: int) -> Any:
-        """Integer powers, by products."""
-        if not isinstance(exponent, int):
+    def __pow__(self, exponent: Any) -> Any:
+        """Integer powers by products, all others by :func:`power`."""
+        if isinstance(exponent, np.ndarray):
             return NotImplemented
+        if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= 64:
+            exponent = int(exponent)
+        if not isinstance(exponent, int):
+            return power(self, exponent)
         if exponent < 0:
             return 1 / self**-exponent
         result: Any = 1
@@ -313,10 +475,25 @@ class Dual:
             result = result * self
         return result
 
+    def __rpow__(self, base: Any) -> Any:
+        return power(base, self)
+
+    def __abs__(self) -> Any:
+        return select(less(self, 0), -self, self)
+
     # the names under which NumPy's functions look for a method on arrays of objects
 
     def sin(self) -> Any:
         return sin(self)
+
+    def exp(self) -> Any:
+        return exp(self)
+
+    def log(self) -> Any:
+        return log(self)
+
+    def tanh(self) -> Any:
+        return tanh(self)
 
     def cos(self) -> Any:
         return cos(self)
@@ -374,6 +551,28 @@ def _dual_atan2(y: Any, x: Any) -> Dual:
     return Dual(atan2(b, a), (a * db - b * da) / (a * a + b * b))
 
 
+def _dual_exp(x: Dual) -> Dual:
+    value = exp(x.value)
+    return Dual(value, x.slope * value)
+
+
+def _dual_tanh(x: Dual) -> Dual:
+    value = tanh(x.value)
+    return Dual(value, x.slope * (1 - value * value))
+
+
+def _dual_power(x: Any, y: Any) -> Dual:
+    (a, da), (b, db) = _parts(x), _parts(y)
+    value = power(a, b)
+    along_base = b * power(a, b - 1) * da if isinstance(x, Dual) else 0
+    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not _is_zero(db) else 0
+    return Dual(value, along_base + along_exponent)
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, (int, float)) and x == 0
+
+
 def _dual_select(condition: Any, a: Any, b: Any) -> Dual:
     (x, dx), (y, dy) = _parts(a), _parts(b)
     return Dual(select(condition, x, y), select(condition, dx, dy))
@@ -390,5 +589,21 @@ register(
         _dual_select,
         rank=3,
         entry=lambda table, x: entry(table, x.value),
+        exp=_dual_exp,
+        log=lambda x: Dual(log(x.value), x.slope / x.value),
+        tanh=_dual_tanh,
+        power=_dual_power,
     ),
+)
+
+ELEMENTWISE.update(
+    maximum=maximum,
+    minimum=minimum,
+    clip=clip,
+    sign=sign,
+    less=less,
+    greater=lambda a, b: less(b, a),
+    less_equal=lambda a, b: _negated(less(b, a)),
+    greater_equal=lambda a, b: _negated(less(a, b)),
+    where=select,
 )

@@ -2,8 +2,8 @@
 
 NumPy's functions accept arrays of floats, and arrays of objects whose entries have methods of the same names. Dual
 numbers have them; other scalars (mpmath, Fractions, traced ones) are wrapped as dual numbers of slope zero, and the
-results are unwrapped again. So ``np.sin``, ``np.cos``, ``np.sqrt``, ``np.arctan2``, ``+ - * / @`` and integer powers
-work.
+results are unwrapped again. So ``np.sin``, ``cos``, ``sqrt``, ``arctan2``, ``exp``, ``log``, ``tanh``, ``power``,
+``maximum``, ``minimum``, ``clip``, ``where`` and ``+ - * / @`` work (:mod:`whippletree.arithmetic.numpy_protocol`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.scalars import Dual
 
 
@@ -37,7 +38,7 @@ def _wrapped(array: Array) -> Array:
 
 
 def _unboxed(array: Array) -> Any:
-    return array[()] if array.ndim == 0 else array
+    return array[()] if array.ndim == 0 else scalar_array(array) if array.dtype == object else array
 
 
 def _is_plain(x: Any) -> bool:

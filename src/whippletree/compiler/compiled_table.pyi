@@ -18,6 +18,8 @@ from whippletree.functions.reference_table import (
     InverseDynamicsDerivatives,
     InverseDynamicsInContact,
     InverseDynamicsWithMotors,
+    JointReactions,
+    JointReactionsWithWeights,
     PivotRatios,
     VelocityStep,
 )
@@ -817,6 +819,43 @@ class _InverseDynamicsInContact(_Function):
         Returns tau (nv,), f (rows,), contact_forces (contact_rows,), residual (nv,).
         """
 
+class _JointReactions(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> JointReactions:
+        """Moment and force (reactions, 6) in every joint and closure, also inside loops, and which of them statics
+        determines (reactions, 6): 1 or 0.
+
+        On the child, about the origin and in the axes of its body frame; of a closure, on its second frame, in that frame.
+        ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
+        four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
+        ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
+        springs and dampers.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+
+class _JointReactionsWithWeights(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, reaction_weights: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> JointReactionsWithWeights:
+        """``joint_reactions`` where those with the least Σ wᵢ rᵢ² are taken of what statics leaves open.
+
+        The weights (reactions, 6) are positive: a small one where a joint is stiff and takes more than its share, 1/L² for
+        moments that count as forces on an arm L.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            reaction_weights (reactions, 6)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+
 class CompiledTable:
     def pose(self, frame: str) -> _Pose:
         """Pose (4, 4) of a frame or body in the world.
@@ -1517,4 +1556,39 @@ class CompiledTable:
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), contact_forces (contact_rows,), residual (nv,).
+        """
+    @property
+    def joint_reactions(self) -> _JointReactions:
+        """Moment and force (reactions, 6) in every joint and closure, also inside loops, and which of them statics
+        determines (reactions, 6): 1 or 0.
+
+        On the child, about the origin and in the axes of its body frame; of a closure, on its second frame, in that frame.
+        ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
+        four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
+        ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
+        springs and dampers.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+    @property
+    def joint_reactions_with_weights(self) -> _JointReactionsWithWeights:
+        """``joint_reactions`` where those with the least Σ wᵢ rᵢ² are taken of what statics leaves open.
+
+        The weights (reactions, 6) are positive: a small one where a joint is stiff and takes more than its share, 1/L² for
+        moments that count as forces on an arm L.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            reaction_weights (reactions, 6)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
         """

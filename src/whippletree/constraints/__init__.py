@@ -23,6 +23,7 @@ From what a constraint demands to what it carries:
     dynamics                 accelerations and forces under constraints, the route chosen
     node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
     constrained_derivatives  of accelerations and constraint forces
+    reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
     actuation                forces of motors and rows that cause a motion

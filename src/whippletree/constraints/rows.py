@@ -105,31 +105,32 @@ class Rows:
         self.tree = m.tree
         self.nv = m.tree.model.nv
         kinds: dict[str, Any] = {"frames": _frame_rows, "joints": _joint_rows, "massless": _massless_rows}
-        self._parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
+        self.parts = [kinds[c.demand.on](m, c, links, q, v, t) for c in demands]
+        """The rows of each demand."""
 
     def residual(self) -> Array:
         """g of the position rows, (p,)."""
-        return np.concatenate([zeros(0), *[p.residual() for p in self._parts if p.demand.level == "position"]])
+        return np.concatenate([zeros(0), *[p.residual() for p in self.parts if p.demand.level == "position"]])
 
     def jacobian(self) -> Array:
         """A (m, nv); entries of joints that a row does not feel are exact zeros."""
-        return np.concatenate([zeros(0, self.nv), *[self._matrix(p) for p in self._parts]])
+        return np.concatenate([zeros(0, self.nv), *[self._matrix(p) for p in self.parts]])
 
     def sizes(self) -> Array:
         """What each row of A would be made of if nothing in it cancelled (m,). Numbers only."""
-        return np.concatenate([zeros(0), *[p.sizes() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.sizes() for p in self.parts]])
 
     def velocity(self) -> Array:
         """A v + gₜ (m,)."""
-        return np.concatenate([zeros(0), *[p.velocity() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.velocity() for p in self.parts]])
 
     def bias(self) -> Array:
         """γ = Ȧ v + time terms (m,)."""
-        return np.concatenate([zeros(0), *[p.bias() for p in self._parts]])
+        return np.concatenate([zeros(0), *[p.bias() for p in self.parts]])
 
     def relaxed(self, tau: Array) -> Array:
         """The change of velocity (nv,) at which the dampers of massless motions balance the joint forces τ."""
-        damped = [p for p in self._parts if isinstance(p, RelaxedRows) and p.damped]
+        damped = [p for p in self.parts if isinstance(p, RelaxedRows) and p.damped]
         return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
 
     def _matrix(self, part: TreeFrameRows | TreeJointRows | RelaxedRows | HeldRows) -> Array:
@@ -150,6 +151,10 @@ class FrameRows:
 
     def residual(self) -> Array:
         return self.demand.residual(self.poses, self.t)
+
+    def coefficients(self, i: int) -> Array:
+        """G (rows, 6) of frame i: what its twist, in its axes, adds to the rows; Gᵀ f is the wrench that they apply."""
+        return frame_coefficients(self.demand, self.poses, i, self.t)
 
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
@@ -202,8 +207,7 @@ class TreeFrameRows(FrameRows):
         """G (rows, 6) of every frame that can move, and the blocks of its J: A is the sum of their products."""
         for i, place in enumerate(self.places):
             if place.node != self.base:
-                G = frame_coefficients(self.demand, self.poses, i, self.t)
-                yield G, kinematics.jacobian_blocks(self.tree, self.links, place, self.base)
+                yield self.coefficients(i), kinematics.jacobian_blocks(self.tree, self.links, place, self.base)
 
     def twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place, self.base) for place in self.places]

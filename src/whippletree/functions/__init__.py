@@ -6,6 +6,7 @@
     tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies
     accuracy_functions     condition numbers, diagonal and pivot ratios, sensitivity to forces
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps
+    reaction_functions     what every joint and closure carries
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     actuator_functions     joint forces of actuators under their commands
     differentiate          derivatives of any entry along a direction, and pulled back
@@ -21,6 +22,7 @@ from whippletree.functions import (
     actuator_functions,
     constraint_functions,
     contact_functions,
+    reaction_functions,
     tree_functions,
 )
 from whippletree.functions.registry import (
@@ -47,6 +49,7 @@ __all__ = [
     "find",
     "function",
     "inputs_for",
+    "reaction_functions",
     "resolve",
     "sizes",
     "tree_functions",

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters
 from whippletree.constraints.node_rows import is_long
+from whippletree.constraints.reactions import reaction_names
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
@@ -42,6 +43,7 @@ SHAPES: dict[str, Shape] = {
     "costs": ("nv",),
     "contact_costs": ("contact_rows",),
     "touching": ("contacts",),
+    "reaction_weights": ("reactions", 6),
     "h": (),
     "ctrl": ("actuators",),
     "t": (),
@@ -117,6 +119,8 @@ class Sizes(dict[str, int]):
             return len(contact_set(self.model).candidates) * (3 if name == "contact_rows" else 1)
         system = constraint_set(self.model)
         match name:
+            case "reactions":
+                return len(reaction_names(self.model))
             case "rows":
                 return len(system.row_names)
             case "positions":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import Hints, did_you_mean, listed, quoted, route
+from whippletree.errors import Hints, did_you_mean, listed, name_elsewhere, quoted, route
 from whippletree.model.frozen import counted
 from whippletree.model.model import WORLD, Actuator, Body, Frame, Geometry, Joint
 from whippletree.spatial import joints as joint_types
@@ -167,7 +167,7 @@ def joint_faults(joint: Joint) -> list[str]:
     faults: list[str] = []
     if joint.kind not in joint_types.KINDS:
         known = ", ".join(joint_types.KINDS)
-        hint = did_you_mean(str(joint.kind), joint_types.KINDS)
+        hint = name_elsewhere(str(joint.kind)) or did_you_mean(str(joint.kind), joint_types.KINDS)
         faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
     for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
         faults += number_faults(f"{where}: {word}", [getattr(joint, word)])

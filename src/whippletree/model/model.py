@@ -24,6 +24,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,11 @@ class Model(Part):
             f"<Model {self.name!r}: {len(self.bodies)} bodies, nq = {self.nq}, nv = {self.nv}, "
             f"{len(self.constraints)} constraints{touching}{driven}>"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, joints and a picture that can be turned."""
+        # by its name: data imports no pictures, a notebook asks for them
+        return str(import_module("whippletree.view.notebook").model_html(self))
 
     @cached_property
     def parents(self) -> tuple[int, ...]:

@@ -211,7 +211,10 @@ class Motion:
         return [k for k, i in enumerate(system.position_rows) if not system.compliance[i]]
 
     def evaluate(self, name: str, **state: Any) -> Array:
-        """A function at one state or many; inputs that the model does not need are left out, all constraints are on."""
+        """A function at one state or many; inputs that the model does not need are left out, all constraints are on.
+
+        Several outputs, which must have one shape, are stacked along a last axis.
+        """
         if self._plain_contacts is not None and self._plain_contacts.answers(name):
             return self._plain_contacts.evaluate(name, **state)
         function, words, switched = self._functions.get(name) or self._found(name)
@@ -219,11 +222,11 @@ class Motion:
         inputs += [self.all_on] if switched else []
         if not function.fails:
             with np.errstate(all="ignore"):
-                return np.asarray(function(*inputs))
+                return _stacked(function(*inputs))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
-                result = np.asarray(function(*inputs))
+                result = _stacked(function(*inputs))
         except SingularSystemError:
             return self._by_reference(name, inputs)
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
@@ -236,7 +239,7 @@ class Motion:
         self.dead_points += 1
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", TieWarning)
-            found = np.asarray(getattr(self._reference, name)(*inputs))
+            found = _stacked(getattr(self._reference, name)(*inputs))
         self.ties.update(str(warning.message) for warning in told)
         return found
 
@@ -264,3 +267,8 @@ class Motion:
     @cached_property
     def _reference(self) -> Reference:
         return reference(self.model)
+
+
+def _stacked(outputs: Any) -> Array:
+    """One output as it is, several along a last axis."""
+    return np.stack(outputs, axis=-1) if isinstance(outputs, tuple) else np.asarray(outputs)

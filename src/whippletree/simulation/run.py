@@ -29,7 +29,7 @@ from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
-from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
+from whippletree.simulation.output.dataset import check_names, check_reactions, dataset, refuse_more_than_memory
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
 from whippletree.simulation.run_identity import run_identity
@@ -65,6 +65,7 @@ def simulate(
     events: Sequence[Event] = (),
     points: str | Sequence[str] = (),
     variables: str | Sequence[str] | None = None,
+    reactions: bool = False,
     effort_limits: bool = False,
     project: bool = False,
     massless: str = "refuse",
@@ -96,6 +97,8 @@ def simulate(
         points: frames or bodies whose positions are wanted.
         variables: what the result holds beside q, v and points; default everything. A large batch with many rows of
             output spends most of its time on what is not asked for here.
+        reactions: whether the result also holds ``joint_reactions``, the moment and force in every joint and closure,
+            and ``reactions_determined``, 1 where statics determines them; see ``joint_reactions`` of ``wt.compile``.
         effort_limits: whether the controller's forces are cut to the joints' ``effort_limit``.
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
@@ -152,6 +155,8 @@ def simulate(
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
+    if reactions:
+        check_reactions(stepper)
     record = Record()
     with ExitStack() as opened:
         keep = None
@@ -163,7 +168,7 @@ def simulate(
         if keep is not None:
             keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
-    result = dataset(motion, stepper, record, settings, watch, points, variables)
+    result = dataset(motion, stepper, record, settings, watch, points, variables, reactions)
     if not way.touches:
         _tell_of_unseen_limits(model, result, method)
     return _with_ties(result, motion)

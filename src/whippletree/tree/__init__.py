@@ -9,6 +9,7 @@ The theory first, then the recursions in the order in which they build on each o
     mechanism        a model ready for the recursions
     kinematics       poses, Jacobians and twists of frames
     inverse          joint forces of a motion: Newton–Euler, and by composite inertias
+    body_loads       the wrench through every joint, welds included
     inertia          mass matrix, M⁻¹ b, M⁻¹, operational-space inertia
     diagonal         the diagonal of M without M
     forward          accelerations under forces: the articulated recursion

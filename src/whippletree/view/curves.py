@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     import xarray
 
 
-LEGEND = 8
-"""Curves up to which each has its line in the legend."""
+LEGEND = style.DISTINCT
+"""Curves up to which each has its line in the legend: those that can be told apart."""
+
+PORTRAITS = 8
+"""Joints of a phase portrait unless they are named."""
+
+LINES = 13
+"""Lines of a legend beside a panel; more go into further columns."""
 
 
 def joints(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
@@ -36,6 +42,41 @@ def forces(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names:
     _require(run, "constraint_forces", "forces")
     units = [unit.strip() for unit in run["constraint_forces"].attrs.get("units", "").split(",")]
     _variable(axes, run, "constraint_forces", "constraint forces", names, units)
+
+
+def reactions(
+    axes: Any,
+    run: xarray.Dataset,
+    model: Model | None = None,
+    *,
+    names: Sequence[str] = (),
+    component: str = "force",
+) -> None:
+    """What joints and closures carry over time: the size of the force or moment, or one component of it.
+
+    A name is followed by ``(shared)`` where statics leaves it open at some time and the least-norm value is drawn.
+    """
+    _require(run, "joint_reactions", "reactions")
+    parts = _components(run, component)
+    values = np.asarray(run["joint_reactions"].sel(component=parts), dtype=float)
+    values = values[..., 0] if component in parts else np.sqrt((values * values).sum(axis=-1))
+    determined = np.asarray(run["reactions_determined"].sel(component=parts), dtype=float).min(axis=(0, 2))
+    known = column_names(run, "joint_reactions")
+    marked = [name if fixed else f"{name} (shared)" for name, fixed in zip(known, list(determined), strict=True)]
+    unit = "N m" if component.startswith("moment") else "N"
+    title = f"{component.replace('_', ', ')} in joints" if component in parts else f"size of the {component} in joints"
+    _variable(axes, run, "joint_reactions", title, names, [unit] * values.shape[1], values, marked)
+
+
+def _components(run: xarray.Dataset, component: str) -> list[str]:
+    """The components that a word stands for: one, or three."""
+    known = [str(name) for name in run["component"].values]
+    if component in known:
+        return [component]
+    found = [name for name in known if name.startswith(f"{component}_")]
+    if not found:
+        raise NameLookupError("component", component, ["force", "moment", *known], where="plot")
+    return found
 
 
 def contacts(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:
@@ -78,7 +119,7 @@ def phase(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: 
     simple = [name for name in coordinates if name in rates]
     if not simple:
         raise UnsupportedError("a phase portrait needs a joint with one coordinate; this run has none")
-    chosen = [_known("joint", name, simple) for name in names] or simple[:LEGEND]
+    chosen = [_known("joint", name, simple) for name in names] or simple[:PORTRAITS]
     units = dict(zip(coordinates, coordinate_units(model), strict=False))
     common = _common([units[name] for name in chosen if name in units])
     for k, name in enumerate(chosen):
@@ -140,29 +181,69 @@ def _variable(
     names: Sequence[str],
     units: Sequence[str],
     values: Array | None = None,
+    shown_names: Sequence[str] | None = None,
 ) -> None:
-    """The columns of a variable over time, or other values (T, n) with its names."""
+    """The columns of a variable over time, or other values (T, n) with its names; ``shown_names`` for the legend."""
     known = column_names(run, name)
     wanted = [known.index(_known("name", one, known)) for one in names] if names else list(range(len(known)))
     own = [units[k] for k in wanted] if len(units) == len(known) else []
-    common = _common(own)
+    sides = _sides(axes, own)
     values = np.asarray(run[name], dtype=float) if values is None else values
+    labels = known if shown_names is None else shown_names
+    several = len(set(own)) > 1
     for rank, k in enumerate(wanted):
-        label = known[k] if common or not own else _labelled(known[k], own[rank])
+        label = _labelled(labels[k], own[rank]) if several else labels[k]
         shown = len(wanted) <= LEGEND or rank in (0, len(wanted) // 2, len(wanted) - 1)
-        axes.plot(
-            run["time"], values[:, k], color=style.series_color(rank, len(wanted)), label=label if shown else None
+        dash = style.series_dash(rank, len(wanted))
+        sides[own[rank] if own else ""].plot(
+            run["time"],
+            values[:, k],
+            color=style.series_color(rank, len(wanted)),
+            label=label if shown else None,
+            **({"dashes": dash} if dash else {}),
         )
-    unit = common or (" or ".join(dict.fromkeys(own)) if own else run[name].attrs.get("units", ""))
-    _finish(axes, title, unit, len(wanted))
+    if len(sides) != 2:
+        _finish(axes, title, " or ".join(dict.fromkeys(own)) or run[name].attrs.get("units", ""), len(wanted))
+        return
+    left, right = sides
+    _finish(axes, title, left, len(wanted), sides[right])
+    sides[right].set_ylabel(right)
 
 
-def _finish(axes: Any, title: str, unit: str, count: int) -> None:
+def _sides(axes: Any, units: Sequence[str]) -> dict[str, Any]:
+    """Axes by unit: two units have an axis on each side, more share one."""
+    different = list(dict.fromkeys(units)) or [""]
+    if len(different) != 2:
+        return dict.fromkeys(different, axes)
+    other = axes.twinx()
+    other.spines["right"].set_visible(True)
+    other.grid(False)
+    return dict(zip(different, (axes, other), strict=True))
+
+
+def _finish(axes: Any, title: str, unit: str, count: int, other: Any = None) -> None:
     axes.set_title(title)
     axes.set_xlabel("time, s")
     axes.set_ylabel(unit)
-    if count:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+    for side in (axes, other):
+        if side is not None:
+            side.autoscale_view()  # now, while the ends of axes are rounded: matplotlib would wait until it draws
+    if not count:
+        return
+    lines = [*axes.lines, *(other.lines if other is not None else ())]
+    listed = [line for line in lines if not line.get_label().startswith("_")]
+    columns = -(-len(listed) // LINES)
+    # beside the numbers of a second axis, if there is one
+    place = (1.0, 1.0) if other is None else (1.12, 1.0)
+    axes.legend(
+        handles=listed,
+        loc="upper left",
+        bbox_to_anchor=place,
+        borderaxespad=0.2,
+        ncols=max(columns, 1),
+        fontsize=8 if columns <= 1 else 7,
+        handlelength=2.4,
+    )
 
 
 def column_names(run: xarray.Dataset, variable: str) -> list[str]:
@@ -188,6 +269,7 @@ _REASONS = {
     "energies": "they were not asked for",
     "forces": "its model has no constraints, or they were not asked for",
     "residuals": "its model has no constraints, or they were not asked for",
+    "reactions": "call simulate with reactions=True",
     "contacts": "its method knows no contacts, or its model has none",
 }
 

@@ -16,6 +16,7 @@ from whippletree.errors import MissingExtraError
 from whippletree.model import Model
 from whippletree.view import page_curves, style
 from whippletree.view.items import LAYERS
+from whippletree.view.replay import refuse_swapped
 from whippletree.view.scene import FRAMES, Scene, scene
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def show(
     Returns:
         The viewer: ``url``, ``play()``, ``pause()``, ``seek(t)``, ``wait()`` and ``stop()``.
     """
+    refuse_swapped("show", model, run)
     try:
         import viser
     except ImportError as missing:
@@ -104,6 +106,12 @@ class Viewer:
     def url(self) -> str:
         """Where the page is."""
         return f"http://{self.server.get_host()}:{self.server.get_port()}"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, where a notebook shows the viewer."""
+        from whippletree.view.notebook import framed_address
+
+        return framed_address(self.url)
 
     def play(self) -> None:
         """Go on from here; from the start at the end."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-MOST = 12
+MOST = style.DISTINCT
 """Curves of one diagram; of more, the first are shown, and the title says so."""
 
 
@@ -29,6 +29,8 @@ class Curves(NamedTuple):
     colors: list[style.Color]
     values: Array
     """(T, curves)"""
+    dashes: list[tuple[float, ...]]
+    """Strokes and gaps of each curve, in line widths."""
 
 
 def curves(run: xarray.Dataset, model: Model, times: Array) -> list[Curves]:
@@ -37,16 +39,16 @@ def curves(run: xarray.Dataset, model: Model, times: Array) -> list[Curves]:
         return []
     at = np.searchsorted(np.asarray(run["time"], dtype=float), times)
     found = [
-        _columns(run, "q", "joints", at, coordinate_units(model)),
+        *_columns(run, "q", "joints", at, coordinate_units(model)),
         *_energies(run, at),
-        _columns(run, "v", "velocities", at, [f"{unit}/s" for unit in velocity_units(model)]),
     ]
     if "constraint_forces" in run:
         units = [unit.strip() for unit in str(run["constraint_forces"].attrs.get("units", "")).split(",")]
-        found.insert(-1, _columns(run, "constraint_forces", "constraint forces", at, units))
+        found += _columns(run, "constraint_forces", "constraint forces", at, units)
     if "contact_force" in run:
         normal = np.asarray(run["contact_force"], dtype=float)[at, :, 0]
-        found.insert(-1, _diagram("normal forces of contacts", "N", column_names(run, "contact_force"), normal))
+        found.append(_diagram("normal forces of contacts", "N", column_names(run, "contact_force"), normal))
+    found += _columns(run, "v", "velocities", at, [f"{unit}/s" for unit in velocity_units(model)])
     return [c for c in found if c.values.size]
 
 
@@ -58,13 +60,23 @@ def _energies(run: xarray.Dataset, at: Array) -> list[Curves]:
     return [_diagram("energies", "J", ["kinetic", "potential", "total"], np.stack([*values, sum(values)], axis=1))]
 
 
-def _columns(run: xarray.Dataset, variable: str, title: str, at: Array, units: Sequence[str]) -> Curves:
+def _columns(run: xarray.Dataset, variable: str, title: str, at: Array, units: Sequence[str]) -> list[Curves]:
+    """A diagram for each unit."""
     values = np.asarray(run[variable], dtype=float)[at]
-    return _diagram(title, " or ".join(dict.fromkeys(units)), column_names(run, variable), values)
+    names = column_names(run, variable)
+    if len(units) != len(names):
+        return [_diagram(title, " or ".join(dict.fromkeys(units)), names, values)]
+    different = list(dict.fromkeys(units))
+    found = []
+    for unit in different:
+        chosen = [k for k, own in enumerate(units) if own == unit]
+        found.append(_diagram(title, unit, [names[k] for k in chosen], values[:, chosen]))
+    return found
 
 
 def _diagram(title: str, unit: str, names: list[str], values: Array) -> Curves:
     count = min(len(names), MOST)
     heading = title if count == len(names) else f"{title}, the first {count} of {len(names)}"
     colors = [style.series_color(k, count) for k in range(count)]
-    return Curves(heading, unit, names[:count], colors, np.nan_to_num(values[:, :count]))
+    dashes = [style.series_dash(k, count) for k in range(count)]
+    return Curves(heading, unit, names[:count], colors, np.nan_to_num(values[:, :count]), dashes)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 7.0, 3.4
 """Inches, of one panel."""
 
+PANEL, MOST_ABOVE = 2.2, 5.0
+"""Inches: the height of a panel of the overview, and the most that the mechanism takes above them."""
+
 
 ROUNDING = 1e-9
 """Share of the largest force of a run below which the forces of a whole figure are rounding."""
@@ -39,6 +42,7 @@ PLOTS = {
     "velocities": Plot(curves.velocities),
     "energies": Plot(curves.energies),
     "forces": Plot(curves.forces),
+    "reactions": Plot(curves.reactions),
     "contacts": Plot(curves.contacts),
     "residuals": Plot(curves.residuals),
     "phase": Plot(curves.phase, height=4.2),
@@ -62,6 +66,7 @@ def plot(
     velocities    velocities over time                              ``names``
     energies      kinetic, potential and total energy
     forces        constraint forces, row by row                     ``names``
+    reactions     what joints and closures carry                    ``names``, ``component``
     contacts      normal forces of contacts                         ``names``
     residuals     how well constraints are met, on a log scale
     phase         phase portrait: velocity against coordinate       ``names``
@@ -75,18 +80,24 @@ def plot(
         what: one of the names above.
         model: the model that was simulated; gives curves their units.
         ax: axes to draw into; a new figure if None.
-        options: see the table; ``names`` chooses joints or rows.
+        options: see the table; ``names`` chooses joints or rows; ``component`` is ``"force"`` or ``"moment"`` for its
+            size, or one such as ``"force_x"``.
 
     Returns:
-        matplotlib's Figure: ``plot(run, "energies").savefig("energies.png")``.
+        matplotlib's Figure: ``plot(run, "energies").savefig("energies.png")``; in a notebook it shows itself.
 
     Raises:
         NameLookupError: there is no such figure, joint, row or frame.
         UnsupportedError: the figure needs the model, or something that this run does not have.
     """
+    for given, belongs in ((run, "run"), (what, "name of a figure")):
+        if isinstance(given, Model):
+            call = 'plot(run, "overview", model=model)'
+            raise TypeError(f"plot: the model comes where the {belongs} belongs: call {call}")
     check_figures([what])
     import matplotlib
-    from matplotlib.figure import Figure
+
+    from whippletree.view.picture_figure import PictureFigure
 
     require_single(run)
     settings: Any = style.FIGURE
@@ -97,7 +108,7 @@ def plot(
         if chosen.needs_model and model is None:
             raise UnsupportedError(f"the figure {what!r} draws bodies: call plot(run, {what!r}, model=model)")
         if ax is None:
-            figure = Figure(figsize=(WIDTH, chosen.height), layout="constrained")
+            figure = PictureFigure(figsize=(WIDTH, chosen.height), layout="constrained")
             ax = figure.add_subplot()
         chosen.draw(ax, run, model, **options)
         return ax.figure  # type: ignore[no-any-return]
@@ -131,27 +142,41 @@ def check_figures(names: Sequence[str]) -> None:
 
 
 def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
-    """A page: the mechanism on the left, if the model is there, and what is worth a look on the right."""
-    from matplotlib.figure import Figure
+    """A page: the mechanism, if the model is there, above or beside what is worth a look, whichever it fills better."""
+    from whippletree.view.picture_figure import PictureFigure
 
     energies = ["energies"] if "kinetic_energy" in run else []
     names = ["joints", *energies, *(_telling_forces(run) or ["velocities"])]
-    columns = 1 if model is None else 2
-    figure = Figure(figsize=(WIDTH * (1 if model is None else 1.75), 2.2 * len(names) + 0.6), layout="constrained")
-    grid = figure.add_gridspec(len(names), columns, width_ratios=[1] if model is None else [1.0, 1.1])
+    panels = PANEL * len(names) + 0.6
+    share = 0.0 if model is None else strobe.proportions(run, model)
+    tall = share > panels / WIDTH
+    figure = PictureFigure(figsize=(WIDTH, panels), layout="constrained")
+    grid = figure.add_gridspec(len(names), 1)
+    if model is not None and tall:
+        figure.set_size_inches(1.75 * WIDTH, panels)
+        grid = figure.add_gridspec(len(names), 2, width_ratios=[1.0, 1.1])
+        strobe.strobe(figure.add_subplot(grid[:, 0], anchor="N"), run, model)
+    elif model is not None:
+        above = min(max(share * WIDTH, PANEL), MOST_ABOVE)
+        figure.set_size_inches(WIDTH, panels + above)
+        grid = figure.add_gridspec(len(names) + 1, 1, height_ratios=[above, *[PANEL] * len(names)])
+        strobe.strobe(figure.add_subplot(grid[0, 0]), run, model)
+    _stacked(figure, grid, names, run, model)
+    figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
+    return figure
+
+
+def _stacked(figure: Figure, grid: Any, names: Sequence[str], run: xarray.Dataset, model: Model | None) -> None:
+    """Panels over one axis of time, in the last rows and the last column of a grid."""
     first: Any = None
+    start = grid.nrows - len(names)
     for row, name in enumerate(names):
-        axes = figure.add_subplot(grid[row, columns - 1], sharex=first)
+        axes = figure.add_subplot(grid[start + row, grid.ncols - 1], sharex=first)
         PLOTS[name].draw(axes, run, model)
         first = first or axes
         if row < len(names) - 1:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
-    if model is not None:
-        picture = figure.add_subplot(grid[:, 0], anchor="N")
-        strobe.strobe(picture, run, model)
-    figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
-    return figure
 
 
 def _telling_forces(run: xarray.Dataset) -> list[str]:

@@ -51,14 +51,63 @@ def export_html(
     Returns:
         The path.
     """
+    refuse_swapped("export_html", model, run)
     require_model(model, "export_html")
+    return write_whole(path, page_text(model, run, q=q, frames=frames).encode())
+
+
+def refuse_swapped(function: str, model: Any, run: Any) -> None:
+    """Name arguments that are in each other's place.
+
+    Raises:
+        TypeError: with the call that was meant.
+    """
+    if isinstance(run, Model) and hasattr(model, "variables"):
+        raise TypeError(f"{function}: the run comes where the model belongs: call {function}(model, run, ...)")
+
+
+def page_text(model: Model, run: xarray.Dataset | None, *, q: Any = None, frames: int = FRAMES) -> str:
+    """The page of a run, or a still one, as text."""
     moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
     shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
     data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-    return write_whole(path, page.replace(PLACE, data, 1).encode())
+    return page.replace(PLACE, data, 1)
+
+
+def replay(model: Model, run: xarray.Dataset | None = None, *, q: Any = None, frames: int = FRAMES) -> Replay:
+    """A replay for a notebook: as the last value of a cell it shows itself, and plays; ``save(path)`` writes it.
+
+    Args:
+        model: the model that was simulated.
+        run: what ``wt.simulate`` returned; None for a still page.
+        q: the configuration of a still page, (nq,); home if None.
+        frames: at most so many moments.
+    """
+    refuse_swapped("replay", model, run)
+    require_model(model, "replay")
+    return Replay(page_text(model, run, q=q, frames=frames), model.name)
+
+
+class Replay:
+    """A page that plays a run."""
+
+    def __init__(self, page: str, name: str) -> None:
+        self.page, self.name = page, name
+
+    def __repr__(self) -> str:
+        return f"<Replay of {self.name!r}: {len(self.page) / 1e6:.2g} MB; save(path) writes it>"
+
+    def _repr_html_(self) -> str:
+        from whippletree.view.notebook import framed
+
+        return framed(self.page)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, which opens without a network."""
+        return write_whole(path, self.page.encode())
 
 
 def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
@@ -91,6 +140,7 @@ def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
                 "unit": c.unit,
                 "names": c.names,
                 "colors": [list(color) for color in c.colors],
+                "dashes": [list(dash) for dash in c.dashes],
                 "values": _floats(c.values),
             }
             for c in curves

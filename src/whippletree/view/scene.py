@@ -51,6 +51,13 @@ class Scene:
         used = {item.layer for item in self.items}
         return [layer for layer in LAYERS if layer in used]
 
+    def extent(self) -> Array:
+        """Lowest and highest corner of what bodies reach, as a picture shows it, (2, 2)."""
+        box = self.bounds
+        corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+        seen = self.camera.shown(corners)[:, :2]
+        return np.array([seen.min(axis=0), seen.max(axis=0)])
+
 
 def scene(
     model: Model, run: xarray.Dataset | None = None, *, q: Any = None, frames: int = FRAMES, triangles: int = 3000

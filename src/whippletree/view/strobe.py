@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 COUNT = 6
 """Moments of a stroboscopic picture."""
 
+AIR = 0.06
+"""Share of the picture that is left free around a mechanism in space."""
+
 PATH_POINTS = 2000
 """Points of a path, at most."""
 
@@ -49,6 +52,12 @@ def path(axes: Any, run: xarray.Dataset, model: Model, *, frame: str = "", layer
     _finish(axes, shown, f"path of {name}")
 
 
+def proportions(run: xarray.Dataset, model: Model) -> float:
+    """Height over width of the picture of a run."""
+    width, height = np.ptp(scene(model, run, frames=COUNT).extent(), axis=0)
+    return float(height / width) if width > 0 else 1.0
+
+
 def path_of(shown: Scene, model: Model, name: str) -> Any:
     """Where the origin of a frame is in the picture, (T, 2)."""
     found = model.frame(name)
@@ -66,6 +75,10 @@ def _finish(axes: Any, shown: Scene, title: str) -> None:
         axes.set_ylabel(f"{vertical}, m")
     else:
         axes.set_axis_off()
+        # what bodies reach, not all of the floor that they stand on
+        low, high = shown.extent()
+        air = AIR * (high - low).max()
+        axes.set(xlim=(low[0] - air, high[0] + air), ylim=(low[1] - air, high[1] + air))
 
 
 def _axis_name(direction: Any) -> str:

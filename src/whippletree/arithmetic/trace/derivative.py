@@ -46,6 +46,15 @@ def _partials(trace: Trace, index: int) -> list[tuple[int, Any]]:
         case "atan2":
             reciprocal = 1 / (x[0] * x[0] + x[1] * x[1])
             slopes = [x[1] * reciprocal, -(x[0] * reciprocal)]
+        case "exp":
+            slopes = [value]
+        case "log":
+            slopes = [1 / x[0]]
+        case "tanh":
+            slopes = [1 - value * value]
+        case "pow":
+            by_exponent = 0 if trace.nodes[operands[1]][0] == "const" else scalars.power_slope(x[0], value)
+            slopes = [x[1] * scalars.power(x[0], x[1] - 1), by_exponent]
         case _:
             raise AssertionError(f"no derivative rule for {operation}")
     return [(i, s) for i, s in zip(operands, slopes, strict=True) if trace.nodes[i][0] != "const"]

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic import scalars
+from whippletree.arithmetic.numpy_protocol import NumPyScalar
 from whippletree.arithmetic.scalars import Table
 from whippletree.errors import ScalarError
 
@@ -25,8 +26,8 @@ Node: TypeAlias = tuple[Any, ...]
 """One operation: ("input", number), ("const", value), or (operation, operand index, …)."""
 
 ARITY = {
-    "neg": 1, "sqrt": 1, "sin": 1, "cos": 1, "abs": 1,
-    "add": 2, "sub": 2, "mul": 2, "div": 2, "atan2": 2,
+    "neg": 1, "sqrt": 1, "sin": 1, "cos": 1, "abs": 1, "exp": 1, "log": 1, "tanh": 1,
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "atan2": 2, "pow": 2,
     "lt": 2, "and": 2, "or": 2, "not": 1, "select": 3,
     "fma": 3, "fms": 3, "fnma": 3,
 }  # fmt: skip
@@ -40,6 +41,9 @@ def arity(operation: str) -> int | None:
     """How many operands an operation has; None if there is no such operation."""
     return 1 if isinstance(operation, Table) else ARITY.get(operation)
 
+
+PRODUCTS = 64
+"""Integer exponents up to which a power is a chain of products."""
 
 _OTHERS = (np.ndarray, scalars.Dual)
 """What knows better than a traced scalar how to combine with one."""
@@ -84,7 +88,7 @@ class Trace:
         return self._scalars[index]
 
 
-class Traced:
+class Traced(NumPyScalar):
     """A scalar of a :class:`Trace`. Supports + − * / and the functions of :mod:`whippletree.arithmetic.scalars`."""
 
     __slots__ = ("index", "trace")
@@ -207,17 +211,24 @@ class Traced:
         return 0 if other == 0 else self.trace.constant(other) / self
 
     def __pow__(self, exponent: Any) -> Any:
-        """Integer powers, by products, and the square root."""
+        """Integer powers up to the 64th by products, the square root, and all others by the function of two numbers."""
+        if isinstance(exponent, _OTHERS):
+            return NotImplemented
+        if isinstance(exponent, Traced) or not (math.isfinite(exponent) and abs(exponent) <= PRODUCTS):
+            return _operation("pow", self, exponent)
         if exponent == 0.5:
             return self.sqrt()
-        if isinstance(exponent, Traced) or exponent != int(exponent):
-            return NotImplemented
+        if exponent != int(exponent):
+            return _operation("pow", self, exponent)
         if exponent < 0:
             return 1 / self**-exponent
         result: Any = 1
         for _ in range(int(exponent)):
             result = self * result
         return result
+
+    def __rpow__(self, base: Any) -> Any:
+        return _operation("pow", base, self)
 
     def __abs__(self) -> Traced:
         return self.trace.node(("abs", self.index))
@@ -259,6 +270,21 @@ class Traced:
         """√x."""
         return self.trace.node(("sqrt", self.index))
 
+    def exp(self) -> Traced:
+        """exp x."""
+        return self.trace.node(("exp", self.index))
+
+    def log(self) -> Traced:
+        """The natural logarithm."""
+        return self.trace.node(("log", self.index))
+
+    def tanh(self) -> Traced:
+        """tanh x; odd, so a sign moves outside."""
+        node = self.trace.nodes[self.index]
+        if node[0] == "neg":
+            return -self.trace.node(("tanh", node[1]))
+        return self.trace.node(("tanh", self.index))
+
     # further names under which NumPy's functions look for a method on arrays of objects
 
     def tan(self) -> Any:
@@ -285,6 +311,10 @@ def _operation(name: str, *operands: Any) -> Traced:
     return trace.node((name, *indices))
 
 
+def _power(x: Any, y: Any) -> Any:
+    return x**y
+
+
 def _entry(table: Table, x: Any) -> Any:
     return _operation(table, x)
 
@@ -308,5 +338,9 @@ scalars.register(
         _select,
         rank=2,
         entry=_entry,
+        exp=Traced.exp,
+        log=Traced.log,
+        tanh=Traced.tanh,
+        power=_power,
     ),
 )

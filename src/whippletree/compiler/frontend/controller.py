@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.named_function import NamedFunction
@@ -29,9 +30,9 @@ def traced_controller(
 
     Args:
         model: whose forces it computes.
-        controller: a function of (t, q, v) without memory, made of arithmetic, NumPy's sin, cos, tan, sqrt, arctan,
-            arctan2, abs and the functions of :mod:`whippletree.arithmetic.scalars`; a branch on a value cannot be
-            traced.
+        controller: a function of (t, q, v) without memory, made of arithmetic, matrix products, NumPy's sin, cos, tan,
+            sqrt, arctan, arctan2, exp, log, tanh, power, abs, sign, maximum, minimum, clip and where, and the functions
+            of :mod:`whippletree.arithmetic.scalars`; a branch on a value cannot be traced.
         samples: states at which the compiled function is compared with the controller in Python.
 
     Raises:
@@ -39,7 +40,7 @@ def traced_controller(
     """
     trace = Trace()
     t = trace.input()
-    q, v = (trace.inputs(size) if size else zeros(0) for size in (model.nq, model.nv))
+    q, v = (scalar_array(trace.inputs(size) if size else zeros(0)) for size in (model.nq, model.nv))
     try:
         tau = np.asarray(controller(t, q, v), dtype=object)
     except Exception as error:  # whatever it is, plain numbers may still be fine

@@ -1,12 +1,12 @@
 """From a program to LLVM IR and machine code, for any target.
 
-    ir              writing LLVM IR as text
-    emit            statements: blocks, loops, switches
-    straight_line   the arithmetic of one block
-    spill_plan      where values wait when registers are few
-sine, far_arguments, atan2   elementary functions in our own arithmetic, with the same bits everywhere
-    kernel          a program compiled on first use, or found in the cache
-    cache           object code on disk
-    jit             LLVM's just-in-time compiler
-    native_functions   small functions that all kernels share
+ir              writing LLVM IR as text
+emit            statements: blocks, loops, switches
+straight_line   the arithmetic of one block
+spill_plan      where values wait when registers are few
+sine, far_arguments, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
+kernel          a program compiled on first use, or found in the cache
+cache           object code on disk
+jit             LLVM's just-in-time compiler
+native_functions   small functions that all kernels share
 """

@@ -89,12 +89,12 @@ def angle_of_point(w: Writer, y: Operand, x: Operand) -> Operand:
     )
     z = w.binary("fmul", t, t)
     within = w.fma(w.binary("fmul", t, z), w.polynomial(z, _CONSTANTS[w.lanes.real].polynomial), t)
-    left = _is_negative(w, x)
+    left = w.is_negative(x)
     turned = w.value(f"xor {w.lanes.condition} {steep}, {left}")
     within = w.select(turned, w.negate(within), within)
     high, low = (_eighths(w, part, middle, steep, left) for part in (0, 1))
     angle = w.binary("fadd", high, w.binary("fadd", low, within))
-    return _copy_sign(w, angle, y)
+    return w.copy_sign(angle, y)
 
 
 def _well_scaled(w: Writer, small: Operand, large: Operand) -> tuple[Operand, Operand]:
@@ -120,16 +120,3 @@ def _eighths(w: Writer, part: int, middle: Operand, steep: Operand, left: Operan
     zero, one, two, three, four = (w.constant(e[part]) for e in _CONSTANTS[w.lanes.real].eighths)
     outer = w.select(steep, two, w.select(left, four, zero))
     return w.select(middle, w.select(left, three, one), outer)
-
-
-def _is_negative(w: Writer, x: Operand) -> Operand:
-    """The sign bit: −0 counts."""
-    zero = "0" if w.lanes.width == 1 else "zeroinitializer"
-    return w.value(f"icmp slt {w.lanes.integer} {w.to_bits(x)}, {zero}")
-
-
-def _copy_sign(w: Writer, magnitude: Operand, sign: Operand) -> Operand:
-    top = 1 << (8 * w.lanes.bytes - 1)
-    return w.from_bits(
-        w.integer("or", w.integer("and", w.to_bits(magnitude), top - 1), w.integer("and", w.to_bits(sign), top))
-    )

@@ -220,6 +220,17 @@ class Writer:
         """The number with that bit pattern."""
         return self.value(f"bitcast {self.lanes.integer} {a} to {self.lanes.number}")
 
+    def is_negative(self, a: Operand) -> Operand:
+        """The sign bit of a number: −0 counts."""
+        zero = "0" if self.lanes.width == 1 else "zeroinitializer"
+        return self.value(f"icmp slt {self.lanes.integer} {self.to_bits(a)}, {zero}")
+
+    def copy_sign(self, magnitude: Operand, sign: Operand) -> Operand:
+        """A number with the sign of another."""
+        top = 1 << (8 * self.lanes.bytes - 1)
+        size = self.integer("and", self.to_bits(magnitude), top - 1)
+        return self.from_bits(self.integer("or", size, self.integer("and", self.to_bits(sign), top)))
+
     def integer(self, instruction: str, a: Operand, b: Operand | int) -> Operand:
         """An operation on bit patterns; a plain int is the same in every lane."""
         if isinstance(b, int):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from whippletree.arithmetic.trace import Node, Straight, Table
 from whippletree.compiler.llvm.atan2 import angle_of_point
+from whippletree.compiler.llvm.exponential import exponential, hyperbolic_tangent, logarithm, power
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.sine import sines_and_cosines
 from whippletree.compiler.llvm.spill_plan import Step
@@ -194,4 +195,12 @@ class _Emission:
                 return w.value(f"xor {w.lanes.condition} {x[0]}, {'true' if w.lanes.width == 1 else 'splat (i1 true)'}")
             case "atan2":
                 return angle_of_point(w, x[0], x[1])
+            case "exp":
+                return exponential(w, x[0])
+            case "log":
+                return logarithm(w, x[0])
+            case "tanh":
+                return hyperbolic_tangent(w, x[0])
+            case "pow":
+                return power(w, x[0], x[1])
         raise ValueError(f"no instruction for the operation {operation!r}")

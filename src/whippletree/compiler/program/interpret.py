@@ -1,7 +1,8 @@
 """Programs run in Python, one number at a time: what machine code is compared with.
 
 The arithmetic is the machine's: every operation is rounded to the chosen dtype once, a fused multiply-add through
-exact rational numbers. Only sine, cosine and atan2 are NumPy's and may differ from compiled code in the last bits.
+exact rational numbers. Only sine, cosine, atan2, exp, log, tanh and power are NumPy's and
+may differ from compiled code in the last bits.
 """
 
 from __future__ import annotations
@@ -145,6 +146,10 @@ def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:
         "mul": lambda a, b: a * b,
         "div": lambda a, b: a / b,
         "atan2": np.arctan2,
+        "exp": np.exp,
+        "log": np.log,
+        "tanh": np.tanh,
+        "pow": np.power,
         "lt": lambda a, b: bool(a < b),
         "and": lambda a, b: a and b,
         "or": lambda a, b: a or b,

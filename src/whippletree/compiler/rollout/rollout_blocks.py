@@ -13,6 +13,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.frontend.unrolled import traced_inputs, traced_status, traced_tree
 from whippletree.compiler.program import Address, Block, Buffer, Index, every_address
@@ -58,7 +59,7 @@ class Moment:
         """All joint forces (nv,): given or the controller's, and those of springs and dampers."""
         tau = self._values.get("tau", zeros(self._blocks.model.nv))
         if self._blocks.controller is not None:
-            tau = tau + np.asarray(self._blocks.controller(t, q, v), dtype=object)
+            tau = tau + np.asarray(self._blocks.controller(t, scalar_array(q), scalar_array(v)), dtype=object)
         return np.asarray(tau + self.call("passive_forces", q=q, v=v) if self._blocks.passive else tau)
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:

@@ -55,7 +55,8 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
                 f"constraint {c.name!r}",
                 [
                     f"its function {word} failed with {type(error).__name__}: {error}. It is differentiated, so it may "
-                    f"use + - * / @, integer powers and np.sin, cos, sqrt and arctan2, and must not branch on values"
+                    f"use + - * / @, powers and np.sin, cos, sqrt, arctan2, exp, log, tanh, maximum, minimum, clip and "
+                    f"where, and must not branch on values"
                 ],
             ) from error
         return result

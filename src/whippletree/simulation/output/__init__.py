@@ -3,4 +3,5 @@
 dataset     the xarray dataset of a run
 labels      names and units of its coordinates
 run_files   ``wt.save_run``, ``wt.load_run``
+tables      runs as tidy and wide tables: ``wt.tidy_frame``
 """

@@ -11,7 +11,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.errors import NameLookupError
+from whippletree.constraints.reactions import COMPONENTS, reaction_names
+from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.simulation.conditioning_watch import Watch, ratio
 from whippletree.simulation.method import Method, Variable
@@ -38,10 +39,12 @@ def dataset(
     watch: Watch,
     points: Sequence[str] = (),
     asked: Sequence[str] | None = None,
+    reactions: bool = False,
 ) -> xarray.Dataset:
     """States over time with everything that is worth knowing about them.
 
-    ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are.
+    ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are; ``reactions``: whether those
+    of the joints are wanted.
     """
     import xarray
 
@@ -52,6 +55,8 @@ def dataset(
     variables = output.states() | {name: make() for name, make in makers.items() if asked is None or name in asked}
     if points:
         variables["points"] = output.points(points)
+    if reactions:
+        variables |= output.reactions()
     attributes = {
         "model": motion.model.name,
         "failure": record.failure or _summary(record.failures, grid.runs),
@@ -68,6 +73,8 @@ def dataset(
     coords: dict[str, Any] = {"time": ("time", grid.times, {"long_name": "time", "units": "s"})} | _labels(variables)
     if points:
         coords |= {"point": list(points), "axis": ["x", "y", "z"]}
+    if reactions:
+        coords |= {"component": list(COMPONENTS)}
     if grid.runs is not None:
         variables["failure"] = _reasons(record.failures, grid.runs)
     return xarray.Dataset(variables, coords=coords, attrs=attributes)
@@ -83,6 +90,26 @@ def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
     for name in asked:
         if name not in known:
             raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
+
+
+def check_reactions(method: Method) -> None:
+    """Refuse to tell reactions of a run in which forces act that are no joint forces and no constraints'.
+
+    Raises:
+        UnsupportedError: naming what acts.
+    """
+    acting = [word for word in OTHER_FORCES if word in method.variables and method.variables[word].names]
+    if acting:
+        names = [name for word in acting for name in method.variables[word].names]
+        raise UnsupportedError(
+            f"simulate: reactions=True knows joint forces and constraints, and cannot tell how {', '.join(names[:5])} "
+            f"({', '.join(acting)}) pass the joints: leave reactions out, or take contacts, limits and dry friction "
+            f"off the model"
+        )
+
+
+OTHER_FORCES = ("contact_force", "limit_force", "friction_force")
+"""Variables of methods that know contacts."""
 
 
 def refuse_more_than_memory(model: Model, rows: int, runs: int, asked: Sequence[str] | None) -> None:
@@ -215,6 +242,19 @@ class Output:
         title, names = "velocity residuals of constraints", constraint_set(self.model).row_names
         return self.grid.variable(("row",), self._evaluated("constraint_velocity"), title, "m/s or 1/s", names)
 
+    def reactions(self) -> dict[str, Any]:
+        """What joints and closures carry, and which of it statics determines."""
+        names = reaction_names(self.model)
+        found = self._evaluated("joint_reactions")
+        dimensions = ("reaction", "component")
+        title = "reactions on the child, in its frame; of closures on the second frame"
+        return {
+            "joint_reactions": self.grid.variable(dimensions, found[..., 0], title, "N m, N", names),
+            "reactions_determined": self.grid.variable(
+                dimensions, found[..., 1], "1 where statics determines a reaction", "1", names
+            ),
+        }
+
     def points(self, names: Sequence[str]) -> Any:
         """Positions of named frames in the world."""
         places = np.stack([np.asarray(self.motion.dyn.pose(name)(self.q))[..., :3, 3] for name in names], axis=-2)
@@ -249,7 +289,7 @@ class Output:
         return np.asarray(self.watch.scale * self.delta)
 
     def _evaluated(self, name: str) -> Array:
-        needs_forces = name in ("forward_dynamics", "constraint_forces")
+        needs_forces = name in ("forward_dynamics", "constraint_forces", "joint_reactions")
         state = {"q": self.q, "v": self.v, "t": self.grid.moments} | ({"tau": self.forces} if needs_forces else {})
         return self.motion.evaluate(name, **state)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from whippletree.errors import FileError, MissingExtraError, UnsupportedError, did_you_mean
 from whippletree.files.whole_files import write_whole
+from whippletree.simulation.output.tables import wide_frame
 
 if TYPE_CHECKING:
     import xarray
@@ -29,7 +30,8 @@ _AS_TEXT = "json:"
 def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a run to a file ``.nc`` (NetCDF 4) or a folder ``.zarr``, as a whole or not at all.
 
-    The folder around it is made.
+    ``.csv`` writes a table, one moment per row and a column such as ``q.crank`` per number: for other programs, since
+    it keeps neither units nor attributes and :func:`load_run` does not read it. The folder around it is made.
 
     Raises:
         UnsupportedError: another suffix.
@@ -39,6 +41,8 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     if not hasattr(run, "variables"):
         raise TypeError(f"save_run: expected a run, what wt.simulate returns, got {run!r}; wt.save keeps models")
     place = Path(path)
+    if place.suffix == ".csv":
+        return write_whole(place, wide_frame(run).to_csv(index=False).encode())
     kind = _kind(place)
     stored = run.copy()
     stored.attrs = {name: _kept(value) for name, value in run.attrs.items()}
@@ -73,7 +77,7 @@ def check_place(path: str | os.PathLike[str]) -> None:
         UnsupportedError, MissingExtraError, OSError: as :func:`save_run`.
     """
     place = Path(path)
-    if _kind(place) == "zarr":
+    if place.suffix != ".csv" and _kind(place) == "zarr":
         _need_zarr()
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}."):
@@ -108,9 +112,12 @@ def load_run(path: str | os.PathLike[str]) -> xarray.Dataset:
 
 
 def _kind(place: Path) -> str:
+    if place.suffix == ".csv":
+        raise UnsupportedError(f"{place}: a table holds numbers only, not the run: read it with pandas.read_csv")
     if place.suffix not in SUFFIXES:
         raise UnsupportedError(
-            f"{place}: runs are kept as .nc or .zarr, not as {place.suffix or 'a file without suffix'}"
+            f"{place}: runs are kept as .nc or .zarr (and written as a table .csv), not as "
+            f"{place.suffix or 'a file without suffix'}"
             f"{did_you_mean(place.suffix, SUFFIXES)}"
         )
     return SUFFIXES[place.suffix]

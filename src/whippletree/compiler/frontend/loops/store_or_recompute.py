@@ -24,7 +24,18 @@ import numpy as np
 from whippletree.arithmetic.trace import Node
 from whippletree.arithmetic.trace.traced import CONDITIONS
 
-OPERATION_COSTS = {"neg": 1, "div": 16, "sqrt": 20, "sin": 36, "cos": 36, "atan2": 80}
+OPERATION_COSTS = {
+    "neg": 1,
+    "div": 16,
+    "sqrt": 20,
+    "sin": 36,
+    "cos": 36,
+    "atan2": 80,
+    "exp": 50,
+    "log": 110,
+    "tanh": 70,
+    "pow": 200,
+}
 """In halves of an addition; everything else costs two halves."""
 
 ARGUMENT_COST = 8

@@ -1,0 +1,202 @@
+"""Reactions: the six forces and moments in every joint and every closure, also where loops share a load.
+
+With the accelerations a and the forces f of all rows known, the closures are wrenches on bodies, Gᵀ f, and the tree of
+joints is statically determinate: Newton and Euler, tips to base (:mod:`whippletree.tree.body_loads`). Rows that are
+redundant may carry any force: with Aᵀ y = 0 the forces f + y cause the same motion, and load the joints by N y, where N
+is the response of all reactions to the combinations y. Of the reactions r₀ + N y, those with the least Σ wᵢ rᵢ² are
+taken:
+
+    r = r₀ − N (Nᵀ W N)⁻¹ Nᵀ W r₀
+
+so that the joint at which a loop was cut is treated as any other. Whether statics determines component i is asked of
+its *leverage*, the share of it that y can give,
+
+    hᵢ = wᵢ Nᵢ (Nᵀ W N)⁻¹ Nᵢᵀ        0 ≤ hᵢ ≤ 1,   Σ hᵢ = number of redundant rows
+
+which depends neither on the basis y nor, for hᵢ = 0, on the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import linalg, scalars
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.constraints import dynamics, kkt
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.routes import RANK_TOLERANCE
+from whippletree.constraints.rows import Rows, TreeFrameRows
+from whippletree.model import WORLD, Constraint, Frame, Model
+from whippletree.spatial import Pose
+from whippletree.tree import inertia, inverse
+from whippletree.tree.body_loads import body_loads, inertial_wrenches
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place, Skeleton
+from whippletree.tree.sweeps import Field
+
+LEVERAGE_TOLERANCE = 1e-10
+"""Leverage up to which statics is said to determine a component: redundant rows give it at most 1e-5 of their force, as
+axes do that a file has rounded to five digits."""
+
+INVISIBLE = 2.0**-40
+"""Share of its diagonal entry (about 1e-12) below which a pivot of Nᵀ W N is rounding: a combination of rows that loads
+no joint, such as one coupling written twice."""
+
+COMPONENTS = ("moment_x", "moment_y", "moment_z", "force_x", "force_y", "force_z")
+"""Of a reaction; N m and N."""
+
+
+class Reactions(NamedTuple):
+    """Reactions of all joints, then of all closures, in the order of :func:`reaction_names`."""
+
+    wrenches: Array
+    """(reactions, 6): moment and force."""
+    determined: Array
+    """(reactions, 6): 1 where statics determines the component, 0 where redundant rows could share it otherwise."""
+
+
+class _Hold(NamedTuple):
+    """What one constraint does to one of its frames."""
+
+    constraint: Constraint
+    number: int
+    """Of the frame among those of the constraint; −1 for the body that carries them both."""
+    frame: Frame
+    rows: slice
+    G: Array
+    """(rows, 6): Gᵀ f is the wrench on the frame, in its axes and about its origin."""
+
+
+def reaction_names(model: Model) -> tuple[str, ...]:
+    """A name for each reaction: of every joint of the model, welds too, then of every closure.
+
+    A closure that shares its name with a joint is called ``name (closure)``. A ``custom`` constraint, which need not
+    push back on one frame what it pushes on another, has an entry for each of its frames, ``name.frame``.
+    """
+    joints = [joint.name for joint in model.joints]
+    names = list(joints)
+    for constraint, number in closure_frames(constraint_set(model)):
+        own = f"{constraint.name}.{constraint.on[number]}" if constraint.kind == "custom" else constraint.name
+        names.append(f"{own} (closure)" if own in joints else own)
+    return tuple(names)
+
+
+def closure_frames(system: ConstraintSet) -> list[tuple[Constraint, int]]:
+    """The constraints that tie frames, each with the number of the frame whose load is reported: the second."""
+    found: dict[tuple[str, int], tuple[Constraint, int]] = {}
+    for c in system.demands:
+        if c.demand.on == "frames":
+            numbers = range(len(c.constraint.on)) if c.constraint.kind == "custom" else (1,)
+            found |= {(c.constraint.name, i): (c.constraint, i) for i in numbers}
+    return list(found.values())
+
+
+def joint_reactions(
+    m: Mechanism, q: Array, v: Array, a: Array, f: Array, weights: Array | None, t: Any, active: Array | None
+) -> Reactions:
+    """The reactions of a motion with accelerations a (nv,) under the forces f (rows,) of all constraint rows.
+
+    ``weights`` (reactions, 6), positive: which of the reactions that statics leaves open are the least ones; None: 1
+    for each, so that 1 N m counts as much as 1 N.
+    """
+    links = m.moving(q, v)
+    alpha = inverse.accelerations(m.sweep, links, m.velocities(a), m.base)
+    needed = inertial_wrenches(m, links, alpha)
+    system = constraint_set(m.tree.model)
+    rows = system.rows(m, links, q, v, t)
+    holds = list(_holds(system, rows))
+    r = _response(m, links, holds, f, needed)
+    nothing = [zeros(6) for _ in needed]
+    idle = _idle_combinations(m, links, q, t, active)
+    N = np.array([_response(m, links, holds, y, nothing) for y in idle.T], dtype=object).reshape(-1, len(r)).T
+    w = np.ones(len(r), dtype=int).astype(object) if weights is None else weights.reshape(-1)
+    wrenches, leverages = _least_norm(r, N, w)
+    determined = [scalars.select(scalars.less(LEVERAGE_TOLERANCE, h), 0, 1) for h in leverages]
+    return Reactions(wrenches.reshape(-1, 6), np.array(determined, dtype=object).reshape(-1, 6))
+
+
+def _holds(system: ConstraintSet, rows: Rows) -> Iterator[_Hold]:
+    """What every constraint on frames does to each of them."""
+    model, start = system.model, 0
+    for c, part in zip(system.demands, rows.parts, strict=True):
+        own = slice(start, start + len(c.demand.rows))
+        start = own.stop
+        if not isinstance(part, TreeFrameRows):
+            continue
+        # a pin keeps the plane of the body that carries both of its frames, and so may turn that body
+        carriers = len(part.places) - len(c.constraint.on)
+        for i, place in enumerate(part.places):
+            number = i - carriers
+            frame = _carrier_frame(rows.tree, place) if number < 0 else model.frame(c.constraint.on[number])
+            yield _Hold(c.constraint, number, frame, own, part.coefficients(i))
+
+
+def _carrier_frame(tree: Skeleton, place: Place) -> Frame:
+    """A place on a node as a frame of one of the node's bodies."""
+    if place.node < 0:
+        return Frame("carrier", WORLD, place.pose.matrix())
+    homes = ((body.name, tree.place(body.name)) for body in tree.model.bodies)
+    name, home = next((name, home) for name, home in homes if home.node == place.node)
+    return Frame("carrier", name, (home.pose.inverse() @ place.pose).matrix())
+
+
+def _response(m: Mechanism, links: Field, holds: list[_Hold], f: Array, needed: list[Array]) -> Array:
+    """All reactions in one vector (6 · reactions,), when the rows carry f and the bodies need these wrenches."""
+    model = m.tree.model
+    needed = list(needed)
+    closures = {(c.name, i): zeros(6) for c, i in closure_frames(constraint_set(model))}
+    for hold in holds:
+        wrench = hold.G.T @ f[hold.rows]
+        key = hold.constraint.name, hold.number
+        if key in closures:
+            closures[key] = closures[key] + wrench
+        if hold.frame.body != WORLD:
+            k = model.body_index(hold.frame.body)
+            needed[k] = needed[k] - Pose.from_matrix(hold.frame.pose).force(wrench)
+    return np.concatenate([zeros(0), *body_loads(m, links, needed), *closures.values()])
+
+
+def _idle_combinations(m: Mechanism, links: Field, q: Array, t: Any, active: Array | None) -> Array:
+    """y (rows, k) with Aᵀ y = 0: forces of rows that move nothing."""
+    system = constraint_set(m.tree.model)
+    if m.route == "nullspace":
+        return _idle_at_this_state(m, system, links, q, t, active)
+    redundant = list(system.structure.redundant) if system.demands else []
+    y = zeros(len(system.row_names), len(redundant))
+    if not redundant:
+        return y
+    at = dynamics.closed(m, links, q, None, t, active)
+    # A_redundant = K A_kept, and K = A_redundant A#, with A# the right inverse of the kept rows
+    right_inverse = at.factor.solve(zeros(m.tree.model.nv, len(at.kept)), -identity(len(at.kept))).a
+    y[at.kept] = -(at.rows.jacobian()[redundant] @ right_inverse).T
+    y[redundant] = identity(len(redundant))
+    mask = system.mask(active)
+    return y if mask is None else y * mask[redundant]
+
+
+def _idle_at_this_state(
+    m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: Any, active: Array | None
+) -> Array:
+    """The same of all rigid rows by their rank here, which may be less than usual: at a dead point."""
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    A, mask = system.rows(m, links, q, None, t).jacobian(), system.mask(active)
+    on = A if mask is None else (A.T * mask).T
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    found = kkt.nullspace(M, on[rigid], RANK_TOLERANCE).idle_rows()
+    y = zeros(len(A), found.shape[1])
+    y[rigid] = found
+    return y if mask is None else (y.T * mask).T
+
+
+def _least_norm(r: Array, N: Array, w: Array) -> tuple[Array, Array]:
+    """r + N y with the least Σ wᵢ rᵢ², and the leverages of its entries, (n,) each."""
+    if not N.shape[1]:
+        return r, zeros(len(r))
+    scaled = (N.T * w).T
+    factor = linalg.ldlt(N.T @ scaled, negligible=INVISIBLE)
+    shares = factor.forward(N.T)
+    leverages = w * ((shares * shares).T @ factor.reciprocals)
+    return r - N @ factor.solve(scaled.T @ r), leverages

@@ -1,0 +1,59 @@
+"""What notebooks show of a model and of pages, as HTML, without magic words.
+
+A notebook asks the last value of a cell for ``_repr_html_``. Pages are shown in frames of their own, whole, so that a
+saved notebook still plays them.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from whippletree.errors import WhippletreeError
+from whippletree.view.replay import page_text
+
+if TYPE_CHECKING:
+    from whippletree.model import Model
+
+HEIGHT = 520
+"""Pixels of a page in a notebook."""
+
+STILL = 360
+"""Pixels of a still page."""
+
+LISTED = 12
+"""Joints in the table of a model."""
+
+
+def framed(page: str, height: int = HEIGHT) -> str:
+    """A whole page in a frame."""
+    return f'<iframe srcdoc="{escape(page)}" style="width:100%;height:{height}px;border:1px solid #dfe3e8"></iframe>'
+
+
+def framed_address(url: str, height: int = HEIGHT) -> str:
+    """A page that a server offers, in a frame."""
+    return f'<iframe src="{escape(url)}" style="width:100%;height:{height}px;border:1px solid #dfe3e8"></iframe>'
+
+
+def model_html(model: Model) -> str:
+    """A model's sizes, its joints, and a picture that can be turned."""
+    counts = [f"{len(model.bodies)} bodies", f"nq = {model.nq}", f"nv = {model.nv}"]
+    counts += [f"{len(model.constraints)} constraints"] if model.constraints else []
+    counts += [f"{len(model.contacts)} contacts"] if model.contacts else []
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(word)}</td>" for word in (j.name, j.kind, j.parent, j.child)) + "</tr>"
+        for j in model.joints[:LISTED]
+    )
+    left = len(model.joints) - LISTED
+    more = f'<tr><td colspan="4">… {left} more</td></tr>' if left > 0 else ""
+    table = f"<table><tr><th>joint</th><th>kind</th><th>parent</th><th>child</th></tr>{rows}{more}</table>"
+    heading = f"<b>{escape(model.name)}</b>: {', '.join(counts)}"
+    return f"<div>{heading}<details><summary>joints</summary>{table}</details>{_picture(model)}</div>"
+
+
+def _picture(model: Model) -> str:
+    """A still page; nothing for a model that cannot be drawn, with the reason."""
+    try:
+        return framed(page_text(model, None), STILL)
+    except (WhippletreeError, ValueError, OSError) as error:  # a model that does not assemble is worth a table too
+        return f"<p>no picture: {escape(str(error))}</p>"
