@@ -103,7 +103,7 @@ def test_outputs_that_cannot_be_written_are_found_before_the_run(tmp_path, capsy
     )
     (tmp_path / "file").write_text("in the way")
     for outputs, message in (
-        ('run = "case.csv"', r"kept as \.nc or \.zarr"),
+        ('run = "case.xls"', r"kept as \.nc or \.zarr"),
         ('run = "file/case.nc"', "Not a directory|File exists"),
         ('plots = ["energy"]', "Did you mean 'energies'"),
     ):

@@ -380,6 +380,32 @@ def test_a_row_written_twice_loads_nothing():
     assert np.all(determined == 1)
 
 
+def test_a_closure_that_is_switched_off_carries_nothing():
+    model = four_bar()
+    (hinge,) = model.constraints
+    model = replace(model, constraints=(replace(hinge, parameters={"switchable": True}),))
+    q, still, tau = model.home.q, np.zeros(3), np.array([1.0, 0.0, 0.0])
+    for functions in (wt.reference(model), wt.compile(model)):
+        on, on_mask = functions.joint_reactions(q, still, tau, [1.0])
+        off, off_mask = functions.joint_reactions(q, still, tau, [0.0])
+        assert np.sum(on_mask == 0) == 12
+        assert np.all(off_mask == 1)
+        assert np.abs(off[-1]).max() == 0
+        assert np.allclose(off[:3], wt.reference(model.tree).joint_reactions(q, still, tau)[0], atol=1e-12)
+        assert np.allclose(on, wt.reference(four_bar()).joint_reactions(q, still, tau)[0], atol=1e-12)
+
+
+def test_the_moment_of_a_prescribed_motion_is_in_its_joint():
+    builder = wt.Builder("driven").body("a", 1.0, center=(0.3, 0, 0), inertia=(1, 1, 1))
+    builder.joint("j", "revolute", "world", "a")
+    model = builder.constraint("drive", "prescribed", "j", motion=lambda t: 0.3 * np.sin(2 * t)).build()
+    q, v = 0.3 * math.sin(2.0), 0.6 * math.cos(2.0)
+    found, _ = wt.reference(model).joint_reactions([q], [v], [0.0], 1.0)
+    assert found[0, 2] == pytest.approx(-1.2 * math.sin(2.0) * (1 + 0.09), abs=1e-12)
+    # the way of the centre: 0.3 m around the axis, gravity along it
+    assert np.allclose(found[0, 3:], [-0.3 * v * v, -1.2 * math.sin(2.0) * 0.3, 9.81], atol=1e-12)
+
+
 def test_names_of_reactions():
     model = four_bar()
     clash = replace(model, constraints=(replace(model.constraints[0], name="rocker"),))

@@ -233,4 +233,5 @@ def test_live_page_plays_scrubs_and_switches_layers(page, viewer):
     picture = pixels(page, canvas)
     page.get_by_label("massless links").click()
     until(lambda: apart(picture, pixels(page, canvas)) > 200, "the massless rod to go")
+    assert f'src="{viewer.url}"' in viewer._repr_html_()  # a notebook shows the page itself
     assert page.locator(".uplot").count() == 6  # joints in rad and in m, their velocities, energies, forces
