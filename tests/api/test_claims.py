@@ -700,7 +700,7 @@ def ratios_are_those_of_the_tables():
         assert (min(ratios), max(ratios)) == (least, most)
 
 
-@claim("docs/performance.md", "That is 1.2 million steps of a quadruped per second and core.")
+@claim("docs/performance.md", "that is 1.2 million steps of a quadruped per second and core.")
 def rates_follow_from_times():
     row = next(row for row in rows_of("docs/performance.md", "| residual in") if row[0].startswith("solo12, 10"))
     assert round(1 / float(row[2]), 1) == 1.2

@@ -54,7 +54,7 @@ MISTAKES = {
 def test_signatures_and_documentation_of_every_function(side):
     dyn = SIDES[side](MODEL)
     for name, entry in CATALOGUE.items():
-        if entry.names or entry.constraints == "needs" or entry.contacts:
+        if entry.names or entry.constraints == "needs" or entry.contacts or "ctrl" in entry.inputs:
             continue
         function = getattr(dyn, name)
         shown = list(inspect.signature(function).parameters)

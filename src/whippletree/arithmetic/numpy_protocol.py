@@ -53,6 +53,8 @@ def scalar_array(array: Any) -> ScalarArray:
 
 
 def _applied(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if any(isinstance(x, NumPyScalar) for x in keywords.get("out", ())):
+        raise TypeError(f"np.{ufunc.__name__} was given {len(inputs) + 1} arguments: a number cannot hold a result")
     own = ELEMENTWISE.get(ufunc.__name__)
     if own is not None and method == "__call__" and "out" not in keywords:
         found = _each(own, inputs)

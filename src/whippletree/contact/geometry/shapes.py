@@ -199,7 +199,7 @@ def _height(geometry: Geometry) -> Callable[[Any, Any], Any]:
     height = geometry.parameters.get("height")
     if not callable(height):
         raise _fault(geometry, f"a terrain needs height, a plain NumPy function of x and y, got {height!r}")
-    cure = "write one number with + - * /, integer powers and NumPy's sin, cos, sqrt, arctan2"
+    cure = "write one number with + - * /, integer powers and NumPy's sin, cos, sqrt, arctan2, exp, log, tanh"
     try:
         count = np.size(height(Dual(0.0, 1.0), Dual(0.0, 0.0)))
     except (TypeError, AttributeError, ValueError) as error:
