@@ -56,13 +56,13 @@ class HeldRows(NamedTuple):
     """The rows that hold a model at some states, and what follows from them alone."""
 
     A: Array
-    """(*batch, m, nv)."""
+    """(..., m, nv)."""
     motions: Array
-    """Z (*batch, nv, d), orthonormal columns: the velocities with A v = 0."""
+    """Z (..., nv, d), orthonormal columns: the velocities with A v = 0."""
     inverse: Array
-    """A⁺ (*batch, nv, m): least-norm velocities for given rates of the rows."""
+    """A⁺ (..., nv, m): least-norm velocities for given rates of the rows."""
     deficient: Array
-    """(*batch,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
+    """(...,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
 
 
 class Balance:
@@ -110,7 +110,7 @@ class Balance:
     # --- inputs -------------------------------------------------------------------------------------------------------
 
     def coordinates(self, word: str, q: Any) -> Array:
-        """q (*batch, nq) as floats, if they are configurations."""
+        """q (..., nq) as floats, if they are configurations."""
         at = np.array(q, dtype=float)
         if at.ndim < 1 or at.shape[-1] != self.model.nq:
             raise ShapeError(shape_message(self.function, word, at.shape, (self.model.nq,), self.model))
@@ -120,7 +120,7 @@ class Balance:
         return at
 
     def velocity_vector(self, word: str, values: Any) -> Array:
-        """v, or joint forces, (*batch, nv) as floats; zeros if there are none."""
+        """v, or joint forces, (..., nv) as floats; zeros if there are none."""
         array = np.zeros(self.model.nv) if values is None else np.array(values, dtype=float)
         if array.ndim < 1 or array.shape[-1] != self.model.nv:
             raise ShapeError(shape_message(self.function, word, array.shape, (self.model.nv,), self.model))
@@ -193,7 +193,7 @@ class Balance:
         return found(**inputs, **{word: value for word, value in fixed.items() if word in found.inputs})
 
     def slopes(self, name: str, *names: str, along: str, **inputs: Array) -> Array:
-        """The derivative of a function of the catalogue by ``along`` (q or v), directions last: (*batch, *out, nv).
+        """The derivative of a function of the catalogue by ``along`` (q or v), directions last: (..., *out, nv).
 
         q moves in the tangent space.
         """
@@ -215,7 +215,7 @@ class Balance:
     # --- forces -------------------------------------------------------------------------------------------------------
 
     def joint_forces(self, q: Array, v: Array) -> Array:
-        """τ (*batch, nv): springs, dampers, given joint forces, and loads on frames."""
+        """τ (..., nv): springs, dampers, given joint forces, and loads on frames."""
         total = self.tau + self.evaluate("passive_forces", q=q, v=v)
         for frame, load in self._loads(q):
             total = total + _pulled(self.evaluate("jacobian", frame, q=q), load)
@@ -231,7 +231,7 @@ class Balance:
         return found
 
     def joint_force_slopes(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """∂τ/∂q and ∂τ/∂v (*batch, nv, nv)."""
+        """∂τ/∂q and ∂τ/∂v (..., nv, nv)."""
         dq = self.slopes("passive_forces", along="q", q=q, v=v)
         dv = self.slopes("passive_forces", along="v", q=q, v=v)
         for frame, load in self._loads(q):
@@ -252,7 +252,7 @@ class Balance:
         return not self.wrenches and not any(np.any(self.tau[..., p]) for p in turning)
 
     def potential(self, q: Array) -> Array:
-        """Of gravity, springs, forces of fixed direction and constant joint forces, J (*batch,)."""
+        """Of gravity, springs, forces of fixed direction and constant joint forces, J (...,)."""
         total = np.asarray(self.evaluate("potential_energy", q=q))
         for frame, force in self.forces.items():
             total = total - np.sum(force * self.evaluate("pose", frame, q=q)[..., :3, 3], axis=-1)
@@ -307,31 +307,31 @@ class Balance:
         return np.concatenate(parts, axis=parts[0].ndim - 1 - core)
 
     def jacobian(self, q: Array) -> Array:
-        """A (*batch, m, nv)."""
+        """A (..., m, nv)."""
         return self._stacked("jacobian", 1, None, q=q)
 
     def jacobian_slopes(self, q: Array) -> Array:
-        """∂A/∂q (*batch, m, nv, nv), directions last."""
+        """∂A/∂q (..., m, nv, nv), directions last."""
         return self._stacked("jacobian", 2, "q", q=q)
 
     def row_bias(self, q: Array, v: Array) -> Array:
-        """γ (*batch, m)."""
+        """γ (..., m)."""
         return self._stacked("bias", 0, None, q=q, v=v)
 
     def row_bias_slopes(self, along: str, q: Array, v: Array) -> Array:
-        """∂γ/∂q or ∂γ/∂v (*batch, m, nv)."""
+        """∂γ/∂q or ∂γ/∂v (..., m, nv)."""
         return self._stacked("bias", 1, along, q=q, v=v)
 
     def row_velocity(self, q: Array, v: Array) -> Array:
-        """A v + ∂g/∂t (*batch, m)."""
+        """A v + ∂g/∂t (..., m)."""
         return self._stacked("velocity", 0, None, q=q, v=v)
 
     def row_velocity_slopes(self, q: Array, v: Array) -> Array:
-        """∂(A v + ∂g/∂t)/∂q (*batch, m, nv)."""
+        """∂(A v + ∂g/∂t)/∂q (..., m, nv)."""
         return self._stacked("velocity", 1, "q", q=q, v=v)
 
     def residual(self, q: Array) -> Array:
-        """g (*batch, p): residuals of the rows at position level, in their order."""
+        """g (..., p): residuals of the rows at position level, in their order."""
         batch = q.shape[:-1]
         parts = [np.zeros((*batch, 0))]
         if self.kept_rows:
@@ -366,7 +366,7 @@ class Balance:
     # --- friction -----------------------------------------------------------------------------------------------------
 
     def pushing_rows(self, A: Array, q: Array, v: Array) -> Array:
-        """F (*batch, m, nv): where sliding contacts push; A for all other rows."""
+        """F (..., m, nv): where sliding contacts push; A for all other rows."""
         F = A
         for row, k, mu in self._sliding():
             T, slip = self._slip(k, q, v)
@@ -375,7 +375,7 @@ class Balance:
         return F
 
     def pushing_row_slopes(self, dA: Array, q: Array, v: Array) -> tuple[Array, Array]:
-        """∂F/∂q and ∂F/∂v (*batch, m, nv, nv), directions last."""
+        """∂F/∂q and ∂F/∂v (..., m, nv, nv), directions last."""
         dq, dv = dA.copy(), np.zeros_like(dA)
         for row, k, mu in self._sliding():
             T, slip = self._slip(k, q, v)
@@ -399,7 +399,7 @@ class Balance:
         return found
 
     def _slip(self, k: int, q: Array, v: Array) -> tuple[Array, Array]:
-        """Tangent rows (*batch, 2, nv) and the slip (*batch, 2) of a contact that slides."""
+        """Tangent rows (..., 2, nv) and the slip (..., 2) of a contact that slides."""
         tangents = [3 * k + 1, 3 * k + 2]
         slip = np.asarray(self.evaluate("contact_velocity", q=q, v=v))[..., tangents]
         if np.any(np.linalg.norm(slip, axis=-1) <= SLOW):
@@ -447,7 +447,7 @@ def _least_norm(A: Array, b: Array) -> Array:
 
 
 def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TOLERANCE) -> HeldRows:
-    """What rows A (*batch, m, n) allow; they are compared at unit length, and dependent ones do no harm.
+    """What rows A (..., m, n) allow; they are compared at unit length, and dependent ones do no harm.
 
     The rank is the largest in the batch unless it is given, so that all states have as many motions; ``deficient``
     tells of others.
@@ -475,7 +475,7 @@ def _row_count(mode: str) -> int:
 
 
 def _pulled(J: Array, load: Array) -> Array:
-    """Jᵀ w (*batch, n)."""
+    """Jᵀ w (..., n)."""
     return np.asarray((np.swapaxes(np.asarray(J), -1, -2) @ np.asarray(load)[..., None])[..., 0])
 
 

@@ -68,19 +68,19 @@ class Equilibrium:
     """A configuration in which all forces balance. With a batch, every field has its dimensions in front."""
 
     q: Array
-    """(*batch, nq)."""
+    """(..., nq)."""
     stability: Any
     """``stable``, ``unstable``, ``neutral`` (no restoring force in some direction, to second order), ``no freedom``, or
     ``not found``."""
     stiffness: Array
-    """K (*batch, d, d) along the orthonormal ``motions``; symmetric where the loads have a potential."""
+    """K (..., d, d) along the orthonormal ``motions``; symmetric where the loads have a potential."""
     motions: Array
-    """Z (*batch, nv, d): the motions that the rows allow."""
+    """Z (..., nv, d): the motions that the rows allow."""
     forces: Array
-    """f of the rows (*batch, m), least-norm where some are redundant."""
+    """f of the rows (..., m), least-norm where some are redundant."""
     rows: tuple[str, ...]
     unbalanced: Array
-    """Largest force that is left along an allowed motion, N m or N, (*batch,)."""
+    """Largest force that is left along an allowed motion, N m or N, (...,)."""
     iterations: int
     beyond_limits: tuple[str, ...]
     """Joints whose limits the configuration exceeds: there a stop would carry a part of the load."""
@@ -88,13 +88,13 @@ class Equilibrium:
 
     @property
     def stable(self) -> Any:
-        """Whether it is stable, or cannot move at all; (*batch,) of booleans."""
+        """Whether it is stable, or cannot move at all; (...,) of booleans."""
         found = np.isin(self.stability, (STABLE, FIXED))
         return bool(found) if found.ndim == 0 else found
 
     @property
     def found(self) -> Any:
-        """Whether forces balance; (*batch,) of booleans."""
+        """Whether forces balance; (...,) of booleans."""
         found = np.asarray(self.stability) != NOT_FOUND
         return bool(found) if found.ndim == 0 else found
 
@@ -143,8 +143,8 @@ def equilibrium(
 
     Args:
         model: any model; prescribed motions are taken at time ``t``. Contacts and joint limits carry nothing.
-        guess: (*batch, nq); default: the model's home. Loops need not be closed.
-        tau: joint forces that act, (*batch, nv), N m or N; springs of the joints act beside them.
+        guess: (..., nq); default: the model's home. Loops need not be closed.
+        tau: joint forces that act, (..., nv), N m or N; springs of the joints act beside them.
         forces: N in world axes at the origin of a frame, ``{"tip": (0, 200, 0)}``: they keep their direction.
         wrenches: moment and force in the axes of a frame, (6,): they turn with it and have no potential.
         parameters: numbers of the model to be replaced, by path, each with the batch in front.

@@ -46,18 +46,18 @@ class Reached:
     """What inverse kinematics found; with a batch, every field has its dimensions in front."""
 
     q: Array
-    """(*batch, nq); where a goal is out of reach, the closest that was found, with loops closed."""
+    """(..., nq); where a goal is out of reach, the closest that was found, with loops closed."""
     reached: Any
-    """Whether every goal is met within the tolerance, (*batch,)."""
+    """Whether every goal is met within the tolerance, (...,)."""
     distance: Array
-    """Of every frame from its goal, m, (*batch, frames)."""
+    """Of every frame from its goal, m, (..., frames)."""
     angle: Array
-    """Of every frame from its goal, rad, (*batch, frames); 0 where only a position was asked."""
+    """Of every frame from its goal, rad, (..., frames); 0 where only a position was asked."""
     gap: Array
-    """Largest residual of a loop, m or rad, (*batch,)."""
+    """Largest residual of a loop, m or rad, (...,)."""
     frames: tuple[str, ...]
     starts: Array
-    """From how many starts each problem was tried, (*batch,)."""
+    """From how many starts each problem was tried, (...,)."""
     model: Model = field(repr=False)
 
     def __str__(self) -> str:
@@ -95,8 +95,8 @@ def inverse_kinematics(
 
     Args:
         model: any model; loops are closed, switchable constraints as ``active`` says, velocity rows are not asked.
-        goals: for frames or bodies by name, poses in the world (*batch, 4, 4) or positions (*batch, 3), m.
-        guess: where to start, (*batch, nq); default: the model's home.
+        goals: for frames or bodies by name, poses in the world (..., 4, 4) or positions (..., 3), m.
+        guess: where to start, (..., nq); default: the model's home.
         weights: for frames by name, (rotation, position) or one number for both: what a radian and a metre count
             where not all goals can be met; default 1.
         limits: whether joint limits bound the answer.

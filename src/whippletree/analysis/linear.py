@@ -60,13 +60,13 @@ class LinearSystem:
     """ẋ = A x + B u + constant, y = C x: deviations from a state in minimal coordinates. Arrays may have a batch."""
 
     A: Array
-    """(*batch, n, n)."""
+    """(..., n, n)."""
     B: Array
-    """(*batch, n, inputs): by joint forces."""
+    """(..., n, inputs): by joint forces."""
     C: Array
-    """(*batch, outputs, n)."""
+    """(..., outputs, n)."""
     constant: Array
-    """(*batch, n): ẋ of the state itself; zero at an equilibrium."""
+    """(..., n): ẋ of the state itself; zero at an equilibrium."""
     states: tuple[str, ...]
     """Name of every entry of x: minimal coordinates, then (``rate of …``) velocities."""
     inputs: tuple[str, ...]
@@ -74,15 +74,15 @@ class LinearSystem:
     q: Array
     v: Array
     a: Array
-    """Accelerations of the state itself (*batch, nv)."""
+    """Accelerations of the state itself (..., nv)."""
     forces: Array
-    """f of the rows that hold it (*batch, m); least-norm where rows are redundant."""
+    """f of the rows that hold it (..., m); least-norm where rows are redundant."""
     rows: tuple[str, ...]
     """Names of these rows."""
     positions: Array
-    """Z_p (*batch, nv, number of ξ): δq = Z_p ξ."""
+    """Z_p (..., nv, number of ξ): δq = Z_p ξ."""
     motions: Array
-    """Z_v (*batch, nv, number of η): δv = Z_v η + W ξ."""
+    """Z_v (..., nv, number of η): δv = Z_v η + W ξ."""
     mass: Array
     """Reduced mass matrix, in the coordinates of η."""
     damping: Array
@@ -133,9 +133,9 @@ def linearize(
 
     Args:
         model: any model whose allowed motions have inertia; massless links, loops, redundant rows, rolling wheels.
-        q: (*batch, nq).
-        v: (*batch, nv); default: at rest.
-        tau: joint forces that act at the state and stay as they are, (*batch, nv), N m or N. Springs and dampers of the
+        q: (..., nq).
+        v: (..., nv); default: at rest.
+        tau: joint forces that act at the state and stay as they are, (..., nv), N m or N. Springs and dampers of the
             joints act beside them.
         forces: N in world axes at the origin of a frame, ``{"tip": (0, 200, 0)}``: they keep their direction.
         wrenches: moment and force (N m, N) in the axes of a frame, (6,): they turn with it (follower forces).
@@ -170,7 +170,7 @@ def linearize(
 
 
 def eigenvalues_at_rest(balance: Balance, q: Array) -> Array:
-    """Of the matrix A about configurations at rest, 1/s, (*batch, n)."""
+    """Of the matrix A about configurations at rest, 1/s, (..., n)."""
     state = _State(balance, q, np.zeros((*q.shape[:-1], balance.model.nv)))
     return np.asarray(np.linalg.eigvals(_chosen_axes(state, None, None).A))
 
@@ -275,7 +275,7 @@ class _State:
         self.f = _apply(_T(self.pushing.inverse), _apply(self.M, self.a) + c - tau)
 
     def response(self, b: Array, gamma: Array) -> Array:
-        """The accelerations (*batch, nv, k) of right-hand sides M a − Fᵀ f = b, A a = −γ."""
+        """The accelerations (..., nv, k) of right-hand sides M a − Fᵀ f = b, A a = −γ."""
         Z, Y, forced = self.all.motions, self.pushing.motions, self.all.inverse @ gamma
         if not Z.shape[-1]:
             return np.asarray(-forced)
@@ -492,13 +492,13 @@ def _named_velocities(model: Model, joints: Sequence[str] | None) -> list[int]:
 
 
 def _normalised(rows: HeldRows, chosen: Array) -> Array:
-    """The basis of motions with ones at the chosen coordinates, (*batch, nv, d)."""
+    """The basis of motions with ones at the chosen coordinates, (..., nv, d)."""
     Z = rows.motions
     return np.asarray(Z @ np.linalg.inv(chosen @ Z)) if Z.shape[-1] else Z
 
 
 def _turned_axes(model: Model, q: Array, v: Array, axes: str) -> tuple[Array, Array]:
-    """T (*batch, nv, nv), which takes deviations to the axes asked for, and Ω with Ṫ = T Ω."""
+    """T (..., nv, nv), which takes deviations to the axes asked for, and Ω with Ṫ = T Ω."""
     T = np.broadcast_to(np.eye(model.nv), (*q.shape[:-1], model.nv, model.nv)).copy()
     spin = np.zeros_like(T)
     if axes == PARENT:
@@ -512,7 +512,7 @@ def _turned_axes(model: Model, q: Array, v: Array, axes: str) -> tuple[Array, Ar
 
 
 def _connection(model: Model, v: Array) -> Array:
-    """−ad_v (*batch, nv, nv): what δq̇ − δv of ball and free joints is, in the child's axes."""
+    """−ad_v (..., nv, nv): what δq̇ − δv of ball and free joints is, in the child's axes."""
     result = np.zeros((*v.shape[:-1], model.nv, model.nv))
     for own, kind in zip(model.v_slices, model.joint_types, strict=True):
         if kind.nq > kind.nv:
@@ -526,7 +526,7 @@ def _connection(model: Model, v: Array) -> Array:
 
 
 def _rotation(quaternion: Array) -> Array:
-    """R (*batch, 3, 3) of unit quaternions w, x, y, z."""
+    """R (..., 3, 3) of unit quaternions w, x, y, z."""
     w, xyz = quaternion[..., 0, None, None], quaternion[..., 1:]
     hat = _skew(xyz)
     return np.asarray(np.eye(3) + 2 * (w * hat + hat @ hat))

@@ -38,23 +38,23 @@ class Dexterity:
     """How well motors move a frame. With a batch, every field has its dimensions in front."""
 
     transmission: Array
-    """T (*batch, rows, motors): the frame's twist, in its axes, per rate of the motors; rotations times ``length``."""
+    """T (..., rows, motors): the frame's twist, in its axes, per rate of the motors; rotations times ``length``."""
     values: Array
-    """Singular values of T, largest first: how fast the frame goes in its best and worst directions, (*batch, r)."""
+    """Singular values of T, largest first: how fast the frame goes in its best and worst directions, (..., r)."""
     manipulability: Array
-    """Their product, (*batch,): zero where a direction is lost (Yoshikawa 1985)."""
+    """Their product, (...,): zero where a direction is lost (Yoshikawa 1985)."""
     condition: Array
-    """Largest over smallest, (*batch,): 1 is isotropic, infinity singular."""
+    """Largest over smallest, (...,): 1 is isotropic, infinity singular."""
     output_margin: Array
-    """Smallest singular value of S Z, Z orthonormal, (*batch,): zero where locked motors do not hold the mechanism."""
+    """Smallest singular value of S Z, Z orthonormal, (...,): zero where locked motors do not hold the mechanism."""
     input_margin: Array
-    """Smallest singular value of J Z over the largest, (*batch,): zero where the frame has lost a direction."""
+    """Smallest singular value of J Z over the largest, (...,): zero where the frame has lost a direction."""
     frame: str
     model: Model = field(repr=False)
 
     @property
     def singular(self) -> Any:
-        """In words, (*batch,): ``""``, ``"output"``, ``"input"`` or ``"output and input"``."""
+        """In words, (...,): ``""``, ``"output"``, ``"input"`` or ``"output and input"``."""
         output, lost = self.output_margin < SINGULAR, self.input_margin < SINGULAR
         words = np.where(output & lost, "output and input", np.where(output, "output", np.where(lost, "input", "")))
         return str(words) if words.ndim == 0 else words
@@ -83,7 +83,7 @@ def dexterity(
     Args:
         model: serial or parallel; loops must be closed at q.
         frame: a frame or body by name.
-        q: (*batch, nq).
+        q: (..., nq).
         motors: joints that are driven; default: all (in a mechanism with loops, say which).
         part: of the frame's motion: ``position``, ``rotation`` or ``pose``.
         length: m that a radian counts, for poses; for rotations alone it is a factor.
@@ -152,13 +152,13 @@ class Workspace:
     """Where a frame can go: a map over goals."""
 
     goals: Array
-    """(*grid, 3) or (*grid, 4, 4)."""
+    """(..., 3) or (..., 4, 4)."""
     reached: Array
-    """(*grid,)."""
+    """(...,)."""
     q: Array
-    """(*grid, nq): how; where a goal is out of reach, the closest."""
+    """(..., nq): how; where a goal is out of reach, the closest."""
     distance: Array
-    """What is missing, m, (*grid,)."""
+    """What is missing, m, (...,)."""
     dexterity: Dexterity
     """There, also where a goal is out of reach: of the closest configuration."""
 
@@ -187,7 +187,7 @@ def workspace(
     Args:
         model: serial or parallel.
         frame: a frame or body by name.
-        goals: positions (*grid, 3), m, or poses (*grid, 4, 4), in the world.
+        goals: positions (..., 3), m, or poses (..., 4, 4), in the world.
         guess, limits, starts, seed: as in :func:`whippletree.inverse_kinematics`.
         motors, length: as in :func:`whippletree.dexterity`.
         t, active: as everywhere.

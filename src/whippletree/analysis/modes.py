@@ -1,7 +1,7 @@
 """``wt.eigenmodes`` and ``wt.frequency_response``: small vibrations about a state, in minimal coordinates.
 
 At rest, M η̇ + D η + K ξ = 0 with ξ̇ = η. Undamped modes solve K y = ω² M y; damped ones are eigenvalues s of A, each
-with the frequency |Im s| / 2π and the damping ratio −Re s / |s|. A mode with ω² < 0 does not vibrate: it has the
+with the frequency abs(Im s) / 2π and the damping ratio −Re s / abs(s). A mode with ω² < 0 does not vibrate: it has the
 frequency 0 and the growth √−ω².
 """
 
@@ -35,20 +35,20 @@ class Modes:
     """Small vibrations about a state, in order of frequency. With a batch, every field has its dimensions in front."""
 
     frequencies: Array
-    """Undamped, Hz, (*batch, d); 0 for modes that do not vibrate."""
+    """Undamped, Hz, (..., d); 0 for modes that do not vibrate."""
     growth: Array
-    """Of undamped modes, 1/s, (*batch, d): positive where the state is unstable."""
+    """Of undamped modes, 1/s, (..., d): positive where the state is unstable."""
     shapes: Array
-    """Undamped, (*batch, nv, d): velocities of the tree; at unit modal mass. Complex where loads have no potential."""
+    """Undamped, (..., nv, d): velocities of the tree; at unit modal mass. Complex where loads have no potential."""
     eigenvalues: Array
-    """s of the damped system, 1/s, (*batch, n), in order of |Im s|; rigid motions and coordinates that nothing restores
+    """s of the damped system, 1/s, (..., n), in order of abs(Im s); rigid motions and coordinates that nothing restores
     have 0."""
     damped_frequencies: Array
-    """|Im s| / 2π, Hz, (*batch, n)."""
+    """abs(Im s) / 2π, Hz, (..., n)."""
     ratios: Array
-    """−Re s / |s|, (*batch, n): 0 without damping, 1 for decay without vibration, negative for growth; 0 where s is."""
+    """−Re s / abs(s), (..., n): 0 without damping, 1 for decay without vibration, negative for growth; 0 where s is."""
     damped_shapes: Array
-    """(*batch, nv, n), complex: velocities of the tree, largest entry 1."""
+    """(..., nv, n), complex: velocities of the tree, largest entry 1."""
     system: LinearSystem = field(repr=False)
 
     def __str__(self) -> str:
@@ -105,8 +105,8 @@ def eigenmodes(model: Model | LinearSystem, q: Any = None, v: Any = None, **opti
 
     Args:
         model: a model, or what ``wt.linearize`` returned.
-        q: (*batch, nq), an equilibrium (``wt.equilibrium(model).q``); of a model only.
-        v: (*batch, nv), of a steady motion; default: at rest.
+        q: (..., nq), an equilibrium (``wt.equilibrium(model).q``); of a model only.
+        v: (..., nv), of a steady motion; default: at rest.
         options: those of :func:`whippletree.linearize`: loads, contacts, parameters, …
 
     Raises:
@@ -190,7 +190,7 @@ def _undamped_in_general(system: LinearSystem, d: int) -> tuple[Array, Array, Ar
 
 
 def frequency_response(system: LinearSystem, frequencies: Any) -> Array:
-    """C (2πi f − A)⁻¹ B, complex (*batch, frequencies, outputs, inputs): amplitude and phase of the outputs per input.
+    """C (2πi f − A)⁻¹ B, complex (..., frequencies, outputs, inputs): amplitude and phase of the outputs per input.
 
     Args:
         system: from ``wt.linearize``, at an equilibrium or a steady motion; ``inputs=`` and ``outputs=`` there choose.
