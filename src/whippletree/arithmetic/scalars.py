@@ -11,7 +11,6 @@ Two rules make this work (docs/notation.md lists them all): literals are integer
 from __future__ import annotations
 
 import cmath
-import hashlib
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -41,6 +40,8 @@ class Table(str):
     """The same as an array."""
 
     def __new__(cls, values: Iterable[float]) -> Table:
+        import hashlib  # few models have tables, and every first call would wait for it
+
         numbers = tuple(float(x) for x in values)
         if not numbers:
             raise ScalarError("a table needs at least one entry")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
 from whippletree.contact.geometry.shapes import Shape, shape_of
-from whippletree.contact.impact.laws import LAWS
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
@@ -76,8 +75,11 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
 
 
 def _pair(model: Model, contact: Contact, shapes: dict[str, Shape]) -> Pair:
-    if contact.law is not None and contact.law not in LAWS:
-        raise ModelError("law", [str(NameLookupError("impact law", contact.law, LAWS))])
+    if contact.law is not None:
+        from whippletree.contact.impact.laws import LAWS  # only contacts that name a law pay for this import
+
+        if contact.law not in LAWS:
+            raise ModelError("law", [str(NameLookupError("impact law", contact.law, LAWS))])
     geometries = (model.geometry(contact.first), model.geometry(contact.second))
     for geometry in geometries:
         if geometry.name not in shapes:  # a mesh is read once, however often it may touch
