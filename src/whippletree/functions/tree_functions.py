@@ -197,7 +197,7 @@ def inverse_dynamics_with_motors(
     notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
     ``passive_forces`` for what motors add to springs and dampers.
     """
-    found = actuation.actuate(m, joints, q, v, a, costs, t, active)
+    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active)
     return found.tau, found.f, found.residual
 
 
