@@ -22,7 +22,6 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
-from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
@@ -47,6 +46,10 @@ CLOSED = 1e-12
 
 DAMPING = 1e-12
 """Of a correction of open loops, relative to the size of the rows."""
+
+QUICK_ABOVE = 4000
+"""Operations of a function beyond which its machine code is generated with little effort: an analysis evaluates it a few
+times, and LLVM would take seconds for the derivatives of forty bodies. Batches of designs are of smaller models."""
 
 LONGEST_CORRECTION = 0.5
 """rad or m: beyond, the linearisation of a loop means little."""
@@ -417,7 +420,7 @@ def functions_of(model: Model, parameters: Sequence[str] = ()) -> Compiled:
     kept: dict[tuple[str, ...], Compiled] = model.__dict__.setdefault("_analysis_functions", {})
     key = tuple(parameters)
     if key not in kept:
-        kept[key] = compile_model(model, parameters=key)
+        kept[key] = Compiled(model, np.float64, None, key, quick_above=QUICK_ABOVE)
     return kept[key]
 
 

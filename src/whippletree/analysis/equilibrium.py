@@ -218,7 +218,7 @@ class _Point:
         self.q = np.array(q)
         still = np.zeros((len(q), balance.model.nv))
         tau, weight = balance.joint_forces(q, still), np.asarray(balance.evaluate("gravity", q=q))
-        tree = np.asarray(balance.evaluate("inverse_dynamics_derivatives", q=q, v=still, a=np.zeros_like(still))[0])
+        tree = np.asarray(balance.evaluate("gravity_derivatives", q=q))
         loads = balance.joint_force_slopes(q, still)[0]
         terms, A, r = np.abs(tree) + np.abs(loads), balance.jacobian(q), weight - tau
         possible = _possible_forces(balance, q)
