@@ -48,8 +48,8 @@ DAMPING = 1e-12
 """Of a correction of open loops, relative to the size of the rows."""
 
 QUICK_ABOVE = 4000
-"""Operations of a function beyond which its machine code is generated with little effort: an analysis evaluates it a few
-times, and LLVM would take seconds for the derivatives of forty bodies. Batches of designs are of smaller models."""
+"""Operations of a function beyond which its machine code is generated with little effort: an analysis evaluates it a
+few times, and LLVM would take seconds for the derivatives of forty bodies. Batches of designs are of smaller models."""
 
 LONGEST_CORRECTION = 0.5
 """rad or m: beyond, the linearisation of a loop means little."""
@@ -66,6 +66,32 @@ class HeldRows(NamedTuple):
     """A⁺ (..., nv, m): least-norm velocities for given rates of the rows."""
     deficient: Array
     """(...,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
+
+
+class Stop(NamedTuple):
+    """A limit of a joint: sign (q − bound) ≥ 0."""
+
+    name: str
+    """``elbow.lower`` or ``elbow.upper``."""
+    coordinate: int
+    velocity: int
+    sign: int
+    bound: float
+
+    def gap(self, q: Array) -> Array:
+        """How far the joint is from the limit, rad or m, (...,)."""
+        return np.asarray(self.sign * (q[..., self.coordinate] - self.bound))
+
+
+def stops_of(model: Model) -> tuple[Stop, ...]:
+    """Every finite limit of a joint of one freedom."""
+    found = []
+    for joint, place, own, kind in zip(model.joints, model.q_slices, model.v_slices, model.joint_types, strict=True):
+        for word, sign in (("lower", 1), ("upper", -1)):
+            bound = float(getattr(joint, word))
+            if kind.nq == kind.nv == 1 and np.isfinite(bound):
+                found.append(Stop(f"{joint.name}.{word}", place.start, own.start, sign, bound))
+    return tuple(found)
 
 
 class Balance:
@@ -109,6 +135,7 @@ class Balance:
             i for i, k in enumerate(system.switch_of_row) if not system.compliance[i] and (k < 0 or self.active[k] != 0)
         ]
         self.contacts = self._contact_modes(contacts)
+        self.stops: tuple[Stop, ...] = ()
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -180,6 +207,13 @@ class Balance:
         forces, wrenches = ({n: change(x) for n, x in loads.items()} for loads in (self.forces, self.wrenches))
         return change(self.tau), forces, wrenches
 
+    def resting_on(self, contacts: Sequence[int], stops: Sequence[Stop]) -> Balance:
+        """The same with some contacts, without friction, and some limits held."""
+        found = copy(self)
+        found.contacts, found.stops = {**self.contacts, **dict.fromkeys(contacts, FRICTIONLESS)}, tuple(stops)
+        found.__dict__.pop("at_position_level", None)
+        return found
+
     def at_time(self, t: float) -> Balance:
         """The same at another time."""
         found = copy(self)
@@ -223,6 +257,12 @@ class Balance:
         for frame, load in self._loads(q):
             total = total + _pulled(self.evaluate("jacobian", frame, q=q), load)
         return np.asarray(total)
+
+    def pull(self, q: Array) -> Array:
+        """r = gravity − τ at rest (..., nv): what the rows carry in a balance, Aᵀ f = r."""
+        return np.asarray(
+            self.evaluate("gravity", q=q) - self.joint_forces(q, np.zeros((*q.shape[:-1], self.model.nv)))
+        )
 
     def _loads(self, q: Array) -> list[tuple[str, Array]]:
         """The wrench of every load, in its frame's axes."""
@@ -276,25 +316,30 @@ class Balance:
         positions = set(constraint_set(self.model).position_rows)
         level = [row in positions for row in self.kept_rows]
         level += [row == 0 for mode in self.contacts.values() for row in range(_row_count(mode))]
+        level += [True for _ in self.stops]
         return np.array(level, dtype=bool)
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Every row that holds, constraints first."""
+        """Every row that holds: constraints, contacts, limits of joints."""
         names = list(constraint_set(self.model).named(self.kept_rows))
         listed = contact_set(self.model).names if self.contacts else ()
         for k, mode in self.contacts.items():
             names += [
                 f"{listed[k]}.{row}" for row in ("normal", "tangent 1", "tangent 2")[: 3 if mode == STICKING else 1]
             ]
-        return tuple(names)
+        return (*names, *[stop.name for stop in self.stops])
 
     @property
     def _contact_rows(self) -> list[int]:
         return [3 * k + row for k, mode in self.contacts.items() for row in range(_row_count(mode))]
 
     def _stacked(self, suffix: str, core: int, along: str | None, **inputs: Array) -> Array:
-        """Rows of ``constraint_…`` and ``contact_…`` functions, one below the other; ``core``: further dimensions."""
+        """Rows of ``constraint_…`` and ``contact_…`` functions, one below the other; ``core``: further dimensions.
+
+        Limits of joints come last: unit rows, with no bias.
+        """
+        batch = np.broadcast_shapes(*[x.shape[:-1] for x in inputs.values()])
         parts = []
         for kind, rows in (("constraint", self.kept_rows), ("contact", self._contact_rows)):
             if not rows:
@@ -304,10 +349,13 @@ class Balance:
             else:
                 whole = self.slopes(f"{kind}_{suffix}", along=along, **inputs)
             parts.append(np.take(whole, rows, axis=whole.ndim - 1 - core))
-        if not parts:
-            batch = np.broadcast_shapes(inputs["q"].shape[:-1])
-            return np.zeros((*batch, 0, *[self.model.nv] * core))
-        return np.concatenate(parts, axis=parts[0].ndim - 1 - core)
+        limits = np.zeros((*batch, len(self.stops), *[self.model.nv] * core))
+        for k, stop in enumerate(self.stops):
+            if along is None and suffix == "jacobian":
+                limits[..., k, stop.velocity] = stop.sign
+            elif along is None and suffix == "velocity":
+                limits[..., k] = stop.sign * inputs["v"][..., stop.velocity]
+        return np.concatenate([*parts, limits], axis=limits.ndim - 1 - core)
 
     def jacobian(self, q: Array) -> Array:
         """A (..., m, nv)."""
@@ -343,6 +391,7 @@ class Balance:
             parts.append(np.asarray(self.evaluate("constraint_residual", q=q))[..., kept])
         if self.contacts:
             parts.append(np.asarray(self.evaluate("contact_gaps", q=q))[..., list(self.contacts)])
+        parts += [stop.gap(q)[..., None] for stop in self.stops]
         return np.concatenate(parts, axis=-1)
 
     def closed(self, q: Array) -> Array:

@@ -364,9 +364,7 @@ class Compiled(CompiledTable):
 
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
         quick = float("inf") if thorough else self._quick_above
-        return compile_function(
-            recipe, dtype=self._dtype, threads=self._threads, wording=wording, quick_above=quick
-        )
+        return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording, quick_above=quick)
 
     @cached_property
     def _fingerprint(self) -> bytes:

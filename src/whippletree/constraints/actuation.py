@@ -198,9 +198,7 @@ def _stacked(rows: _HeldRows, pushers: Pushers | None, n: int) -> tuple[Array, A
     if pushers is None:
         return rows.A, off
     J = (pushers.J.T * pushers.touching).T
-    soft = vector(
-        *[scalars.select(scalars.less(0, on), cost, 1) for on, cost in zip(pushers.touching, pushers.costs)]
-    )
+    soft = vector(*[scalars.select(scalars.less(0, on), cost, 1) for on, cost in zip(pushers.touching, pushers.costs)])
     return np.concatenate([rows.A, J]).reshape(-1, n), np.concatenate([off, soft])
 
 
