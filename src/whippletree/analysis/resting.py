@@ -152,7 +152,8 @@ class RestingSearch:
 
     def _rows(self, q: Array, supports: Sequence[int]) -> Array:
         """N (supports, nv)."""
-        return self.supports.held(self.balance, supports).jacobian(q)[0][len(self.balance.row_names) :]
+        rows = self.supports.held(self.balance, supports).jacobian(q)[0]
+        return np.asarray(rows[len(self.balance.row_names) :])
 
     def _held(self, q: Array, carrying: Sequence[int]) -> tuple[Search, Point]:
         held = self.supports.held(self.balance, carrying)
