@@ -511,14 +511,62 @@ def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TO
         return HeldRows(A, every, np.zeros((*batch, n, m)), np.zeros(batch, dtype=bool))
     sizes = np.linalg.norm(A, axis=-1)
     scales = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
-    U, s, Vt = np.linalg.svd(A * scales[..., None], full_matrices=True)
+    unit = A * scales[..., None]
+    many = A.size > MANY * m * n and m < n and m * n <= SMALL_ROWS
+    if many and rank in (None, m):
+        batch = A.shape[:-2]
+        Z, inverse, sound = _by_reflections(unit.reshape(-1, m, n), rank_tolerance)
+        if np.any(sound):
+            deficient = np.zeros(len(Z), dtype=bool)
+            lost = np.flatnonzero(~sound)
+            if len(lost):
+                Z[lost], inverse[lost], deficient[lost] = _by_singular_values(
+                    unit.reshape(-1, m, n)[lost], m, rank_tolerance
+                )
+            motions, right, less = (x.reshape(*batch, *x.shape[1:]) for x in (Z, inverse, deficient))
+            return HeldRows(A, motions, right * scales[..., None, :], less)
+    motions, right, less = _by_singular_values(unit, rank, rank_tolerance)
+    return HeldRows(A, motions, right * scales[..., None, :], less)
+
+
+MANY, SMALL_ROWS = 64, 100
+"""From how many states on, and up to how many entries of A, reflections over the whole batch are faster."""
+
+
+def _by_singular_values(unit: Array, rank: int | None, rank_tolerance: float) -> tuple[Array, Array, Array]:
+    """Motions, right inverse and whether the rank is below that of the batch, for rows of unit length."""
+    U, s, Vt = np.linalg.svd(unit, full_matrices=True)
     ranks = np.sum(s > rank_tolerance, axis=-1)
     rank = int(np.max(ranks, initial=0)) if rank is None else rank
     kept = s[..., :rank]
     reciprocals = np.where(kept > rank_tolerance, 1 / np.where(kept > rank_tolerance, kept, 1.0), 0.0)
     V = np.swapaxes(Vt, -1, -2)
     inverse = (V[..., :, :rank] * reciprocals[..., None, :]) @ np.swapaxes(U[..., :, :rank], -1, -2)
-    return HeldRows(A, V[..., :, rank:], inverse * scales[..., None, :], ranks < rank)
+    return V[..., :, rank:], inverse, ranks < rank
+
+
+def _by_reflections(unit: Array, rank_tolerance: float) -> tuple[Array, Array, Array]:
+    """Motions and right inverse of unit rows (k, m, n) by Householder's reflections, and where they are sound.
+
+    All states at once: a small matrix costs LAPACK's overhead ten times over. With Rᵀ = A Q, the smallest singular
+    value is at least the product of R's diagonal over |A|^(m − 1), and |A|² ≤ m: that makes the full rank certain.
+    """
+    k, m, n = unit.shape
+    left, Q = unit.copy(), np.broadcast_to(np.eye(n), (k, n, n)).copy()
+    for j in range(m):
+        x = left[:, j, j:]
+        size = np.sqrt(np.einsum("ki,ki->k", x, x))
+        u = x.copy()
+        u[:, 0] += np.where(x[:, 0] < 0, -size, size)
+        square = np.einsum("ki,ki->k", u, u)
+        u /= np.sqrt(np.where(square > 0, square, 1.0))[:, None]
+        for part in (left[:, :, j:], Q[:, :, j:]):
+            part -= 2 * np.einsum("kri,ki->kr", part, u)[:, :, None] * u[:, None, :]
+    diagonal = np.abs(np.einsum("kjj->kj", left[:, :, :m]))
+    sound = np.prod(diagonal, axis=-1) > 10 * rank_tolerance * m ** ((m - 1) / 2)
+    lower = np.where(sound[:, None, None], left[:, :, :m], np.eye(m))
+    inverse = Q[:, :, :m] @ np.linalg.inv(lower)
+    return Q[:, :, m:].copy(), inverse, sound
 
 
 def _row_count(mode: str) -> int:

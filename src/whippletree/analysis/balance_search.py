@@ -243,7 +243,8 @@ def _localised(Z: Array) -> Array:
         return Z
     chosen = scipy.linalg.qr(Z[0].T, pivoting=True, mode="r")[1][:d]
     part = Z[:, chosen, :]
-    clear = np.linalg.svd(part, compute_uv=False)[:, -1] > CLEAR
+    smallest = np.abs(part[:, 0, 0]) if d == 1 else np.linalg.svd(part, compute_uv=False)[:, -1]
+    clear = smallest > CLEAR
     result = np.array(Z)
     local = Z[clear] @ np.linalg.inv(part[clear])
     result[clear] = local / np.linalg.norm(local, axis=-2, keepdims=True)
