@@ -119,11 +119,13 @@ class Balance:
             core = self._cores[path]
             if value.shape[value.ndim - len(core) :] != core:
                 raise ShapeError(f"{function}: parameter {path!r} has shape {value.shape}, expected (..., *{core})")
+            self._require_finite(f"parameter {path!r}", value)
         self.dyn = functions_of(model, tuple(self.opened))
         self.tau = self.velocity_vector("tau", tau)
         self.forces = {name: self._load(name, value, 3, "forces") for name, value in (forces or {}).items()}
         self.wrenches = {name: self._load(name, value, 6, "wrenches") for name, value in (wrenches or {}).items()}
         self.t = float(t)
+        self._require_finite("t", np.asarray(self.t))
         system = constraint_set(model)
         self.active = np.ones(len(system.switches)) if active is None else np.asarray(active, dtype=float)
         if self.active.shape != (len(system.switches),):
@@ -144,8 +146,7 @@ class Balance:
         at = np.array(q, dtype=float)
         if at.ndim < 1 or at.shape[-1] != self.model.nq:
             raise ShapeError(shape_message(self.function, word, at.shape, (self.model.nq,), self.model))
-        if not np.all(np.isfinite(at)):
-            raise ValueError(f"{self.function}: {word} holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
+        self._require_finite(word, at)
         refuse_zero_quaternions(self.function, word, at, self.model)
         return at
 
@@ -154,6 +155,7 @@ class Balance:
         array = np.zeros(self.model.nv) if values is None else np.array(values, dtype=float)
         if array.ndim < 1 or array.shape[-1] != self.model.nv:
             raise ShapeError(shape_message(self.function, word, array.shape, (self.model.nv,), self.model))
+        self._require_finite(word, array)
         return array
 
     def _load(self, frame: str, value: Any, size: int, word: str) -> Array:
@@ -161,7 +163,13 @@ class Balance:
         array = np.array(value, dtype=float)
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(f"{self.function}: {word}[{frame!r}] has shape {array.shape}, expected (..., {size})")
+        self._require_finite(f"{word}[{frame!r}]", array)
         return array
+
+    def _require_finite(self, word: str, values: Array) -> None:
+        if not np.all(np.isfinite(values)):
+            found = values[~np.isfinite(values)].flat[0]
+            raise ValueError(f"{self.function}: {word} holds {found}: every number must be finite")
 
     def _contact_modes(self, contacts: Mapping[str, str] | None) -> dict[int, str]:
         if not contacts:

@@ -26,7 +26,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import AssemblyError, EquilibriumError, ShapeError, SingularSystemError, UnsupportedError
-from whippletree.model import Constraint, Model
+from whippletree.model import Constraint, Model, require_model
 from whippletree.simulation.output.labels import velocities as velocity_names
 
 STABLE, UNSTABLE, NEUTRAL, FIXED, NOT_FOUND = "stable", "unstable", "neutral", "no freedom", "not found"
@@ -154,6 +154,11 @@ def equilibrium(
         EquilibriumError: if no balance was found from a single guess: the potential has no minimum that way.
         AssemblyError: if the loops do not close near a single guess.
     """
+    if not tolerance >= 0 or iterations < 1:
+        raise ValueError(
+            f"equilibrium: tolerance ({tolerance}) must not be negative, iterations ({iterations}) positive"
+        )
+    require_model(model, "equilibrium")
     model = _with_held(model, hold)
     words: dict[str, Any] = {"tau": tau, "forces": forces, "wrenches": wrenches, "parameters": parameters}
     balance = Balance("equilibrium", model, **words, t=t, active=active)

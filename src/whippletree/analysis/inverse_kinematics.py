@@ -126,7 +126,8 @@ def inverse_kinematics(
     require_model(model, "inverse_kinematics")
     task, arrays = _task(model, goals, limits)
     start = _guess(model, guess)
-    batch = np.broadcast_shapes(start.shape[:-1], *[g.shape[:-2] for g in arrays])
+    _require_counts(starts, iterations, tolerance)
+    batch = _common_batch(start, task, arrays)
     goal = np.stack([np.broadcast_to(g, (*batch, 4, 4)) for g in arrays], axis=-3).reshape(-1, len(arrays), 4, 4)
     q = np.broadcast_to(start, (*batch, model.nq)).reshape(-1, model.nq).copy()
     solver = _Solver(model, task, _weights(task, weights), tolerance, iterations, t, active)
@@ -138,6 +139,24 @@ def inverse_kinematics(
     return Reached(
         moved, bool(reached) if reached.ndim == 0 else reached, apart[..., 1], apart[..., 0], gap, names, tried, model
     )
+
+
+def _require_counts(starts: Any, iterations: Any, tolerance: Any) -> None:
+    for word, value, least in (("starts", starts, 0), ("iterations", iterations, 1)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"inverse_kinematics: {word} is {value!r}, expected a whole number from {least} on")
+    if not tolerance > 0:
+        raise ValueError(f"inverse_kinematics: tolerance is {tolerance!r}, expected a positive number of rad and m")
+
+
+def _common_batch(start: Array, task: Task, goals: list[Array]) -> tuple[int, ...]:
+    shapes = {"guess": start.shape[:-1]}
+    shapes |= {f"the goal of {name!r}": g.shape[:-2] for (name, _), g in zip(task.frames, goals, strict=True)}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{word} {shape}" for word, shape in shapes.items())
+        raise ShapeError(f"inverse_kinematics: these batches do not fit together: {listed}") from None
 
 
 def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[Task, list[Array]]:
@@ -182,6 +201,8 @@ def _as_pose(name: str, array: Array, kind: str) -> Array:
         return pose
     R = array[..., :3, :3]
     error = np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(initial=0.0)
+    if np.any(array[..., 3, :] != (0, 0, 0, 1)):
+        raise ValueError(f"inverse_kinematics: the goal of {name!r} is no pose: its last row must be 0, 0, 0, 1")
     if not error <= UNROTATED or np.any(np.linalg.det(R) < 0):
         raise ValueError(
             f"inverse_kinematics: the goal of {name!r} has no rotation in its upper left corner (RᵀR differs from 1 by "
@@ -207,6 +228,11 @@ def _weights(task: Task, weights: Mapping[str, Any] | None) -> Array:
     for name, value in (weights or {}).items():
         if name not in names:
             raise ShapeError(f"inverse_kinematics: weights names {name!r}, which has no goal ({', '.join(names)})")
+        if np.shape(value) not in ((), (2,)):
+            raise ShapeError(
+                f"inverse_kinematics: weights[{name!r}] has shape {np.shape(value)}, expected one number or (rotation, "
+                f"position)"
+            )
         result[names.index(name)] = value
     if not np.all(result > 0) or not np.all(np.isfinite(result)):
         raise ValueError("inverse_kinematics: weights must be positive")

@@ -170,6 +170,11 @@ def linearize(
         raise NameLookupError("axes", axes, AXES)
     state = _State(balance, q, v)
     system = _chosen_axes(state, coordinates, axes)
+    if not np.all(np.isfinite(system.A)):
+        raise ValueError(
+            f"linearize: numbers overflow at this state of model {model.name!r} (the largest velocity is "
+            f"{np.abs(v).max(initial=0.0):.3g}): there is no finite linear system"
+        )
     return system.finished(inputs, outputs)
 
 
@@ -194,6 +199,11 @@ def _states(balance: Balance, q: Any, v: Any) -> tuple[Array, Array]:
     at = balance.coordinates("q", q)
     rates = balance.velocity_vector("v", v)
     batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1], balance.batch)
+    if 0 in batch:
+        raise ShapeError(
+            f"{balance.function}: the batch {batch} is empty: there is no state about which to linearise, and none "
+            f"that could choose coordinates"
+        )
     return np.broadcast_to(at, (*batch, at.shape[-1])), np.broadcast_to(rates, (*batch, rates.shape[-1]))
 
 
@@ -212,8 +222,8 @@ def _held_contacts(balance: Balance, contacts: Mapping[str, str] | str, q: Array
     return touching_contacts(balance, q, v)
 
 
-def require_on_manifold(balance: Balance, q: Array, v: Array) -> None:
-    """Refuse states that violate the rows that hold them.
+def require_on_manifold(balance: Balance, q: Array, v: Array, *, velocities: bool = True) -> None:
+    """Refuse states that violate the rows that hold them; with ``velocities``, those at velocity level too.
 
     Raises:
         AssemblyError: naming the row that is violated most.
@@ -223,6 +233,8 @@ def require_on_manifold(balance: Balance, q: Array, v: Array) -> None:
         (balance.residual(q), positions, POSITION_TOLERANCE, "q", "wt.assemble(model, q) closes the loops"),
         (balance.row_velocity(q, v), balance.row_names, VELOCITY_TOLERANCE, "v", "project_velocity(q, v) corrects it"),
     ):
+        if word == "v" and not velocities:
+            continue
         worst = np.abs(found).reshape(-1, len(names)).max(axis=0, initial=0.0) if names else np.zeros(0)
         gaps = {name: float(x) for name, x in zip(names, worst, strict=True) if not x <= tolerance}
         if gaps:

@@ -80,6 +80,8 @@ class Modes:
 
         if self.shapes.ndim > 2:
             raise ShapeError("motion: the modes are those of a batch: ask for the modes of one state")
+        if not np.isfinite(amplitude) or moments < 1:
+            raise ValueError(f"motion: amplitude ({amplitude}) must be finite, and moments ({moments}) at least 1")
         if not 0 <= mode < self.shapes.shape[-1]:
             raise NameLookupError("mode", mode, [str(k) for k in range(self.shapes.shape[-1])])
         model, shape = self.system.model, np.asarray(self.shapes[:, mode])
@@ -200,6 +202,8 @@ def frequency_response(system: LinearSystem, frequencies: Any) -> Array:
         SingularSystemError: at a frequency at which the undamped system resonates: the response has no bound.
         UnsupportedError: if the state is not steady.
     """
+    if not isinstance(system, LinearSystem):
+        raise TypeError(f"frequency_response: expected what wt.linearize returns, got {type(system).__name__}")
     if not system.steady:
         raise UnsupportedError(_not_steady(system).replace("eigenmodes", "frequency_response", 1))
     f = np.asarray(frequencies, dtype=float)
