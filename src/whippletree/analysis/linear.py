@@ -97,6 +97,8 @@ class LinearSystem:
     steady: bool
     """Whether A stays what it is along the motion through the state, so that its eigenvalues mean growth and decay."""
     model: Model = field(repr=False)
+    balance: Balance = field(repr=False)
+    """The model with its loads, open parameters, switches and held contacts."""
 
     def __repr__(self) -> str:
         batch = f" × {self.A.shape[:-2]}" if self.A.ndim > 2 else ""
@@ -431,6 +433,7 @@ class _System:
             self.axes,
             self.steady,
             model,
+            balance,
         )
 
     def _outputs(self, outputs: Sequence[str] | None) -> tuple[Array, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.analysis.balance import Balance, held_rows
+from whippletree.analysis.balance import held_rows
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
@@ -70,7 +70,7 @@ class Modes:
 
         Args:
             mode: its number; one that does not vibrate is shown as if it had the period 1 s.
-            amplitude: largest displacement of a joint, rad or m; loops are closed.
+            amplitude: largest displacement of a joint, rad or m; loops and held contacts stay closed.
             moments: of the period.
 
         Returns:
@@ -88,7 +88,7 @@ class Modes:
         phases = np.linspace(0.0, 1.0, moments)
         waves = np.exp(2j * np.pi * phases)[:, None] * shape * (amplitude / np.abs(shape).max())
         rate = self.frequencies[mode] if self.frequencies[mode] else 1.0
-        balance = Balance("motion", model)
+        balance = self.system.balance
         q = balance.closed(np.asarray(balance.evaluate("integrate", q=self.system.q, d=waves.real)))
         v = (2j * np.pi * rate * waves).real
         rows = held_rows(balance.jacobian(q))
