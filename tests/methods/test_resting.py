@@ -45,6 +45,12 @@ def test_a_pendulum_leans_on_its_stop():
     assert "resting on 'hinge.upper'" in str(rest)
 
 
+def test_vibrations_about_a_stop_say_that_limits_carry_nothing():
+    model = pendulum(lower=-2.0, upper=0.7)
+    with pytest.raises(wt.UnsupportedError, match=r"hold what leans on hinge\.upper by a constraint"):
+        wt.eigenmodes(model, wt.equilibrium(model).q)
+
+
 def test_without_stops_limits_are_named():
     rest = wt.equilibrium(pendulum(lower=-2.0, upper=0.7), stops=False)
     assert rest.q == pytest.approx([np.pi / 2])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.analysis.balance import held_rows
+from whippletree.analysis.balance import TOUCHING, held_rows, stops_of
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
@@ -145,9 +145,13 @@ def _not_steady(system: LinearSystem) -> str:
     if not np.any(system.v):
         worst = np.abs(rate).reshape(-1, rate.shape[-1]).max(axis=0)
         name = system.states[system.positions.shape[-1] + int(np.argmax(worst))]
+        at_stop = [stop.name for stop in stops_of(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING)]
+        cure = "wt.equilibrium(model, q).q is one nearby"
+        if at_stop:
+            cure = f"Limits carry nothing here: hold what leans on {', '.join(at_stop[:3])} by a constraint"
         return (
             f"eigenmodes: q is no equilibrium of model {model.name!r}: {name!r} accelerates by {worst.max():.6g}. "
-            f"wt.equilibrium(model, q).q is one nearby; wt.linearize has the matrices of any state."
+            f"{cure}; wt.linearize has the matrices of any state."
         )
     return (
         f"eigenmodes: the motion of model {model.name!r} is not steady: the matrix A changes along it, so that its "

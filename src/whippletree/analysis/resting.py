@@ -171,12 +171,13 @@ class RestingSearch:
 
     def _led_out(self, q: Array) -> Array:
         """The guess without overlaps, by least-norm corrections."""
-        q = self.balance.closed(q)
+        q, held = self.balance.closed(q), set[int]()
         for _ in range(ROUNDS_OUT):
-            inside = [k for k, gap in enumerate(self.supports.gaps(q)[0]) if gap < -TOUCHES / 2]
+            inside = {k for k, gap in enumerate(self.supports.gaps(q)[0]) if gap < -TOUCHES / 2}
             if not inside:
                 return q
-            q = self.supports.held(self.balance, inside).closed(q)
+            held |= inside  # what was led out once is not to come in again
+            q = self.supports.held(self.balance, sorted(held)).closed(q)
         gaps = self.supports.gaps(q)[0]
         listed = ", ".join(f"{self.supports.names[k]} by {-gaps[k]:.3g}" for k in np.argsort(gaps)[:4] if gaps[k] < 0)
         raise UnsupportedError(
