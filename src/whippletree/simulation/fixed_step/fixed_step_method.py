@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.rollout.rollout import Plan
+from whippletree.compiler.rollout.rollout import Plan, refuse_compliant_rows
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.fixed_step.in_python import PythonSteps
@@ -80,6 +80,7 @@ class FixedStep(Method):
     def _compiled(self) -> tuple[NamedFunction | None, str]:
         """The roll-out as a kernel; or none, and why."""
         motion = self.task.motion
+        refuse_compliant_rows(motion.model, self.rollout)
         try:
             if motion.controller is not None:
                 motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
@@ -88,8 +89,6 @@ class FixedStep(Method):
         except NotTraceable as error:
             return None, f"the controller cannot be traced: {error}"
         except UnsupportedError as error:
-            if self.rollout == "implicit_midpoint" and "compliant" in str(error):
-                raise
             return None, str(error)
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
