@@ -14,6 +14,7 @@ order the stretches are asked for. Random draws come in blocks of :data:`BLOCK` 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,8 +97,11 @@ class Design:
         from scipy.stats import qmc
 
         sequence = qmc.Sobol(width, scramble=True, rng=np.random.default_rng([self.seed, 0]))
-        sequence.fast_forward(first)
-        return np.asarray(sequence.random(last - first))
+        if first:
+            sequence.fast_forward(first)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a part of the sequence need not be balanced
+            return np.asarray(sequence.random(last - first))
 
     def _saltelli(self, first: int, last: int) -> Array:
         """Runs in groups of d + 2: A, B, and A with one column of B for each parameter."""
