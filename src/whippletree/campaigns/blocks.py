@@ -17,8 +17,10 @@ from whippletree.campaigns.cases import Case, Subject
 from whippletree.campaigns.design import Design
 from whippletree.campaigns.starts import close_starts
 from whippletree.campaigns.targets import Target, numbers, placed
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.model import Model
 from whippletree.simulation.one_by_one import single_run
 from whippletree.simulation.run import simulate
 
@@ -118,7 +120,21 @@ def _run_case(work: Work, chosen: Mapping[str, Any], values: Mapping[str, Sequen
 
 
 def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _Found:
-    runs, options = len(rows), dict(case.options)
+    kept = None if "series" in work.keep or work.metrics else ()
+    _, batch = _batch(work, case, name, values, len(rows), kept)
+    failures = [str(text) for text in batch["failure"].values]
+    columns = _final(batch) if "final" in work.keep else {}
+    for metric, function in work.metrics.items():
+        columns[metric] = _measured(metric, function, batch, failures)
+    series = batch.drop_vars("failure") if "series" in work.keep else None
+    return _Found(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
+
+
+def _batch(
+    work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], runs: int, variables: Any
+) -> tuple[Model, xarray.Dataset]:
+    """Runs of one case side by side, and the model of the first; ``variables`` where the case does not say them."""
+    options = dict(case.options)
     opened = numbers(case.model, work.targets, values, runs)
     q = placed(case.model, "q0", case.q0, work.targets, values, runs)
     v = placed(case.model, "v0", case.v0, work.targets, values, runs)
@@ -127,19 +143,21 @@ def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[
         held = [target for target in work.targets if target.kind == "q0"]
         q = close_starts(dyn, opened, q, case.q0, held)
         options["project"] = True
-    wanted = options.pop("variables", None)
-    if wanted is None and not ({"series"} & set(work.keep) or work.metrics):
-        wanted = ()
+    asked = options.pop("variables", None)
+    options.pop("massless", None)  # decided when the functions were compiled
     batch = simulate(
         case.model, q, v, controller=case.controller, compiled=dyn, parameters=opened or None, progress=False,
-        variables=wanted, **{word: x for word, x in options.items() if word != "massless"},
+        variables=variables if asked is None else asked, **options,
     )  # fmt: skip
-    failures = [str(text) for text in batch["failure"].values]
-    columns = _final(batch) if "final" in work.keep else {}
-    for metric, function in work.metrics.items():
-        columns[metric] = _measured(metric, function, batch, failures)
-    series = batch.drop_vars("failure") if "series" in work.keep else None
-    return _Found(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
+    return Bound(dyn, opened).model if opened else dyn.model, batch
+
+
+def rerun(work: Work, number: int) -> tuple[Model, xarray.Dataset]:
+    """One run once more, with everything that a simulation tells, and its model."""
+    values = work.design.values(number, number + 1)
+    chosen = {target.path: values[target.path][0] for target in work.targets if target.makes_cases}
+    model, batch = _batch(work, work.subject.case(chosen), repr(chosen), values, 1, None)
+    return model, single_run(batch, 0)
 
 
 def _functions(work: Work, case: Case, name: str, paths: tuple[str, ...]) -> Compiled:

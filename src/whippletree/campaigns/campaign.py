@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.campaigns.blocks import KEEPS, Metric, Work, compute_block
+from whippletree.campaigns.blocks import KEEPS, Metric, Work, compute_block, rerun
 from whippletree.campaigns.cases import Case, ModelSubject, ScenarioSubject, Subject
 from whippletree.campaigns.design import design_of
 from whippletree.campaigns.engines import Dask, Engine, Here, Job, Processes
 from whippletree.campaigns.opening import open_sweep
 from whippletree.campaigns.progress_of_sweep import progress_of
-from whippletree.campaigns.store import VERSION, Receipt, Store, block_digest, parquet
+from whippletree.campaigns.store import VERSION, Store, block_digest, parquet
+from whippletree.campaigns.sweep_report import sweep_report
 from whippletree.campaigns.targets import targets_of
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
@@ -65,11 +66,15 @@ class Campaign:
             for receipt in engine.receipts(self.job, missing):
                 tell(receipt)
 
+    def report(self, page: str | os.PathLike[str]) -> Path:
+        """Write a page about what is there, with replays of the least and the largest."""
+        return sweep_report(self.store.folder, page, rerun=partial(rerun, self.job.work))
+
     def verify(self, share: float, seed: int = 0) -> list[int]:
         """Compute a share of the tasks again, and return those whose content differs from what is kept."""
         parts = self.store.parts()
         count = max(1, round(share * len(parts))) if parts else 0
-        chosen = np.random.default_rng(seed).choice(sorted(parts), size=count, replace=False) if count else []
+        chosen = np.random.default_rng(seed).permutation(sorted(parts))[:count]
         size, runs = self.job.runs_per_task, self.job.work.design.runs
         wrong = []
         for task in sorted(int(k) for k in chosen):
@@ -96,6 +101,7 @@ def sweep(
     workers: int | None = None,
     runs_per_task: int | None = None,
     progress: bool | None = None,
+    report: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> xarray.Dataset:
     """Run a model or a scenario many times, with other parameters each time, and keep what is asked for in a folder.
@@ -125,6 +131,7 @@ def sweep(
         workers: processes of this machine; default: one for each core. One computes in this process.
         runs_per_task: default: 4096 where the method runs many at once, else 16.
         progress: whether to show how far it has come; default: on a terminal.
+        report: where to write a page about the results (:func:`whippletree.sweep_report`), with replays beside it.
         options: of ``wt.simulate``: ``duration``, ``method``, ``output_dt``, ``variables``, …
 
     Returns:
@@ -135,6 +142,8 @@ def sweep(
         metrics=metrics, keep=keep, runs_per_task=runs_per_task, **options,
     )  # fmt: skip
     campaign.run(engine_of(engine, workers, len(campaign.missing())), progress=progress)
+    if report is not None:
+        campaign.report(report)
     return open_sweep(folder)
 
 
@@ -252,5 +261,9 @@ def _manifest(job: Job, base: Case) -> dict[str, Any]:
 def _words_of(distribution: Any) -> Any:
     """What identifies a distribution: of scipy its name and arguments."""
     if hasattr(distribution, "dist"):
-        return [distribution.dist.name, list(map(float, distribution.args)), {k: float(x) for k, x in distribution.kwds.items()}]
+        return [
+            distribution.dist.name,
+            list(map(float, distribution.args)),
+            {k: float(x) for k, x in distribution.kwds.items()},
+        ]
     return repr(distribution)

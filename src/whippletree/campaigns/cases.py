@@ -44,7 +44,7 @@ class ModelSubject:
     q0: Any = None
     v0: Any = None
     controller: Callable[..., Any] | None = None
-    """Of (t, q, v); where paths ``controller.WORD`` are given, a function of the model and these words that makes it."""
+    """Of (t, q, v); with paths ``controller.WORD``, a function of the model and these words that makes it."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def case(self, chosen: Mapping[str, Any]) -> Case:
@@ -57,7 +57,9 @@ class ModelSubject:
         else:
             model = self.model(**words["model"])
             require_model(model, "sweep")
-        model = with_contacts(model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")})
+        model = with_contacts(
+            model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")}
+        )
         controller = self.controller
         if words["controller"]:
             if controller is None:
@@ -65,7 +67,9 @@ class ModelSubject:
                 raise ValueError(f"sweep: {asked} asks for controller=, a function of the model and these words")
             controller = controller(model, **words["controller"])
         options = dict(self.options) | words["solver"] | ({"ctrl": words["ctrl"]} if words["ctrl"] else {})
-        return Case(model, _start("q0", self.q0, model.home.q), _start("v0", self.v0, model.home.v), controller, options)
+        return Case(
+            model, _start("q0", self.q0, model.home.q), _start("v0", self.v0, model.home.v), controller, options
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ class ScenarioSubject:
         options |= dict(solver.options) | dict(self.options) | _words(chosen, "solver")
         if commands := _words(chosen, "ctrl"):
             options["ctrl"] = commands
-        model = with_contacts(scenario.model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")})
+        model = with_contacts(
+            scenario.model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")}
+        )
         return Case(replace(model), scenario.q0, scenario.v0, scenario.controller, options)
 
     @cached_property
@@ -103,5 +109,7 @@ def _words(chosen: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def _start(name: str, given: Any, home: Array) -> Array:
     start = np.asarray(home if given is None else given, dtype=float)
     if start.shape != home.shape:
-        raise ShapeError(f"sweep: {name} has shape {start.shape}, expected {home.shape}: runs differ by paths {name}.JOINT")
+        raise ShapeError(
+            f"sweep: {name} has shape {start.shape}, expected {home.shape}: runs differ by paths {name}.JOINT"
+        )
     return start

@@ -139,14 +139,18 @@ def design_of(parameters: Any, kind: str | None, runs: int | None, seed: int) ->
     frame = hasattr(parameters, "columns")
     columns = {str(name): list(parameters[name]) for name in parameters.columns} if frame else parameters
     if not isinstance(columns, Mapping) or not columns:
-        raise ValueError(f"sweep: parameters are {parameters!r}, expected values by path, such as {{'q0.crank': [0, 1]}}")
+        raise ValueError(
+            f"sweep: parameters are {parameters!r}, expected values by path, such as {{'q0.crank': [0, 1]}}"
+        )
     axes = tuple(_axis(str(path), given) for path, given in columns.items())
     drawn = [axis.path for axis in axes if axis.distribution is not None]
     kind = kind or ("zip" if frame else "random" if drawn else "grid")
     if kind not in KINDS:
         raise NameLookupError("design", kind, KINDS, where="sweep")
     if kind not in DRAWN and drawn:
-        raise ValueError(f"sweep: {', '.join(drawn)} is drawn from a distribution, which design={kind!r} has no use for")
+        raise ValueError(
+            f"sweep: {', '.join(drawn)} is drawn from a distribution, which design={kind!r} has no use for"
+        )
     if kind in DRAWN:
         return Design(kind, axes, _whole_groups(kind, runs, len(axes)), seed)
     if runs is not None:
@@ -157,7 +161,9 @@ def design_of(parameters: Any, kind: str | None, runs: int | None, seed: int) ->
 def _axis(path: str, given: Any) -> Axis:
     if hasattr(given, "ppf"):
         return Axis(path, distribution=given)
-    values = tuple(given) if isinstance(given, (Sequence, np.ndarray, range)) and not isinstance(given, str) else (given,)
+    values = (
+        tuple(given) if isinstance(given, (Sequence, np.ndarray, range)) and not isinstance(given, str) else (given,)
+    )
     if not values:
         raise ValueError(f"sweep: parameter {path!r} has an empty list of values: give at least one")
     return Axis(path, tuple(value.item() if isinstance(value, np.generic) else value for value in values))

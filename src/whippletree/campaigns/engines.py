@@ -1,7 +1,7 @@
 """Who computes the tasks of a sweep: this process, processes of this machine, or a dask cluster.
 
-An engine takes tasks and gives receipts, in any order; workers write the data themselves. A worker that dies is replaced
-and its task given to another: a task is a function of its number, so nothing is lost and nothing counted twice.
+An engine takes tasks and gives receipts, in any order; workers write the data themselves. A worker that dies is
+replaced and its task given to another: a task is a function of its number, so nothing is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Protocol
@@ -148,8 +149,8 @@ def _bury(worker: _Worker, deaths: dict[int, int]) -> int:
     if deaths[task] >= DEATHS:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise RuntimeError(
-            f"sweep: {DEATHS} workers died over task {task} ({how}): its runs may need more memory than there is (fewer "
-            f"runs_per_task), or crash the interpreter. What other tasks have written is kept"
+            f"sweep: {DEATHS} workers died over task {task} ({how}): its runs may need more memory than there is "
+            f"(fewer runs_per_task), or crash the interpreter. What other tasks have written is kept"
         )
     return task
 
@@ -205,7 +206,7 @@ def unpickled(data: bytes) -> Job:
     return job
 
 
-# --- dask ---------------------------------------------------------------------------------------------------------------
+# --- dask -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,23 +217,25 @@ class Dask:
 
     def receipts(self, job: Job, tasks: Sequence[int]) -> Iterator[Receipt]:
         try:
-            from distributed import Client, as_completed
+            import distributed
         except ImportError as error:
             raise MissingExtraError("engine='dask'", "distributed", "cluster") from error
-        client, own = (self.where, False) if isinstance(self.where, Client) else (_connected(Client, self.where), True)
+        library: Any = distributed  # it has no types
+        own = not isinstance(self.where, library.Client)
+        client = _connected(library.Client, self.where) if own else self.where
         try:
             _require_one_version(client, job.version)
             data = client.scatter(pickled(job), broadcast=True)
-            ahead = AHEAD * max(1, sum(client.ncores().values()))
             waiting = iter(tasks)
-            first = [client.submit(do_there, data, task, key=_key(job, task), retries=DEATHS, pure=False)
-                     for task, _ in zip(waiting, range(ahead))]  # fmt: skip
-            done = as_completed(first)
+
+            def submitted(count: int) -> list[Any]:
+                chosen = islice(waiting, count)
+                return [client.submit(do_there, data, k, key=_key(job, k), retries=DEATHS, pure=False) for k in chosen]
+
+            done = library.as_completed(submitted(AHEAD * max(1, sum(client.ncores().values()))))
             for future in done:
                 yield Receipt(*future.result())
-                for task in waiting:
-                    done.add(client.submit(do_there, data, task, key=_key(job, task), retries=DEATHS, pure=False))
-                    break
+                done.update(submitted(1))
         finally:
             if own:
                 client.close()

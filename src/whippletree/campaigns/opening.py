@@ -49,7 +49,9 @@ def open_sweep(folder: str | os.PathLike[str]) -> xarray.Dataset:
     if events:
         found.attrs["events"] = events
     if manifest["design"] != "grid":
-        return found.assign_coords({path: ("run", values) for path, values in parameters.items()} | {"run": np.arange(runs)})
+        return found.assign_coords(
+            {path: ("run", values) for path, values in parameters.items()} | {"run": np.arange(runs)}
+        )
     return _by_parameter(found, {path: manifest["grid"][path] for path in paths})  # in the order of the design
 
 
@@ -68,7 +70,9 @@ def _by_parameter(found: xarray.Dataset, grid: dict[str, list[Any]]) -> xarray.D
             variables[name] = xarray.Variable([*grid, *rest], data.reshape(*shape, *data.shape[1:]), variable.attrs)
     plain = {path: values for path, values in grid.items() if all(isinstance(x, (int, float, str)) for x in values)}
     whole = xarray.Dataset(variables, attrs=found.attrs)
-    return whole.assign_coords({name: found.coords[name] for name in found.coords if "run" not in found[name].dims} | plain)
+    return whole.assign_coords(
+        {name: found.coords[name] for name in found.coords if "run" not in found[name].dims} | plain
+    )
 
 
 def _columns(store: Store, runs: int) -> dict[str, Any]:
@@ -77,7 +81,9 @@ def _columns(store: Store, runs: int) -> dict[str, Any]:
     for table in store.tables():
         number = table.column("run").to_numpy()
         for name in table.column_names:
-            values = np.asarray(table.column(name).to_pylist() if _is_text(table, name) else table.column(name).to_numpy())
+            values = np.asarray(
+                table.column(name).to_pylist() if _is_text(table, name) else table.column(name).to_numpy()
+            )
             if name not in found:
                 empty: Any = "" if _is_text(table, name) else np.nan
                 found[name] = np.full(runs, empty, dtype=object if _is_text(table, name) else float)

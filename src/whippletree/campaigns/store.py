@@ -5,7 +5,7 @@
     series/00000017-3f2a….zarr           its time series, where they are kept
     events/00000017-3f2a….parquet        its events, where they are kept
 
-A part carries the digest of its content in its name: a part that is computed again, by whomever, has the same name or is
+A part carries the digest of its content in its name: one that is computed again, by whomever, has the same name or is
 wrong. The table of a task is written last, so a task is there if its table is.
 """
 
@@ -143,7 +143,11 @@ class Store:
     def events(self) -> list[dict[str, Any]]:
         """Run, name and time of all events that were kept."""
         pq = parquet()
-        return [row for path in sorted((self.folder / "events").glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+        return [
+            row
+            for path in sorted((self.folder / "events").glob("*.parquet"))
+            for row in pq.read_table(path).to_pylist()
+        ]
 
     def series_paths(self) -> list[Path]:
         """Time series of the tasks that are done, in order."""
@@ -166,7 +170,9 @@ def block_digest(block: Block) -> str:
     if block.series is not None:
         for name in sorted(map(str, block.series.variables)):
             array = block.series[name].values
-            mixed.update(name.encode() + (array.tobytes() if array.dtype.kind in "fiub" else repr(array.tolist()).encode()))
+            mixed.update(
+                name.encode() + (array.tobytes() if array.dtype.kind in "fiub" else repr(array.tolist()).encode())
+            )
     mixed.update(repr(block.events).encode())
     return mixed.hexdigest()[:16]
 
@@ -205,7 +211,7 @@ def _write_series(place: Path, series: xarray.Dataset) -> None:
         for name in list(plain.coords):  # names as attributes: zarr has no fixed form for text
             if plain[name].dtype.kind in "OUT":
                 plain.attrs[f"names of {name}"] = [str(x) for x in plain[name].values]
-                plain = plain.drop_vars(name)
+                plain = plain.drop_vars([name])
         for variable in plain.variables.values():
             variable.encoding = {"chunks": variable.shape} if variable.ndim else {}
             variable.attrs.pop("names", None)

@@ -99,7 +99,9 @@ def _check_number(model: Model, target: Target, where: str) -> None:
         raise NameLookupError("path", target.path, known_paths(model), where=where) from None
     size = int(np.prod(parameter.shape)) if parameter.shape else 0
     if target.index is not None and target.index >= size:
-        raise ShapeError(f"sweep: {target.name!r} has {size or 'one number and no'} entries, so there is no {target.path!r}")
+        raise ShapeError(
+            f"sweep: {target.name!r} has {size or 'one number and no'} entries, so there is no {target.path!r}"
+        )
 
 
 def _check_joint(model: Model, target: Target, where: str) -> None:
@@ -109,7 +111,9 @@ def _check_joint(model: Model, target: Target, where: str) -> None:
     kind = model.joint_types[joints[target.name]]
     size = kind.nq if target.kind == "q0" else kind.nv
     if target.index is not None and target.index >= size:
-        raise ShapeError(f"sweep: {target.kind} of joint {target.name!r} has {size} entries: there is no {target.path!r}")
+        raise ShapeError(
+            f"sweep: {target.kind} of joint {target.name!r} has {size} entries: there is no {target.path!r}"
+        )
 
 
 def known_paths(model: Model) -> list[str]:
@@ -124,7 +128,9 @@ def known_paths(model: Model) -> list[str]:
     return [*paths, "gravity", "solver.<option>", "controller.<word>", "model.<word>"]
 
 
-def numbers(model: Model, targets: Sequence[Target], values: Mapping[str, Sequence[Any]], runs: int) -> dict[str, Array]:
+def numbers(
+    model: Model, targets: Sequence[Target], values: Mapping[str, Sequence[Any]], runs: int
+) -> dict[str, Array]:
     """Numbers of the model by their path in it, (runs, …), with what single entries leave as it is.
 
     Raises:

@@ -131,8 +131,9 @@ def simulate(
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
     if parameters:
-        dyn: Compiled = _with_parameters(model, compiled, parameters, massless)
-        q0 = np.broadcast_to(model.home.q if q0 is None else q0, (dyn.designs, model.nq)) if dyn.designs else q0
+        bound = _with_parameters(model, compiled, parameters, massless)
+        q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
+        dyn: Compiled = bound
     else:
         dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
     model = dyn.model  # with what was decided about massless motions
@@ -261,6 +262,16 @@ def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mappin
     if compiled is None:
         compiled = compile_model(model, massless=massless, parameters=tuple(parameters))
     return Bound(_of_this_model(compiled, model), parameters)
+
+
+def _for_each(q0: Any, designs: int) -> Array:
+    """A start for each design; one that is given serves all."""
+    start = np.asarray(q0)
+    if start.ndim == 2 and len(start) != designs:
+        raise ShapeError(
+            f"simulate: q0 has {len(start)} runs and parameters have {designs}: give one of each for a run"
+        )
+    return np.broadcast_to(start, (designs, start.shape[-1]))
 
 
 def _refuse_open_parameters(dyn: Compiled) -> None:
