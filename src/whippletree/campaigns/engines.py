@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,12 @@ from whippletree.errors import MissingExtraError, UnsupportedError
 
 DEATHS = 3
 """Workers that may die over one task before it is taken as the cause."""
+
+FALSE_STARTS = 20
+"""Workers that may die one after the other before they have begun."""
+
+READY = "ready\n"
+"""What a worker says when it waits for its first task."""
 
 AHEAD = 3
 """Tasks for each worker of a cluster that are under way or wait there, so that none idles."""
@@ -79,25 +86,27 @@ class Processes:
 
     def receipts(self, job: Job, tasks: Sequence[int]) -> Iterator[Receipt]:
         data = pickled(job)
-        waiting, told = list(reversed(tasks)), SimpleQueue[tuple[_Worker, str]]()
-        deaths: dict[int, int] = {}
+        waiting, told = deque(tasks), SimpleQueue[tuple[_Worker, str]]()
+        deaths: Counter[int | None] = Counter()
         workers = [_Worker(data, told) for _ in range(min(self.workers, len(tasks)))]
+        left = len(tasks)
         try:
-            for worker in workers:
-                worker.give(waiting.pop())
-            left = len(tasks)
             while left:
                 worker, line = told.get()
-                if line:
+                if not line:
+                    workers.remove(worker)
+                    _count_death(worker, deaths)
+                    if worker.task is not None:
+                        waiting.append(worker.task)  # at the end: who kills workers at random finds another task
+                    workers.append(_Worker(data, told))
+                    continue
+                deaths[None] = 0
+                if line != READY:
                     left -= 1
                     yield _receipt(line)
-                else:
-                    waiting.append(_bury(worker, deaths))
-                    workers.remove(worker)
-                    worker = _Worker(data, told)
-                    workers.append(worker)
+                worker.task = None
                 if waiting:
-                    worker.give(waiting.pop())
+                    worker.give(waiting.popleft())
         finally:
             for worker in workers:
                 worker.end()
@@ -112,47 +121,52 @@ class _Worker:
         command = [sys.executable, "-m", "whippletree.campaigns.worker"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.task: int | None = None
-        self._data: bytes | None = data
+        self._ended = False
         threading.Thread(target=self._listen, args=(told,), daemon=True).start()
+        self._write(struct.pack(">Q", len(data)) + data)
 
     def give(self, task: int) -> None:
         self.task = task
-        stream: Any = self.process.stdin
-        with suppress(BrokenPipeError):  # that it has died is told by its silence
-            if self._data is not None:
-                stream.write(struct.pack(">Q", len(self._data)) + self._data)
-                self._data = None
-            stream.write(f"{task}\n".encode())
-            stream.flush()
+        self._write(f"{task}\n".encode())
 
     def end(self) -> None:
+        self._ended = True
+        self.process.terminate()
+        self.process.wait()
         with suppress(BrokenPipeError):
             if self.process.stdin is not None:
                 self.process.stdin.close()
-        self.process.terminate()
-        self.process.wait()
+
+    def _write(self, data: bytes) -> None:
+        stream: Any = self.process.stdin
+        with suppress(BrokenPipeError):  # that it has died is told by its silence
+            stream.write(data)
+            stream.flush()
 
     def _listen(self, told: SimpleQueue[tuple[_Worker, str]]) -> None:
         stream: Any = self.process.stdout
         for line in stream:
             told.put((self, line.decode()))
-        if self.task is not None:
+        if not self._ended:
             told.put((self, ""))
 
 
-def _bury(worker: _Worker, deaths: dict[int, int]) -> int:
-    """The task of a worker that has died, to be given to another."""
-    task = worker.task
-    assert task is not None
-    code = worker.process.wait()
-    deaths[task] = deaths.get(task, 0) + 1
-    if deaths[task] >= DEATHS:
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+def _count_death(worker: _Worker, deaths: Counter[int | None]) -> None:
+    """Take note of a worker that has died, over a task or, None, before it was ready.
+
+    Raises:
+        RuntimeError: too many have died over one task, or one after the other before they were ready.
+    """
+    task, code = worker.task, worker.process.wait()
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    deaths[task] += 1
+    if task is None and deaths[task] >= FALSE_STARTS:
+        raise RuntimeError(f"sweep: workers do not start ({how}): what they print on standard error says why")
+    if task is not None and deaths[task] >= DEATHS:
         raise RuntimeError(
             f"sweep: {DEATHS} workers died over task {task} ({how}): its runs may need more memory than there is "
             f"(fewer runs_per_task), or crash the interpreter. What other tasks have written is kept"
         )
-    return task
 
 
 def _receipt(line: str) -> Receipt:
@@ -173,6 +187,7 @@ def serve(stdin: IO[bytes], tell: Any) -> None:
     if len(size) < 8:
         return
     job = unpickled(stdin.read(*struct.unpack(">Q", size)))
+    tell(READY)
     for line in stdin:
         try:
             told: dict[str, Any] = job.do(int(line))._asdict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
@@ -18,7 +19,8 @@ def main() -> None:
     def tell(line: str) -> None:
         os.write(out, line.encode())
 
-    serve(sys.stdin.buffer, tell)
+    with suppress(BrokenPipeError):  # the driver has gone
+        serve(sys.stdin.buffer, tell)
 
 
 if __name__ == "__main__":
