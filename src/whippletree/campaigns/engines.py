@@ -145,8 +145,9 @@ class _Worker:
 
     def _listen(self, told: SimpleQueue[tuple[_Worker, str]]) -> None:
         stream: Any = self.process.stdout
-        for line in stream:
-            told.put((self, line.decode()))
+        with stream:
+            for line in stream:
+                told.put((self, line.decode()))
         if not self._ended:
             told.put((self, ""))
 
