@@ -1,7 +1,7 @@
 """One sweep by every engine: throughput beside the bare batch, the cost of a task, workers killed on the way.
 
-``make sweep-demo`` runs it small, on a local dask cluster of two workers; ``python -m benchmarks.sweep_engines 1000000``
-at full size.
+``make sweep-demo`` runs it small, on a local dask cluster of two workers; a number of runs as its argument makes it
+larger: ``python -m benchmarks.sweep_engines 1000000``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Designs: any stretch of a sweep's values follows from its numbers alone."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def test_stretches_do_not_depend_on_how_a_design_is_cut(kind, cuts):
     design = design_of(NORMAL, kind, 2 * BLOCK, 7)
     whole = design.values(0, design.runs)
     ends = [0, *sorted(set(cuts)), design.runs]
-    for first, last in zip(ends, ends[1:]):
+    for first, last in itertools.pairwise(ends):
         part = design.values(first, last)
         assert all(part[path] == whole[path][first:last] for path in whole)
 

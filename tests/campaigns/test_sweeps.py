@@ -1,4 +1,4 @@
-"""``wt.sweep``: every run is the run that ``wt.simulate`` gives, whatever the path, the engine and the interruptions."""
+"""``wt.sweep``: each run is what ``wt.simulate`` gives, whatever the path, the engine and the interruptions."""
 
 import os
 import signal
@@ -28,7 +28,8 @@ def test_each_cell_of_a_grid_is_its_own_simulation(tmp_path):
         PENDULUM, {"q0.shoulder": [0.2, 0.7, 1.1], "bodies.lower.mass": [0.5, 2.0]}, folder=tmp_path / "s",
         keep=("final", "series"), metrics={"peak": lambda run: float(np.abs(run.v).max())}, **SHORT,
     )  # fmt: skip
-    assert dict(found.sizes)["q0.shoulder"] == 3 and dict(found.sizes)["bodies.lower.mass"] == 2
+    assert dict(found.sizes)["q0.shoulder"] == 3
+    assert dict(found.sizes)["bodies.lower.mass"] == 2
     for q0 in (0.2, 1.1):
         for mass in (0.5, 2.0):
             own = found.sel({"q0.shoulder": q0, "bodies.lower.mass": mass})
@@ -71,8 +72,11 @@ def test_structures_cases_and_failures_have_their_rows(tmp_path):
         pendulum, {"model.links": [1, 2, 3], "solver.rtol": [1e-6, 1e-9]}, folder=tmp_path / "s", duration=0.05
     )
     told = found.failure.values
-    assert all("no such pendulum" in text for text in told[1]) and not any(told[0]) and not any(told[2])
-    assert np.isnan(found["q.joint_3"].values[0]).all() and np.isfinite(found["q.joint_3"].values[2]).all()
+    assert all("no such pendulum" in text for text in told[1])
+    assert not any(told[0])
+    assert not any(told[2])
+    assert np.isnan(found["q.joint_3"].values[0]).all()
+    assert np.isfinite(found["q.joint_3"].values[2]).all()
 
 
 def test_contacts_and_controllers_are_parameters(tmp_path):
@@ -83,7 +87,8 @@ def test_contacts_and_controllers_are_parameters(tmp_path):
     )  # fmt: skip
     times = {run: [e["time"] for e in found.attrs["events"] if e["run"] == run] for run in (0, 1)}
     first = np.sqrt(2 * 0.2 / 9.81)
-    assert times[0][0] == pytest.approx(first, abs=1e-9) and times[1][0] == pytest.approx(first, abs=1e-9)
+    assert times[0][0] == pytest.approx(first, abs=1e-9)
+    assert times[1][0] == pytest.approx(first, abs=1e-9)
     assert len(times[0]) != len(times[1])
 
     def spring(model, stiffness):
@@ -283,7 +288,9 @@ def test_the_command_runs_parts_gathers_verifies_and_reports(tmp_path, capsys):
     assert "the same" in capsys.readouterr().out
     assert main(["sweep", study, "--workers", "1", "--report", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
-    assert "Sobol" in page and "page-run-" in page and len(list(tmp_path.glob("page-run-*.html"))) >= 1
+    assert "Sobol" in page
+    assert "page-run-" in page
+    assert len(list(tmp_path.glob("page-run-*.html"))) >= 1
     assert main(["sweep", study, "--part", "3/2"]) == 2
     (tmp_path / "typo.toml").write_text(SWEEP.replace("q0.crank", "q0.cranck"))
     assert main(["sweep", str(tmp_path / "typo.toml")]) == 2
