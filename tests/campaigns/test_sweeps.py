@@ -104,16 +104,8 @@ def test_contacts_and_controllers_are_parameters(tmp_path):
 
 def _random_plan(folder, **options):
     parameters = {"q0.shoulder": stats.uniform(-1, 2), "bodies.lower.mass": stats.uniform(0.5, 1)}
-    return plan_sweep(
-        PENDULUM,
-        parameters,
-        runs=12,
-        seed=5,
-        folder=folder,
-        runs_per_task=3,
-        keep=("final", "series"),
-        **SHORT | options,
-    )
+    kept = {"runs": 12, "seed": 5, "runs_per_task": 3, "keep": ("final", "series")}
+    return plan_sweep(PENDULUM, parameters, folder=folder, **kept | SHORT | options)
 
 
 def _files(folder):
@@ -166,7 +158,7 @@ def test_a_task_that_ends_its_workers_is_named(tmp_path):
     def deadly(run):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    campaign = _random_plan(tmp_path / "s", metrics={"deadly": deadly})
+    campaign = _random_plan(tmp_path / "s", metrics={"deadly": deadly}, runs_per_task=12)
     with pytest.raises(RuntimeError, match=r"workers died over task \d+ \(signal 9\)"):
         campaign.run(Processes(2))
 

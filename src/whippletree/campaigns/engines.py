@@ -95,6 +95,7 @@ class Processes:
                 worker, line = told.get()
                 if not line:
                     workers.remove(worker)
+                    worker.end()
                     _count_death(worker, deaths)
                     if worker.task is not None:
                         waiting.append(worker.task)  # at the end: who kills workers at random finds another task
