@@ -94,8 +94,12 @@ class Compiled(CompiledTable):
         parameters: Sequence[str],
         target: str = "cpu",
         route: str | None = None,
+        *,
+        quick_above: float = float("inf"),
     ) -> None:
+        """``quick_above``: operations of a function beyond which its code is generated quickly, on a CPU."""
         self.model = model
+        self._quick_above = quick_above
         self.route = route
         self.parameters = tuple(find_parameter(model, path).path for path in parameters)
         self._dtype = real_type(dtype)
@@ -156,7 +160,7 @@ class Compiled(CompiledTable):
     def program(self, key: tuple[Any, ...], build: Callable[[], Program]) -> NamedFunction:
         """A kernel program for this model as a function, built once; ``key`` and the model must say all about it."""
         if key not in self._made:
-            self._made[key] = self._compiled(key, build)
+            self._made[key] = self._compiled(key, build, thorough=True)
         return self._made[key]
 
     @cached_property
@@ -345,10 +349,11 @@ class Compiled(CompiledTable):
         build: Callable[[], Program],
         *,
         known: bool = True,
+        thorough: bool = False,
         explanation: str = "",
         results: tuple[str, ...] = (),
     ) -> NamedFunction:
-        """``known``: whether the key and the model say all about the program."""
+        """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
         else:
@@ -358,7 +363,8 @@ class Compiled(CompiledTable):
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
-        return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording)
+        quick = float("inf") if thorough else self._quick_above
+        return compile_function(recipe, dtype=self._dtype, threads=self._threads, wording=wording, quick_above=quick)
 
     @cached_property
     def _fingerprint(self) -> bytes:
