@@ -367,6 +367,24 @@ def test_another_choice_is_taken_at_a_dead_point():
     assert np.isfinite(rocker.rechosen(q).velocity_map(q).X).all()
 
 
+def test_the_choice_is_changed_along_a_motion_only_where_it_must_be():
+    """A crank-rocker through one turn of its crank, driven from the rocker: a dead point of the rocker twice."""
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.3, 0.9, 0.7))
+    minimal = wt.embed(model, independent=["rocker"])
+    q, changes = model.home.q, 0
+    for angle in np.linspace(0, 2 * np.pi, 200) + q[0]:
+        q = wt.assemble(model, q, hold={"crank": angle})
+        other = minimal.suited(q, least=0.05)
+        changes += other.independent != minimal.independent
+        minimal = other
+        assert minimal.sine(q) > 0.05
+        X = minimal.velocity_map(q).X
+        M = minimal.mass_matrix(q)
+        np.testing.assert_allclose(minimal.mass_matrix_inverse(q) @ M, np.eye(1), rtol=1e-9)
+        np.testing.assert_allclose(wt.reference(model).dagger(q)[0], X @ np.linalg.inv(M) @ X.T, rtol=1e-7, atol=1e-10)
+    assert 1 <= changes <= 4
+
+
 def test_a_tree_is_its_own_minimal_system():
     minimal = wt.embed(wt.mechanisms.chain(3))
     X, s = minimal.velocity_map(np.zeros(3))

@@ -27,6 +27,7 @@ From what a constraint demands to what it carries:
     reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
+    prescribed_joints        hybrid dynamics and operational-space inertia
     actuation                forces of motors and rows that cause a motion
     failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
 
