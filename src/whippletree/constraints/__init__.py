@@ -19,6 +19,7 @@ From what a constraint demands to what it carries:
     ties, loop_clusters      which rows belong together; loops as nodes of a tree of clusters
     cluster_structure        redundancy found cluster by cluster, equal clusters once
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
+    single_motions           clusters whose rows leave one motion, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
