@@ -1,7 +1,7 @@
 """``python -m benchmarks.loops``: closed loops, by size, depth and number, beside Pinocchio and against 50 digits.
 
-    parallel chains   the family of GRBDA's benchmark: two chains of n hinges, a rod between the ends of their k-th links;
-                      the loop has 2 k + 1 links, and the rest hangs on it
+    parallel chains   the family of GRBDA's benchmark: two chains of n hinges, a rod between the ends of their k-th
+                      links; the loop has 2 k + 1 links, and the rest hangs on it
     cells             four-bar cells in series: time per call beside that of the tree
     robots            Cassie in several descriptions on a free base: operations of rows, of the tree and of the whole
     scenes            separate four-bars in one model: compile time and time per call by their number
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,9 @@ def exact(model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.nda
         return np.array([float(x) for x in found])
 
 
-def batch_of(model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, route: str | None = None) -> tuple[float, float]:
+def batch_of(
+    model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, route: str | None = None
+) -> tuple[float, float]:
     """Time per state in a batch, and of a single call."""
     dyn = wt.compile(model, route=route)
     count = 4096 if model.nv <= 60 else 512
@@ -162,7 +165,8 @@ def batch_of(model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, route:
 def chain_lines() -> Iterator[str]:
     """Parallel chains by depth and loop size."""
     yield "parallel chains: µs per state (batch | one call), and errors against 50 digits"
-    yield f"{'n':>3} {'k':>3} {'ours':>14} {'embedding':>14} {'block':>14} {'tree':>7} {'pin':>7} {'lcaba':>7}  errors: ours, pin, lcaba"
+    heads = f"{'ours':>14} {'embedding':>14} {'block':>14} {'tree':>7} {'pin':>7} {'lcaba':>7}"
+    yield f"{'n':>3} {'k':>3} {heads}  errors: ours, pin, lcaba"
     for n, k in CHAINS:
         model, q, v = parallel_chains(n, k)
         tau = np.zeros(model.nv)
@@ -173,9 +177,8 @@ def chain_lines() -> Iterator[str]:
         peer = PinocchioLoops(model)
         calls = [peer.dense(q, v, tau), peer.recursive(q, v, tau)]
         right = exact(model, q, v, tau)
-        errors = []
-        for call in (lambda: wt.compile(model).forward_dynamics(q, v, tau), *calls):
-            errors.append(np.abs(np.asarray(call()) - right).max() / np.abs(right).max())
+        answers = [wt.compile(model).forward_dynamics(q, v, tau), *(np.array(call()) for call in calls)]
+        errors = [np.abs(answer - right).max() / np.abs(right).max() for answer in answers]
         times = [microseconds(call) for call in calls]
         pairs = " ".join(f"{a:6.3f} |{b:6.2f}" for a, b in (ours, embedded, block))
         yield (
@@ -265,7 +268,7 @@ def scene_lines() -> Iterator[str]:
         start = time.process_time()
         dyn.forward_dynamics(q, v, tau)
         first = time.process_time() - start
-        call = microseconds(lambda: dyn.forward_dynamics(q, v, tau))
+        call = microseconds(partial(dyn.forward_dynamics, q, v, tau))
         yield f"{count:5} {built:7.2f} s {first:7.2f} s {call:9.2f} {call / count:7.3f}"
 
 
