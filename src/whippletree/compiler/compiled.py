@@ -23,7 +23,7 @@ from whippletree.constraints.node_rows import is_long
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.registry import checked_names
+from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
 from whippletree.model.input_checks import shape_hints
 from whippletree.model.parameters import find_parameter
@@ -301,6 +301,7 @@ class Compiled(CompiledTable):
         return skeleton(self.model)
 
     def _function(self, function: Function, names: tuple[Any, ...]) -> NamedFunction:
+        function = for_names(function, self.model, names)
         key = (function.name, *names)
         if key not in self._made:
             self._made[key] = self._compiled(
