@@ -20,7 +20,8 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import embedding, kkt, recursive_dynamics
+from whippletree.constraints import elimination, embedding, kkt, recursive_dynamics
+from whippletree.constraints.body_system import rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
 from whippletree.constraints.exploration import LONG
@@ -35,7 +36,7 @@ from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field, add
 
-COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding")
+COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
 """Routes that never branch on a value."""
 
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
@@ -94,6 +95,8 @@ def closed(
     rows = system.rows(m, links, q, v, t)
     if m.route == "embedding":
         return _closed_by_clusters(m, system, rows, q, t, active)
+    if m.route == "elimination":
+        return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):
         # rows that are redundant elsewhere may not be here
@@ -130,6 +133,18 @@ def _closed_by_clusters(
     terms = row_terms(system, active, kept)
     clusters, masks = _clustered(m, active)
     factor = embedding.embedded(clusters, masks, q, t)
+    return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
+
+
+def _closed_by_bodies(
+    m: Mechanism, system: ConstraintSet, links: Field, rows: Rows, q: Array, t: Any, active: Array | None
+) -> Closed:
+    """The block matrix, factored at body level."""
+    require_bodies(system)
+    kept = list(system.structure.independent)
+    terms = row_terms(system, active, kept)
+    factor = elimination.eliminated(m, system, links, q, t, terms.mask)
+    _doubt(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
 
@@ -303,6 +318,11 @@ def loops_over_clusters(model: Model, route: str | None) -> bool:
     return route == "embedding" or is_cheaper_by_clusters(system)
 
 
+def loops_over_fronts(model: Model, route: str | None) -> bool:
+    """Whether constrained functions may run as loops over the fronts of the body-level system."""
+    return bool(model.constraints) and route == "elimination"
+
+
 def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
@@ -323,6 +343,8 @@ def require_route(model: Model, route: str | None, known: Sequence[str]) -> None
         raise NameLookupError("route", route, known)
     if route == "embedding" and model.constraints:
         require_clusters(constraint_set(model))
+    if route == "elimination" and model.constraints:
+        require_bodies(constraint_set(model))
 
 
 def require_clusters(system: ConstraintSet) -> None:
@@ -336,6 +358,22 @@ def require_clusters(system: ConstraintSet) -> None:
         raise UnsupportedError(
             f"route 'embedding': model {system.model.name!r} has rows that belong to no loop ({names}): massless "
             f"motions that springs and dampers decide depend on the whole mechanism. Leave route= out."
+        )
+
+
+def require_bodies(system: ConstraintSet) -> None:
+    """Refuse the elimination of constraints that have no place at body level.
+
+    Raises:
+        UnsupportedError: naming them.
+    """
+    left = rows_without_bodies(system)
+    if left:
+        names = ", ".join(repr(c.constraint.name) for c in left)
+        raise UnsupportedError(
+            f"route 'elimination': model {system.model.name!r} has rows that no body or joint feels by itself "
+            f"({names}): massless motions that springs and dampers decide depend on the whole mechanism. Leave route= "
+            f"out."
         )
 
 
