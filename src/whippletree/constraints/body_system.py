@@ -21,12 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints.constraint_set import RELAXING, ConstraintSet
 from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
@@ -41,6 +40,9 @@ from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.tree.links import Link, dense
 from whippletree.tree.skeleton import Skeleton, skeleton
+
+if TYPE_CHECKING:
+    from whippletree.constraints.constraint_set import ConstraintSet
 
 GENERIC = (0.7390851332, -0.5671432904, 0.3574031847, 0.2078795763)
 """Coordinates at which no entry of a joint's subspace vanishes by chance; the same ones again for more."""
@@ -85,6 +87,10 @@ class JointShape(NamedTuple):
         return JointShape(joint.nv, tuple(range(6) if explicit else still), explicit)
 
 
+LOCKED = JointShape(0, tuple(range(6)), False)
+"""A joint that does not move."""
+
+
 class Element(NamedTuple):
     """What a joint with its body, or a constraint, adds to the system, on the z unknowns that it touches."""
 
@@ -120,7 +126,7 @@ def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[
         h = zeros(z, shape.n)
         h[z - shape.n :] = identity(shape.n)
     else:
-        h = T.T @ link.H
+        h = T.T @ link.H[:, : shape.n]
     B = T[list(shape.blocked)]
     own = tuple(weights[0] if i < 3 else weights[1] for i in shape.blocked)
     K = zeros(z, z)
@@ -143,7 +149,7 @@ def motion_matrix(X: Any) -> Array:
     return np.stack([X.motion(e) for e in identity(6)], axis=1)
 
 
-class Closure(NamedTuple):
+class ClosureElement(NamedTuple):
     """The factored rows of one demand."""
 
     element: Element
@@ -164,7 +170,7 @@ class Closure(NamedTuple):
         return np.asarray(-((self.S @ z + gamma).T * self.stiffness).T)
 
 
-def closure(B: Array, weights: tuple[Weight, ...], S: Array, stiffness: Array) -> Closure:
+def closure_element(B: Array, weights: tuple[Weight, ...], S: Array, stiffness: Array) -> ClosureElement:
     """The element of rigid rows B (r, z) and compliant rows S (s, z)."""
     z = B.shape[1]
     K = zeros(z, z)
@@ -172,7 +178,7 @@ def closure(B: Array, weights: tuple[Weight, ...], S: Array, stiffness: Array) -
         K = _add_square(K, row, weight.times(row))
     for row, own in zip(S, stiffness, strict=True):
         K = _add_square(K, row, row * own)
-    return Closure(Element(K, B, zeros(z, 0), weights), S, stiffness)
+    return ClosureElement(Element(K, B, zeros(z, 0), weights), S, stiffness)
 
 
 def _add_square(K: Array, row: Array, scaled: Array) -> Array:
@@ -251,14 +257,25 @@ def tied_bias(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
 class Unknowns:
     """The unknowns of a mechanism's body-level system, by number: motions first, then multipliers of rows."""
 
-    def __init__(self, system: ConstraintSet) -> None:
-        tree = skeleton(system.model)
-        self.system, self.tree = system, tree
+    def __init__(
+        self,
+        tree: Skeleton,
+        demands: Sequence[Prepared],
+        factored: Sequence[int],
+        compliance: Sequence[Any],
+        held: Sequence[int] = (),
+    ) -> None:
+        """``factored``: rows that get multipliers, of all rows of the demands, whose ``compliance`` is 0 where they are
+        rigid. ``held``: nodes whose joints do not move.
+        """
+        self.tree, self.compliance = tree, compliance
         shapes: dict[Any, JointShape] = {}
         for node in tree.nodes:
             if id(node.joint) not in shapes:
                 shapes[id(node.joint)] = JointShape.of(node.joint)
         self.shapes = [shapes[id(node.joint)] for node in tree.nodes]
+        for k in held:
+            self.shapes[k] = LOCKED
         count = 6 * len(tree.nodes)
         self.of_node: list[tuple[int, ...]] = []
         """The unknowns that the element of each node touches."""
@@ -275,7 +292,7 @@ class Unknowns:
             count += len(shape.blocked)
         self.closures = count
         """Number of the first row of a constraint."""
-        self.demands = _bindings(system, tree, self.of_node, count)
+        self.demands = _bindings(tree, demands, factored, compliance, self.of_node, count)
         self.count = count + sum(len(d.rigid) for d in self.demands)
 
     @cached_property
@@ -351,11 +368,18 @@ class Binding(NamedTuple):
     """The compliant ones among all factored rows."""
 
 
-def _bindings(system: ConstraintSet, tree: Skeleton, of_node: Sequence[tuple[int, ...]], count: int) -> list[Binding]:
-    starts = np.cumsum([0, *[len(c.demand.rows) for c in system.demands]]).tolist()
-    factored = {row: i for i, row in enumerate(system.structure.independent)}
+def _bindings(
+    tree: Skeleton,
+    demands: Sequence[Prepared],
+    kept_rows: Sequence[int],
+    compliance: Sequence[Any],
+    of_node: Sequence[tuple[int, ...]],
+    count: int,
+) -> list[Binding]:
+    starts = np.cumsum([0, *[len(c.demand.rows) for c in demands]]).tolist()
+    factored = {row: i for i, row in enumerate(kept_rows)}
     found = []
-    for c, (start, stop) in zip(system.demands, pairwise(starts), strict=True):
+    for c, (start, stop) in zip(demands, pairwise(starts), strict=True):
         places = tuple((place.node, place.pose) for place in frame_places(tree, c))
         joints = tuple((k, int(c.constraint.parameters.get("component", 0))) for k in tied_nodes(tree, c))
         if c.demand.on == "frames":
@@ -367,10 +391,10 @@ def _bindings(system: ConstraintSet, tree: Skeleton, of_node: Sequence[tuple[int
         kept = [i for i in range(start, stop) if i in factored]
         rigid = []
         for i in kept:
-            if not system.compliance[i]:
+            if not compliance[i]:
                 rigid.append((i - start, count))
                 count += 1
-        soft = tuple(i - start for i in kept if system.compliance[i])
+        soft = tuple(i - start for i in kept if compliance[i])
         bodies = tuple(dict.fromkeys(held))
         found.append(
             Binding(
@@ -393,7 +417,9 @@ def unknowns_of(system: ConstraintSet) -> Unknowns:
     """The unknowns of a model's body-level system, found once."""
     found: Unknowns | None = system.__dict__.get("_unknowns")
     if found is None:
-        found = system.__dict__["_unknowns"] = Unknowns(system)
+        tree = skeleton(system.model)
+        found = Unknowns(tree, system.demands, system.structure.independent, system.compliance)
+        system.__dict__["_unknowns"] = found
     return found
 
 
@@ -405,7 +431,8 @@ def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:
     found = []
     for c in system.demands:
         feels = any(place.node >= 0 for place in frame_places(tree, c)) or bool(tied_nodes(tree, c))
-        if c.constraint.kind in RELAXING or (not feels and factored & set(c.row_names)):
+        depends_on_all = c.demand.on == "massless" and c.constraint.kind != "hold"
+        if depends_on_all or (not feels and factored & set(c.row_names)):
             found.append(c)
     return found
 

@@ -19,7 +19,7 @@ are exact zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,12 @@ from whippletree.constraints import kkt
 from whippletree.constraints.body_system import (
     WORLD,
     Binding,
-    Closure,
+    ClosureElement,
     Element,
     Held,
     TiedJoint,
     Unknowns,
-    closure,
+    closure_element,
     coupled_unknowns,
     frame_rows,
     is_zero,
@@ -43,11 +43,13 @@ from whippletree.constraints.body_system import (
     tied_rows,
     unknowns_of,
 )
-from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.graph.elimination import Front, find_fronts
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
+
+if TYPE_CHECKING:
+    from whippletree.constraints.constraint_set import ConstraintSet
 
 
 class Entries(NamedTuple):
@@ -158,8 +160,12 @@ class Fronts(NamedTuple):
         return found
 
 
-def factor_fronts(plan: Plan, entries: Entries) -> Fronts:
-    """Factor a symmetric system; entries of unknowns that are not used are passed over. Floats or any scalar."""
+def factor_fronts(plan: Plan, entries: Entries, negligible: float | None = None) -> Fronts:
+    """Factor a symmetric system; entries of unknowns that are not used are passed over. Floats or any scalar.
+
+    ``negligible``: of floats, the share of its size up to which the pivot of a row counts as zero: the row is left out,
+    and its reciprocal is 0.
+    """
     kept = plan.used[entries.rows] & plan.used[entries.columns]
     values = entries.values[kept]
     dtype = values.dtype
@@ -177,6 +183,8 @@ def factor_fronts(plan: Plan, entries: Entries) -> Fronts:
         for p in reversed(range(inner, len(numbers))):
             own = numbers[p]
             pivots[own] = F[p, p]
+            if negligible is not None and plan.rows[own] and not -F[p, p] > negligible * sizes[own]:
+                continue
             reciprocals[own] = linalg.reciprocal(F[p, p], lenient=True)
             scaled = F[p, :p] * reciprocals[own]
             if not plan.rows[own]:
@@ -209,7 +217,7 @@ class Eliminated(NamedTuple):
     fronts: Fronts
     elements: list[Element]
     """Of nodes."""
-    closures: list[Closure]
+    closures: list[ClosureElement]
     """Of demands."""
 
     def solve(self, b: Array, gamma: Array) -> kkt.Solution:
@@ -266,7 +274,7 @@ def eliminated(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: A
 
 def _closure(
     un: Unknowns, binding: Binding, elements: Sequence[Element], held: Sequence[Held], q: Array, t: Any
-) -> Closure:
+) -> ClosureElement:
     """The rows of a demand on the unknowns that they feel."""
     c = binding.prepared
     if c.demand.on == "frames":
@@ -280,17 +288,17 @@ def _closure(
         ]
         blocks = tied_rows(c, joints, t)
     G = np.concatenate(blocks, axis=1)
-    stiffness = np.array([1 / un.system.compliance[binding.rows[i]] for i in binding.soft], dtype=object)
-    return closure(G[[i for i, _ in binding.rigid]], row_weights(un, binding), G[list(binding.soft)], stiffness)
+    stiffness = np.array([1 / un.compliance[binding.rows[i]] for i in binding.soft], dtype=object)
+    return closure_element(G[[i for i, _ in binding.rigid]], row_weights(un, binding), G[list(binding.soft)], stiffness)
 
 
-def masked(un: Unknowns, binding: Binding, found: Closure, rigid: Array, soft: Array) -> Closure:
+def masked(un: Unknowns, binding: Binding, found: ClosureElement, rigid: Array, soft: Array) -> ClosureElement:
     """A closure with zeros for the rows that are off."""
     B, S = (found.element.B.T * rigid).T, (found.S.T * soft).T
-    return closure(B, found.element.weights, S, found.stiffness)
+    return closure_element(B, found.element.weights, S, found.stiffness)
 
 
-def _entries(un: Unknowns, elements: Sequence[Element], closures: Sequence[Closure], corner: Array) -> Entries:
+def _entries(un: Unknowns, elements: Sequence[Element], closures: Sequence[ClosureElement], corner: Array) -> Entries:
     """All entries of the system that are not exactly zero."""
     rows: list[int] = []
     columns: list[int] = []

@@ -38,7 +38,7 @@ from whippletree.constraints.body_system import (
     TiedJoint,
     Unknowns,
     Weight,
-    closure,
+    closure_element,
     frame_bias,
     frame_rows,
     is_zero,
@@ -368,7 +368,7 @@ class EliminationProgram(WorkSpace):
         chosen = [i for i, _ in binding.rigid]
         weights = tuple(Weight(w) for w in piece.weights)
         G = rows.jacobian()
-        element = closure(G[chosen], weights, zeros(0, G.shape[1]), zeros(0)).element
+        element = closure_element(G[chosen], weights, zeros(0, G.shape[1]), zeros(0)).element
         gamma = self._asked(code, rows)[chosen]
         self.closure_values.append(self._keep(code, element, zeros(G.shape[1]), gamma, zeros(0)))
         return code
@@ -409,7 +409,9 @@ class EliminationProgram(WorkSpace):
             loads += [(rows[i], start + place) for i, place in values.bias]
         table = np.array(entries, dtype=int).reshape(-1, 3)
         right = np.array(loads, dtype=int).reshape(-1, 2)
-        self.plan = Plan(un, table[:, 0], table[:, 1], right[:, 0])
+        seeds = [own[i] for values, own, _, _ in parts for (i, _), x in values.h.items() if not is_zero(x)]
+        seeds += [x for _, _, rows, _ in parts[len(self.tree.nodes) :] for x in rows]
+        self.plan = Plan(un, table[:, 0], table[:, 1], np.array([*right[:, 0], *seeds], dtype=int))
         used = self.plan.used
         table = table[used[table[:, 0]] & used[table[:, 1]]]
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
