@@ -209,10 +209,11 @@ class Held(NamedTuple):
 WORLD = Held(Pose.identity(), zeros(6))
 
 
-def frame_rows(c: Prepared, poses: Sequence[Pose], held: Sequence[Held], t: Any) -> list[Array]:
-    """Rows (rows, 6) on the accelerations of the bodies that a demand on frames holds on to, at ``poses`` on them."""
+def frame_rows(binding: Binding, poses: Sequence[Pose], held: Sequence[Held], t: Any) -> Array:
+    """Rows (rows, z) on the accelerations of the bodies that a demand on frames feels, at ``poses`` on bodies."""
     seen = [body.X @ pose for body, pose in zip(held, poses, strict=True)]
-    return [frame_coefficients(c.demand, seen, i, t) @ motion_matrix(pose) for i, pose in enumerate(poses)]
+    demand = binding.prepared.demand
+    return np.concatenate([frame_coefficients(demand, seen, i, t) @ motion_matrix(poses[i]) for i in binding.felt], 1)
 
 
 def frame_bias(c: Prepared, poses: Sequence[Pose], held: Sequence[Held], t: Any) -> Array:
@@ -231,16 +232,16 @@ class TiedJoint(NamedTuple):
     shift: Any
 
 
-def tied_rows(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> list[Array]:
+def tied_rows(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
     """Rows (rows, z) of a demand on joints, or of a freedom that is held, on the unknowns of each joint."""
     if c.demand.on != "joints":
-        return [joint.h.reshape(1, -1) for joint in joints]
+        return np.concatenate([joint.h.reshape(1, -1) for joint in joints], axis=1)
     x = [joint.x for joint in joints]
     found = []
     for i, joint in enumerate(joints):
         column = joint_coefficients(c.demand, x, i, t)
         found.append(np.stack([own * joint.h for own in column]))
-    return found
+    return np.concatenate(found, axis=1)
 
 
 def tied_bias(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
@@ -350,6 +351,9 @@ class Binding(NamedTuple):
     prepared: Prepared
     places: tuple[tuple[int, Pose], ...]
     """Of a demand on frames: node (−1 for the world) and pose on it, for every pose that it takes."""
+    felt: tuple[int, ...]
+    """Which of these accelerate the rows. Not the world; nor the body that lends a pin its axes, whose acceleration
+    turns a gap that is closed: what is left out is that gap times its angular acceleration."""
     joints: tuple[tuple[int, int], ...]
     """Of a demand on joints: node, and which of its freedoms."""
     bodies: tuple[int, ...]
@@ -382,8 +386,9 @@ def _bindings(
     for c, (start, stop) in zip(demands, pairwise(starts), strict=True):
         places = tuple((place.node, place.pose) for place in frame_places(tree, c))
         joints = tuple((k, int(c.constraint.parameters.get("component", 0))) for k in tied_nodes(tree, c))
+        felt = tuple(i for i, (k, _) in enumerate(places) if k >= 0 and not (c.demand.carried and i == 0))
         if c.demand.on == "frames":
-            held = [k for k, _ in places if k >= 0]
+            held = [places[i][0] for i in felt]
             unknowns = [x for k in held for x in range(6 * k, 6 * k + 6)]
         else:
             held = [b for k, _ in joints for b in (k, tree.parents[k]) if b >= 0]
@@ -400,6 +405,7 @@ def _bindings(
             Binding(
                 c,
                 places,
+                felt,
                 joints,
                 bodies,
                 tuple(unknowns),

@@ -279,15 +279,13 @@ def _closure(
     c = binding.prepared
     if c.demand.on == "frames":
         bodies = [WORLD if k < 0 else held[k] for k, _ in binding.places]
-        blocks = frame_rows(c, [pose for _, pose in binding.places], bodies, t)
-        blocks = [block for block, (k, _) in zip(blocks, binding.places, strict=True) if k >= 0]
+        G = frame_rows(binding, [pose for _, pose in binding.places], bodies, t)
     else:
         joints = [
             TiedJoint(q[un.tree.q_slices[k].start], 0, elements[k].h[:, i], 0)
             for k, i in binding.joints
         ]
-        blocks = tied_rows(c, joints, t)
-    G = np.concatenate(blocks, axis=1)
+        G = tied_rows(c, joints, t)
     stiffness = np.array([1 / un.compliance[binding.rows[i]] for i in binding.soft], dtype=object)
     return closure_element(G[[i for i, _ in binding.rigid]], row_weights(un, binding), G[list(binding.soft)], stiffness)
 

@@ -217,15 +217,14 @@ class _Bodies:
         """Elements of constraints, by kind; joints must have been asked for before."""
         for bindings in _alike(self.un.demands):
             first = bindings[0]
-            G = np.concatenate(self._blocks(bindings), axis=1)[[i for i, _ in first.rigid]]
+            G = self._rows(bindings)[[i for i, _ in first.rigid]]
             element = closure_element(G, (Weight(1),) * len(G), zeros(0, G.shape[1]), zeros(0)).element
             yield _group([b.unknowns for b in bindings], [[x for _, x in b.rigid] for b in bindings], element)
 
-    def _blocks(self, bindings: Sequence[Binding]) -> list[Array]:
+    def _rows(self, bindings: Sequence[Binding]) -> Array:
         first = bindings[0]
         if first.prepared.demand.on == "frames":
-            blocks = frame_rows(first.prepared, self._poses(bindings), self._held(bindings), self.t)
-            return [block for block, (k, _) in zip(blocks, first.places, strict=True) if k >= 0]
+            return frame_rows(first, self._poses(bindings), self._held(bindings), self.t)
         joints = []
         for i in range(len(first.joints)):
             own = [b.joints[i] for b in bindings]

@@ -701,10 +701,8 @@ class _DemandRows:
     def jacobian(self) -> Array:
         """Rows (rows, z) on the unknowns that the demand feels."""
         if self.c.demand.on != "frames":
-            return np.concatenate(tied_rows(self.c, self.joints, self.t), axis=1)
-        blocks = frame_rows(self.c, self.poses, self.held, self.t)
-        kept = [block for block, (k, _) in zip(blocks, self.binding.places, strict=True) if k >= 0]
-        return np.concatenate(kept, axis=1)
+            return tied_rows(self.c, self.joints, self.t)
+        return frame_rows(self.binding, self.poses, self.held, self.t)
 
     def bias(self) -> Array:
         if self.c.demand.on != "frames":
