@@ -35,7 +35,8 @@ from whippletree.constraints.rows import (
     joint_coefficients,
     tied_nodes,
 )
-from whippletree.graph.elimination import elimination_order
+from whippletree.constraints.ties import find_ties, tied_bodies
+from whippletree.graph.elimination import Front, elimination_order, find_fronts
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.tree.links import Link, dense
@@ -321,11 +322,15 @@ class Unknowns:
         return Weight.near(max(turns)), Weight.near(max(shifts))
 
     @cached_property
+    def edges(self) -> list[Sequence[int]]:
+        """Nodes that joints and constraints couple."""
+        joints: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.tree.parents) if p >= 0]
+        return joints + [d.bodies for d in self.demands]
+
+    @cached_property
     def order(self) -> list[int]:
         """The nodes in the order of their elimination."""
-        edges: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.tree.parents) if p >= 0]
-        edges += [d.bodies for d in self.demands]
-        return elimination_order(edges, len(self.tree.nodes))
+        return elimination_order(self.edges, len(self.tree.nodes))
 
     def groups(self, used: Array) -> list[list[int]]:
         """The unknowns that are marked, in the order of their elimination: each body's, and the rows that end there."""
@@ -441,6 +446,80 @@ def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:
         if depends_on_all or (not feels and factored & set(c.row_names)):
             found.append(c)
     return found
+
+
+UNROLLED = 20_000
+"""Multiplications up to which the block matrix of the whole is written out as straight-line code rather than eliminated
+by loops over fronts. Each takes about a tenth of the time there, but has to be compiled: 20 000 of them in 4 s."""
+
+WRITTEN_OUT = 150
+"""Moving bodies up to which anything is written out."""
+
+
+def is_cheaper_by_bodies(system: ConstraintSet) -> bool:
+    """Whether loops are so long that elimination at body level is to be preferred to one matrix of all velocities."""
+    found: bool | None = system.__dict__.get("_by_bodies")
+    if found is None:
+        found = not system.switches and not rows_without_bodies(system) and _is_long_or_wide(system)
+        system.__dict__["_by_bodies"] = found
+    return found
+
+
+def _is_long_or_wide(system: ConstraintSet) -> bool:
+    tree = skeleton(system.model)
+    ties = find_ties(tree, system.demands)
+    rows = np.zeros(len(ties.members), dtype=int)
+    for c, own in zip(system.demands, ties.of_demand, strict=True):
+        rows[own] += len(c.demand.rows)
+    # a few rows across a long tree are a matter of sweeps
+    if not len(rows) or rows.max() ** 2 < len(tree.nodes):
+        return False
+    return len(tree.nodes) > WRITTEN_OUT or whole_cost(system) > UNROLLED
+
+
+def whole_cost(system: ConstraintSet) -> float:
+    """Multiplications that M = Lᵀ D L, A M⁻¹ Aᵀ and its factor take, zeros of the mechanism's tree and rows passed over.
+
+    Rows feel the joints between the bodies that they hold on to; M has entries for joints of one path.
+    """
+    tree = skeleton(system.model)
+    parents = tree.velocity_parents
+    depth = np.zeros(len(parents), dtype=int)
+    for i, parent in enumerate(parents):
+        depth[i] = depth[parent] + 1 if parent >= 0 else 1
+    cost = float(np.sum(depth.astype(float) ** 2)) / 2
+    starts = np.cumsum([0, *[len(c.demand.rows) for c in system.demands]]).tolist()
+    factored = set(system.structure.independent)
+    reach = np.zeros((len(factored), len(parents)), dtype=bool)
+    number = 0
+    for c, (start, stop) in zip(system.demands, pairwise(starts), strict=True):
+        felt: set[int] = set()
+        for k in tied_bodies(tree, c):
+            felt.update(x for node in tree.path(k) for x in range(*_span(tree.v_slices[node])))
+        for i in range(start, stop):
+            if i in factored:
+                reach[number, list(felt)] = True
+                number += 1
+    cost += float(np.sum(reach @ depth.astype(float))) + float(np.sum(reach.sum(axis=0).astype(float) ** 2)) / 2
+    near = reach.astype(np.float32) @ reach.T.astype(np.float32) > 0
+    for j in range(len(near)):
+        later = np.flatnonzero(near[j, j + 1 :]) + j + 1
+        cost += len(later) ** 2 / 2
+        near[np.ix_(later, later)] = True
+    return cost
+
+
+def _span(part: slice) -> tuple[int, int]:
+    return part.start, part.stop
+
+
+def find_body_fronts(system: ConstraintSet) -> list[Front]:
+    """The bodies of a mechanism in the order of their elimination, each with those that it is coupled with then."""
+    unknowns = unknowns_of(system)
+    near = coupled_unknowns(
+        ((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.tree.nodes)
+    )
+    return find_fronts([[k] for k in unknowns.order], near)
 
 
 def row_weights(unknowns: Unknowns, binding: Binding) -> tuple[Weight, ...]:

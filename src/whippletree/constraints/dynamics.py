@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import elimination, embedding, kkt, recursive_dynamics
-from whippletree.constraints.body_system import rows_without_bodies
+from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
 from whippletree.constraints.exploration import LONG
@@ -34,6 +34,7 @@ from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field, add
 
 COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
@@ -95,7 +96,7 @@ def closed(
     rows = system.rows(m, links, q, v, t)
     if m.route == "embedding":
         return _closed_by_clusters(m, system, rows, q, t, active)
-    if m.route == "elimination":
+    if by_bodies(m):
         return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):
@@ -235,6 +236,8 @@ def default_route(m: Mechanism, system: ConstraintSet) -> str:
         return "tree"
     if is_cheaper_by_clusters(system):
         return "embedding"
+    if is_cheaper_by_bodies(system):
+        return "elimination"
     return whole_route(m, system)
 
 
@@ -249,11 +252,24 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
             f"{len(sizes)} clusters of loops, the largest of {n} velocities and {k} rows, cost less one by one than "
             f"rows that are carried to the world"
         )
+    if route == "elimination":
+        fronts = find_body_fronts(system)
+        widest = max(1 + len(front.boundary) for front in fronts)
+        return (
+            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at a "
+            f"time, where one matrix of all {system.model.nv} velocities and {len(system.structure.independent)} rows "
+            f"would fill up"
+        )
     if route == "augmented":
         return "some motion of the tree has little or no inertia of its own"
     if route == "recursion":
         return "the tree is deep, and sweeps form no mass matrix"
     return "every motion of the tree has inertia" if route == "schur" else ""
+
+
+def default_route_of(system: ConstraintSet) -> str:
+    """The route that a model takes by itself."""
+    return default_route(Mechanism(skeleton(system.model)), system)
 
 
 def whole_route(m: Mechanism, system: ConstraintSet) -> str:
@@ -320,7 +336,9 @@ def loops_over_clusters(model: Model, route: str | None) -> bool:
 
 def loops_over_fronts(model: Model, route: str | None) -> bool:
     """Whether constrained functions may run as loops over the fronts of the body-level system."""
-    return bool(model.constraints) and route == "elimination"
+    if not model.constraints or route not in (None, "elimination"):
+        return False
+    return route == "elimination" or default_route_of(constraint_set(model)) == "elimination"
 
 
 def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:
@@ -361,6 +379,13 @@ def require_clusters(system: ConstraintSet) -> None:
         )
 
 
+def by_bodies(m: Mechanism) -> bool:
+    """Whether the block matrix is factored at body level."""
+    if m.route is None:
+        return default_route(m, constraint_set(m.tree.model)) == "elimination"
+    return m.route == "elimination"
+
+
 def require_bodies(system: ConstraintSet) -> None:
     """Refuse the elimination of constraints that have no place at body level.
 
@@ -380,7 +405,7 @@ def require_bodies(system: ConstraintSet) -> None:
 def by_sweeps(m: Mechanism) -> bool:
     """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
     if m.route is None:
-        return not by_clusters(m) and is_swept(m.tree.model)
+        return not by_clusters(m) and not by_bodies(m) and is_swept(m.tree.model)
     return m.route == "recursion" and fits(constraint_set(m.tree.model))
 
 
