@@ -65,8 +65,9 @@ def compile(  # the public name; Python's own compile is not used here
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
-        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"`` or
-            ``"embedding"``; default: what suits the model (``wt.diagnose`` tells which). Answers agree within rounding.
+        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
+            ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
+            agree within rounding.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.body_system import Unknowns
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
 from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
 from whippletree.constraints.loop_closure import TOLERANCE, Closure, attainable, close_loops

@@ -6,8 +6,8 @@ and a multiplier for everything that two bodies are not free to do against each 
 
     M α + Bᵀ λ = w        B α + γ = 0        f = −λ
 
-with a joint's rows, α_rel = α − φ* α(parent) − a where its subspace H vanishes, and the closures' rows, G α + γ. A joint
-whose subspace fills the components that it moves (all but helical and universal ones) has θ̈ = Hᵀ α_rel; the others
+with a joint's rows, α_rel = α − φ* α(parent) − a where its subspace H vanishes, and the closures' rows, G α + γ. A
+joint whose subspace fills the components that it moves (all but helical and universal ones) has θ̈ = Hᵀ α_rel; others
 take θ̈ as unknowns of their own, with rows for all components that they move. Both are one *element* of the system: a
 quadratic form K on the unknowns z that it touches, rows B on them, and h with θ̈ = hᵀ z − Hᵀ a.
 
@@ -105,7 +105,10 @@ class Element(NamedTuple):
     """ρ of the rows."""
 
     def load(self, b: Array, gamma: Array) -> Array:
-        """b − Bᵀ R γ (z,): the right-hand side that belongs to K, for forces b (z,) on the unknowns and rows' γ (r,)."""
+        """b − Bᵀ R γ (z,): the right-hand side that belongs to K, for forces b (z,) on the unknowns and γ (r,).
+
+        Columns of b and γ are several right-hand sides.
+        """
         found = b
         for row, weight, bias in zip(self.B, self.weights, gamma, strict=True):
             found = found - np.multiply.outer(row, weight.times(bias))
@@ -478,7 +481,7 @@ def _is_long_or_wide(system: ConstraintSet) -> bool:
 
 
 def whole_cost(system: ConstraintSet) -> float:
-    """Multiplications that M = Lᵀ D L, A M⁻¹ Aᵀ and its factor take, zeros of the mechanism's tree and rows passed over.
+    """Multiplications that M = Lᵀ D L, A M⁻¹ Aᵀ and its factor take, zeros of the tree and of the rows passed over.
 
     Rows feel the joints between the bodies that they hold on to; M has entries for joints of one path.
     """
@@ -516,9 +519,7 @@ def _span(part: slice) -> tuple[int, int]:
 def find_body_fronts(system: ConstraintSet) -> list[Front]:
     """The bodies of a mechanism in the order of their elimination, each with those that it is coupled with then."""
     unknowns = unknowns_of(system)
-    near = coupled_unknowns(
-        ((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.tree.nodes)
-    )
+    near = coupled_unknowns(((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.tree.nodes))
     return find_fronts([[k] for k in unknowns.order], near)
 
 

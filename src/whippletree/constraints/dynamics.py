@@ -4,7 +4,8 @@
 
 The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
 ``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
-corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities.
+corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities. ``embedding`` takes loops
+one by one, ``elimination`` those that reach far: ladders, trusses, grids.
 All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
 their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
@@ -34,7 +35,6 @@ from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field, add
 
 COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
@@ -256,8 +256,8 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
         fronts = find_body_fronts(system)
         widest = max(1 + len(front.boundary) for front in fronts)
         return (
-            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at a "
-            f"time, where one matrix of all {system.model.nv} velocities and {len(system.structure.independent)} rows "
+            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at "
+            f"a time, where one matrix of {system.model.nv} velocities and {len(system.structure.independent)} rows "
             f"would fill up"
         )
     if route == "augmented":
@@ -265,11 +265,6 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
     if route == "recursion":
         return "the tree is deep, and sweeps form no mass matrix"
     return "every motion of the tree has inertia" if route == "schur" else ""
-
-
-def default_route_of(system: ConstraintSet) -> str:
-    """The route that a model takes by itself."""
-    return default_route(Mechanism(skeleton(system.model)), system)
 
 
 def whole_route(m: Mechanism, system: ConstraintSet) -> str:
@@ -338,7 +333,8 @@ def loops_over_fronts(model: Model, route: str | None) -> bool:
     """Whether constrained functions may run as loops over the fronts of the body-level system."""
     if not model.constraints or route not in (None, "elimination"):
         return False
-    return route == "elimination" or default_route_of(constraint_set(model)) == "elimination"
+    system = constraint_set(model)
+    return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
 
 
 def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:

@@ -1,8 +1,8 @@
 """Loops that are not local, by elimination at body level: ladders, trusses, grids (``route="elimination"``).
 
 The system of :mod:`whippletree.constraints.body_system` is factored front by front
-(:mod:`whippletree.graph.elimination`): with the boundary of a front first and its own unknowns last, a pivot d = F(p, p)
-leaves
+(:mod:`whippletree.graph.elimination`): with the boundary of a front first and its own unknowns last, a pivot
+d = F(p, p) leaves
 
     F(i, j) ← F(i, j) − F(p, i) F(p, j) / d        j ≤ i < p
 
@@ -225,17 +225,17 @@ class Eliminated(NamedTuple):
         right = zeros(un.count, *b.shape[1:])
         for own, element, part in zip(un.of_node, self.elements, un.tree.v_slices, strict=True):
             _add_to(right, own, element.h @ b[part])
-        for binding, own in zip(un.demands, self.closures, strict=True):
+        for binding, closing in zip(un.demands, self.closures, strict=True):
             rigid = gamma[list(binding.factored_rigid)]
-            _add_to(right, binding.unknowns, own.load(rigid, gamma[list(binding.factored_soft)]))
+            _add_to(right, binding.unknowns, closing.load(rigid, gamma[list(binding.factored_soft)]))
             right[[x for _, x in binding.rigid]] = -rigid
         x = self.fronts.solve(right)
         parts = [element.h.T @ x[list(own)] for element, own in zip(self.elements, un.of_node, strict=True)]
         f = zeros(*gamma.shape)
-        for binding, own in zip(un.demands, self.closures, strict=True):
+        for binding, closing in zip(un.demands, self.closures, strict=True):
             f[list(binding.factored_rigid)] = -x[[number for _, number in binding.rigid]]
             soft = list(binding.factored_soft)
-            f[soft] = own.soft_forces(x[list(binding.unknowns)], gamma[soft])
+            f[soft] = closing.soft_forces(x[list(binding.unknowns)], gamma[soft])
         return kkt.Solution(np.concatenate([zeros(0, *b.shape[1:]), *parts]), f)
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
@@ -266,7 +266,9 @@ def eliminated(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: A
             corner[[x for _, x in binding.rigid]] = on - 1
         closures.append(found)
     entries = _entries(un, elements, closures, corner)
-    seeds = [x for own, e in zip(un.of_node, elements, strict=True) for x, h in zip(own, e.h, strict=True) if np.any(h != 0)]
+    seeds = [
+        x for own, e in zip(un.of_node, elements, strict=True) for x, h in zip(own, e.h, strict=True) if np.any(h != 0)
+    ]
     seeds += [x for binding in un.demands for x in (*[number for _, number in binding.rigid], *binding.unknowns)]
     plan = Plan(un, entries.rows, entries.columns, np.array(seeds, dtype=int))
     return Eliminated(un, factor_fronts(plan, entries), elements, closures)
@@ -281,10 +283,7 @@ def _closure(
         bodies = [WORLD if k < 0 else held[k] for k, _ in binding.places]
         G = frame_rows(binding, [pose for _, pose in binding.places], bodies, t)
     else:
-        joints = [
-            TiedJoint(q[un.tree.q_slices[k].start], 0, elements[k].h[:, i], 0)
-            for k, i in binding.joints
-        ]
+        joints = [TiedJoint(q[un.tree.q_slices[k].start], 0, elements[k].h[:, i], 0) for k, i in binding.joints]
         G = tied_rows(c, joints, t)
     stiffness = np.array([1 / un.compliance[binding.rows[i]] for i in binding.soft], dtype=object)
     return closure_element(G[[i for i, _ in binding.rigid]], row_weights(un, binding), G[list(binding.soft)], stiffness)

@@ -74,7 +74,7 @@ def find_structure(system: ConstraintSet) -> Structure:
         AssemblyError: if no configuration near the model's start closes the loops.
     """
     if is_long(system):
-        return _find_long_structure(system)
+        return find_long_structure(system)
     m = Mechanism(skeleton(system.model))
     matrices = []
     explored = explore(system, 1 if system.model.nv > LONG else 3)
@@ -126,7 +126,7 @@ def is_long(system: ConstraintSet) -> bool:
     return system.model.nv > LONG and fits and not system.switches
 
 
-def _find_long_structure(system: ConstraintSet) -> Structure:
+def find_long_structure(system: ConstraintSet) -> Structure:
     """The same without any dense matrix, at one generic configuration; a singular start is not told apart there.
 
     Of rows that depend on each other those are kept that are eliminated first. Their typical size is that of their
@@ -138,7 +138,10 @@ def _find_long_structure(system: ConstraintSet) -> Structure:
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     unknowns = Unknowns(tree, system.demands, rigid, [0] * len(system.row_names))
     at_start = LongRowSystem(unknowns, start, 0.0)
-    q = next((found for way in long_displacements(at_start) if (found := try_to_close(closure, start, way)) is not None), start)
+    q = next(
+        (found for way in long_displacements(at_start) if (found := try_to_close(closure, start, way)) is not None),
+        start,
+    )
     there = LongRowSystem(unknowns, q, 0.0)
     lost = set(there.dependent)
     kept = [i for number, i in enumerate(rigid) if number not in lost]

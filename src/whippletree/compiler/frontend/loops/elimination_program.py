@@ -220,7 +220,9 @@ class EliminationProgram(WorkSpace):
             if all(isinstance(x, Place) == d for x, d in zip(template, different, strict=True)):
                 break
             # a number that differs somewhere is loaded everywhere: look again at what follows from that
-            template = _objects([Place(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))])
+            template = _objects(
+                [Place(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
+            )
         return [self._world(), self._loop_over_bodies(cases)]
 
     def _world(self) -> Block:
@@ -345,9 +347,7 @@ class EliminationProgram(WorkSpace):
             looks.append(("values at", "closure values"))
         else:
             position = {row: i for i, row in enumerate(self.system.position_rows)}
-            first = [
-                b.rows[0] if self.moves else position.get(b.rows[0], 0) for b in un.demands
-            ]
+            first = [b.rows[0] if self.moves else position.get(b.rows[0], 0) for b in un.demands]
             self.index("closure rows", first)
             looks.append(("row", "closure rows"))
         return Loop("closure", count, (*self._lookups("closure", looks), Switch("type", tuple(cases))))
@@ -447,7 +447,9 @@ class EliminationProgram(WorkSpace):
         self.index("front rows", padded([range(a, a + n) for a, n in zip(starts, counts, strict=False)], width))
         self.index("front unknowns", padded(plan.unknowns, width))
         self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
-        self.index("pivots down", padded([range(n - 1, b - 1, -1) for n, b in zip(counts, inner, strict=False)], max(own)))
+        self.index(
+            "pivots down", padded([range(n - 1, b - 1, -1) for n, b in zip(counts, inner, strict=False)], max(own))
+        )
         self.index("front inner", inner)
         self.index("front own", own)
         self.index("front parent", [max(front.parent, 0) for front in plan.fronts])
@@ -477,7 +479,12 @@ class EliminationProgram(WorkSpace):
         code = Code()
         at = (Index("to row"), Index("to chunk"), Index("to unit"))
         code.store(code.load("front", *at) + code.load("values", Index("value")), "front", *at)
-        looks = [("value", "entry value"), ("to row", "entry row"), ("to chunk", "entry chunk"), ("to unit", "entry unit")]
+        looks = [
+            ("value", "entry value"),
+            ("to row", "entry row"),
+            ("to chunk", "entry chunk"),
+            ("to unit", "entry unit"),
+        ]
         return Loop("entry", len(table), (*self._lookups("entry", looks), code.block()))
 
     def _add_list(self, name: str, pairs: Array, target: str) -> list[Statement]:
@@ -488,9 +495,7 @@ class EliminationProgram(WorkSpace):
         self.index(f"{name} to", used[:, 0])
         self.index(f"{name} from", used[:, 1])
         code = Code()
-        code.store(
-            code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown")
-        )
+        code.store(code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown"))
         looks = [("unknown", f"{name} to"), ("value", f"{name} from")]
         return [Loop(f"of {name}", len(used), (*self._lookups(f"of {name}", looks), code.block()))]
 
@@ -573,7 +578,9 @@ class EliminationProgram(WorkSpace):
         begin = Code()
         begin.store(begin.load("y", Index("unknown")), "sum", Index(None, 0))
         term = Code()
-        x = term.load("front", Index("pivot row"), Index("chunk of i"), Index("unit of i")) * term.load("x", Index("other"))
+        x = term.load("front", Index("pivot row"), Index("chunk of i"), Index("unit of i")) * term.load(
+            "x", Index("other")
+        )
         term.store(term.load("sum", Index(None, 0)) - x, "sum", Index(None, 0))
         end = Code()
         end.store(end.load("sum", Index(None, 0)) * end.load("inverse", Index("unknown")), "x", Index("unknown"))
@@ -639,7 +646,10 @@ class EliminationProgram(WorkSpace):
             cases.append((code.block(),))
         self.index("own start", 6 * np.arange(len(self.tree.nodes)))
         self.index("above start", [6 * max(parent, 0) for parent in self.tree.parents])
-        self.index("freedom start", [own[-s.n] if s.explicit else 0 for own, s in zip(self.un.of_node, self.un.shapes, strict=True)])
+        self.index(
+            "freedom start",
+            [own[-s.n] if s.explicit else 0 for own, s in zip(self.un.of_node, self.un.shapes, strict=True)],
+        )
         looks = [
             ("type", "body type"),
             ("v at", "v start"),
