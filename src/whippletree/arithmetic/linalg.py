@@ -152,7 +152,7 @@ def sparse_order(pattern: Array) -> list[int]:
 
 
 def reciprocal(x: Any, lenient: bool) -> Any:
-    """1/x; where x is exactly zero, NaN with ``lenient``, and an error on scalars that divide so without it."""
+    """1 / x; with ``lenient``, NaN where a scalar refuses to divide by zero."""
     try:
         return 1 / x
     except ZeroDivisionError:
