@@ -30,6 +30,7 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
+    from whippletree.compiler.rollout.contact_lists import Driven
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import StepResult
@@ -267,6 +268,16 @@ class Compiled(CompiledTable):
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
         return self._compiled(("contact_lists",), lambda: contact_lists_program(self.model))
+
+    def driven_contact_steps(self, driven: Driven) -> NamedFunction:
+        """Those steps under a traced controller and traced commands."""
+        from whippletree.compiler.rollout.contact_lists import contact_lists_program
+
+        key = ("contact_lists", driven)
+        if key not in self._made:
+            # functions are known by their code only after they were traced
+            self._made[key] = self._compiled(key, lambda: contact_lists_program(self.model, driven), known=False)
+        return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
         """Write functions for a controller without Python: object files, a C header, and an example that ``cc`` builds.

@@ -1,0 +1,248 @@
+"""Coordinates at the end of a step inside a kernel: poses, gaps, and a projection that moves apart what overlaps.
+
+Impulses keep gaps from closing along straight lines; bodies that turn leave these by the square of the step. So the
+gaps of all candidates are worked out where the velocities have led, and where one of them is negative the nearest
+coordinates (in the metric of M) are found at which none is: the frictionless problem
+
+    0 ≤ π ⟂ gap − target + Jₙ M⁻¹ Jₙᵀ π ≥ 0        d = M⁻¹ Jₙᵀ π        q ← q ⊕ d
+
+with fresh normals in every round, as Newton's method has it. The target is 0, or what is left of a deep overlap, which
+is undone at no more than ``RELAXATION_SPEED``. Velocities stay as they are: the projection adds no kinetic energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Collect,
+    Each,
+    If,
+    Index,
+    Lookup,
+    Loop,
+    Statement,
+    Until,
+)
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_kinds import narrow_phase
+from whippletree.compiler.rollout.contact_list_solver import BLOCK, STEP
+from whippletree.contact.problem.cones import largest
+from whippletree.contact.time_step import POSITION_ROUNDS, RELAXATION_SPEED, Blocks
+from whippletree.tree.links import world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton
+
+CORRECTION_SWEEPS = 50
+"""Sweeps over the normals in a round, at most."""
+
+FINE = 0.1
+"""Share of the tolerated overlap that sweeps may still change when they end."""
+
+NEAR, ROUND, SWEEP = "near", "position round", "position sweep"
+
+
+class Positions:
+    """Statements that find poses and gaps, and move apart what overlaps. Buffers beside its own:
+
+    now q, now v, pose, screw, touch, gap, sign, J   of the state, see
+        :mod:`~whippletree.compiler.rollout.contact_lists`
+    L, root                                          of M at the start of the step
+    dt, tolerance                                    arguments of the program
+
+    ``corrected`` tells the potential energy that the projection has added.
+    """
+
+    def __init__(
+        self,
+        space: WorkSpace,
+        tree: Skeleton,
+        blocks: Blocks,
+        jacobian: Sequence[Statement],
+        factor: Callable[[Array], linalg.TreeLTDL],
+    ) -> None:
+        """``jacobian``: statements that find J of the block in hand; ``factor``: L from its numbers."""
+        self.space, self.tree, self.blocks = space, tree, blocks
+        self.jacobian, self.factor = jacobian, factor
+        self.contacts = len(blocks.contacts.candidates)
+        self.closing = self.contacts + len(blocks.limited)
+        """Blocks with a gap."""
+        k, nv = self.closing, tree.model.nv
+        space.work(
+            target=(k,),
+            nearby=(k,),
+            normal=(k, nv),  # D^(−1/2) L⁻ᵀ Jₙᵀ
+            ease=(k,),  # 1 / G of the block itself
+            push=(k,),
+            z=(nv,),
+            slack=(1,),
+            worst=(1,),
+            rounds=(1,),
+            apart=(1,),
+            together=(1,),
+            even=(1,),
+            corrected=(1,),
+        )
+        space.numbers_list(NEAR, k)
+        self._narrow, tables = narrow_phase(blocks.contacts.pairs, tree, space.buffers["pose"], space.buffers["touch"])
+        space.add(*tables)
+
+    def look(self) -> list[Statement]:
+        """Poses, screws and all gaps of the present coordinates."""
+        at, own = self.space.at, self.of_limit
+
+        def limited(lower: Any, upper: Any, q: Any) -> list[Any]:
+            below, above = q - lower, upper - q
+            nearer = less(above, below)
+            return [select(nearer, above, below), select(nearer, -1, 1)]
+
+        found: list[Statement] = [self._pose(), *self._narrow]
+        if self.contacts:
+            first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
+            copy = traced_block(lambda gap: [gap], [first], [at("gap", BLOCK)])
+            found.append(Loop(BLOCK, self.contacts, (copy,)))
+        if self.blocks.limited:
+            reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
+            block = traced_block(limited, reads, [own("gap"), at("sign", BLOCK)])
+            place = Lookup("place", Address("place", (Index(BLOCK, self.contacts),)))
+            found.append(Loop(BLOCK, len(self.blocks.limited), (place, block)))
+        return found
+
+    def of_limit(self, name: str) -> Piece:
+        """What a buffer of all blocks holds of the limit in hand."""
+        shape = tuple(int(n) for n in self.space.buffers[name].shape[1:])
+        rest = list(np.ndindex(*shape))
+        places = [Address(name, (Index(BLOCK, self.contacts), *[Index(None, i) for i in index])) for index in rest]
+        return Piece(shape, tuple(places))
+
+    def _pose(self) -> Block:
+        """Poses of all nodes in the world, and the screws of all velocities."""
+
+        def find(q: Array) -> list[Any]:
+            m = Mechanism(self.tree)
+            links = m.still(q)
+            poses = world_poses(m.sweep, links)
+            screws = [
+                (*(X.R @ link.H[:3, i]), *(X.R @ link.H[3:, i]), *X.p)
+                for X, link in zip(poses, links, strict=True)
+                for i in range(link.H.shape[1])
+            ]
+            return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
+
+        nodes = range(len(self.tree.nodes))
+        return traced_block(
+            find, [self.space.at("now q")], [rows_of(self.space.buffers["pose"], nodes), self.space.at("screw")]
+        )
+
+    def statements(self) -> list[Statement]:
+        """The whole projection, from gaps that are still those of the step's start."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+        if not self.closing:
+            return [put(0, at("corrected")), *self.look()]
+        aim = traced_block(
+            lambda gap, h: [-largest([-gap - h * RELAXATION_SPEED, 0])],
+            [at("gap", BLOCK), at("dt", STEP)],
+            [at("target", BLOCK)],
+        )
+        body = (*self.look(), *self._judge(), If(self.space.address("apart"), tuple(self._correct())))
+        end = traced_block(
+            lambda q, corrected: [[corrected[0] + self._energy(q)]], each(("now q", "corrected")), [at("corrected")]
+        )
+        return [
+            put(0, *each(("rounds", "corrected"))),
+            put(-1, at("together")),
+            Loop(BLOCK, self.closing, (aim,)),
+            Until(ROUND, POSITION_ROUNDS + 1, self.space.address("together"), body),
+            If(self.space.address("rounds"), (end,)),
+        ]
+
+    def _energy(self, q: Array) -> Any:
+        energy = functions.find("potential_energy", self.tree.model).implementation
+        return energy(Mechanism(self.tree), q)
+
+    def _judge(self) -> list[Statement]:
+        """The deepest overlap, and which blocks a projection may concern: no displacement is longer than its reach."""
+        at, each = self.space.at, self.space.each
+
+        def excess(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
+            left = gap - target
+            return [select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
+
+        def decide(worst: Array, rounds: Array, h: Any, tolerance: Any) -> list[Any]:
+            deep = less(h * tolerance, worst[0])
+            apart = select(deep, select(less(rounds[0], POSITION_ROUNDS), 1, -1), -1)
+            return [[apart], [-apart]]
+
+        reads = [*each(("gap", "target"), BLOCK), at("dt", STEP), at("worst")]
+        block = traced_block(excess, reads, [at("nearby", BLOCK), at("worst")])
+        verdict = [*each(("worst", "rounds")), at("dt", STEP), at("tolerance")]
+        return [
+            self.space.put(0, at("worst")),
+            Loop(BLOCK, self.closing, (block,)),
+            traced_block(decide, verdict, each(("apart", "together"))),
+        ]
+
+    def _correct(self) -> list[Statement]:
+        """One round: normals, sweeps, displacement."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+
+        def prepare(J: Array, L: Array, root: Array) -> list[Any]:
+            row = self.factor(L).backward(J[0]) * root
+            own = row @ row
+            some = less(0, own)
+            return [row, [select(some, 1 / select(some, own, 1), 0)], [0]]
+
+        def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
+            after = largest([push - (gap - target + row @ z) * ease, 0])
+            d = after - push
+            some = less(0, ease)
+            moved = abs(d) / select(some, ease, 1)
+            return [[after], z + d * row, [largest([slack[0], moved])]]
+
+        def displace(q: Array, v: Array, L: Array, root: Array, z: Array, rounds: Array, corrected: Array) -> list[Any]:
+            d = self.factor(L).forward(root * z)
+            before = select(less(rounds[0], 1), -self._energy(q), corrected[0])
+            return [*Mechanism(self.tree).manifold().straight(q, v, d), [rounds[0] + 1], [before]]
+
+        judge = traced_block(
+            lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
+            [*each(("slack", "tolerance")), at("dt", STEP)],
+            [at("even")],
+        )
+        reads = [at("J", BLOCK), *each(("L", "root"))]
+        rows = traced_block(prepare, reads, each(("normal", "ease", "push"), BLOCK))
+        reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
+        sweep = traced_block(improve, reads, [at("push", BLOCK), at("z"), at("slack")])
+        state = each(("now q", "now v"))
+        counts = each(("rounds", "corrected"))
+        return [
+            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
+            put(0, at("z")),
+            put(-1, at("even")),
+            Each(BLOCK, NEAR, (*self.jacobian, rows)),
+            Until(
+                SWEEP,
+                CORRECTION_SWEEPS,
+                self.space.address("even"),
+                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep,)), judge),
+            ),
+            traced_block(displace, [*state, *each(("L", "root", "z")), *counts], [*state, *counts]),
+        ]
+
+
+def rows_of(buffer: Buffer, rows: Sequence[int] | range, matrix: bool = False) -> Piece:
+    """The first rows of a matrix, one after the other or as a matrix."""
+    columns = int(buffer.shape[1])
+    places = tuple(Address(buffer.name, (Index(None, i), Index(None, j))) for i in rows for j in range(columns))
+    return Piece((len(rows), columns) if matrix else (len(places),), places)
