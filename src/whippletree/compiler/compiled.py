@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_lists import Driven
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
-    from whippletree.compiler.rollout.single_step import StepResult
+    from whippletree.compiler.rollout.single_step import SingleStep, StepResult
 
-STEP_SWEEPS = 20
-"""Sweeps over the contacts of a single step, which begins without impulses unless they are given."""
+STEP_TOLERANCE = 1e-7
+"""m/s: residual to which a single step solves its contact problem, if it can."""
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -227,27 +227,38 @@ class Compiled(CompiledTable):
         ctrl: Any = None,
         dt: Any = None,
         *opened: Any,
+        act: Any = None,
         tau: Any = None,
         impulses: Any = None,
-        sweeps: int = STEP_SWEEPS,
     ) -> StepResult:
         """One time step of one state or many, with contacts, joint limits, dry friction and actuators.
+
+        The step is that of ``wt.simulate(method="time_stepping")``: servos act at its end, their force ranges are
+        bounds of the contact problem. A tree whose shapes have closed forms is solved to 1e-7 m/s, or as well as the
+        kernel can; ``measure`` tells. Models with constraints, or with open parameters, take 20 sweeps and explicit
+        servos.
 
         Args:
             q, v: states, (..., nq) and (..., nv).
             ctrl: commands of the actuators, (..., actuators); default 0.
             dt: length of the step, s, (...); default the model's ``time_step``.
             opened: open parameters, in their order.
+            act: activations of the actuators, (..., activations); no actuator has any yet.
             tau: joint forces beside those of actuators, springs and dampers, (..., nv).
             impulses: of the step before, to begin with, N s, (..., blocks, 3); default: none.
-            sweeps: over the contacts; ``measure`` tells the residual that they leave.
 
         Returns:
             The state after the step, and what acted in it: q, v, tau, impulses, measure.
         """
-        from whippletree.compiler.rollout.single_step import single_step
+        if act is not None and np.size(act):
+            raise UnsupportedError(f"step: act is given, but no actuator of model {self.model.name!r} has activations")
+        return self._single_step(q, v, ctrl, dt, opened, tau, impulses)
 
-        return single_step(self, q, v, ctrl, dt, opened, tau, impulses, sweeps)
+    @cached_property
+    def _single_step(self) -> SingleStep:
+        from whippletree.compiler.rollout.single_step import SingleStep
+
+        return SingleStep(self, STEP_TOLERANCE)
 
     def _contact_function(self, sweeps: int, limits: bool) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.contact_rollout.contact_rollout_program`."""

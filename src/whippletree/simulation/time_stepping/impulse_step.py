@@ -7,6 +7,7 @@ tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -118,7 +119,11 @@ class ImpulseStep:
         rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping * v - coupled.taken(v))
         free = v + h * coupled.changed(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
-        response = coupled.changed(self._responses(implicit, t, q, rows))
+
+        def respond(rows: Any) -> Any:
+            return coupled.changed(self._responses(implicit, t, q, rows))
+
+        response = respond(rows)
         approach = (rows @ v).reshape(-1, 3)
         shift = _shifts(gaps, approach[:, 0], self._restitution[numbers], h)
         G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
@@ -129,7 +134,7 @@ class ImpulseStep:
         u = problem.velocity(impulse)
         u[:, 0] -= shift
         alone = self.motion.project(t + h, self._moved(q, after, h * after))
-        state = self._apart(implicit, t, q, alone, self._targets(numbers, gaps, h), h)
+        state = self._apart(respond, t, alone, self._targets(numbers, gaps, h), h)
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
         works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
@@ -291,11 +296,12 @@ class ImpulseStep:
         targets[numbers] = np.minimum(gaps + h * RELAXATION_SPEED, 0.0)
         return targets
 
-    def _apart(self, motion: Motion, t: float, start: Array, state: Array, targets: Array, h: float) -> Array:
+    def _apart(self, respond: Callable[[Any], Any], t: float, state: Array, targets: Array, h: float) -> Array:
         """A state (nq + nv,) in which nothing overlaps by more than the targets (blocks,), velocities as they are.
 
-        The nearest one in the metric of the inertia at ``start`` (nq,): Newton's method with fresh normals, a problem
-        without friction in each round. The state itself where nothing overlaps.
+        The nearest one in the metric of the inertia at the start of the step, of which ``respond`` knows (M† Jᵀ)ᵀ:
+        Newton's method with fresh normals, a problem without friction in each round. The state itself where nothing
+        overlaps.
         """
         reach = h * RELAXATION_SPEED
         for _ in range(POSITION_ROUNDS):
@@ -303,7 +309,7 @@ class ImpulseStep:
             if not np.isfinite(state).all() or self._overlap(q, targets) <= h * self.tolerance:
                 break
             numbers, gaps, rows = self._joined(q, self._within(q, reach), reach, np.arange(0))
-            response = self._responses(motion, t, start, rows)
+            response = respond(rows)
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, gaps - targets[numbers], h)
             state = self.motion.project(t + h, self._moved(q, v, d))
