@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -212,3 +214,35 @@ def test_commands_over_time_and_of_the_state():
     starts = np.tile(model.home.q, (3, 1))
     batch = wt.simulate(model, starts, ctrl=sway, **settings)
     np.testing.assert_allclose(batch.q.values[:, 1], asked.q.values, atol=1e-6)
+
+
+def test_commands_in_roll_outs():
+    """Unrolled batches take commands as single steps do; roll-outs without contact evaluate the servos' law."""
+    model = legs(*four(300.0, 5.0, force_range=(-40.0, 40.0)))
+    dyn, steps = wt.compile(model), 12
+    rng = np.random.default_rng(2)
+    ctrl = STAND + 0.05 * rng.normal(size=(3, steps, 4))
+    q0, v0 = np.tile(model.home.q, (3, 1)), 0.2 * rng.normal(size=(3, model.nv))
+    rolled = dyn.contact_rollout(q0, v0, None, H, ctrl=ctrl, sweeps=60)
+    q, v, impulses = q0, v0, None
+    for k in range(steps):
+        q, v, _, impulses, _ = dyn.step(q, v, ctrl[:, k], H, impulses=impulses)
+    np.testing.assert_allclose(rolled.v[:, -1], v, atol=1e-4)
+    np.testing.assert_allclose(rolled.q[:, -1], q, atol=1e-5)
+    flying = wt.compile(dataclasses.replace(model, contacts=(), joints=tuple(_unbound(j) for j in model.joints)))
+    found = flying.rollout(q0, v0, None, 1e-4, ctrl=ctrl, method="rk4")
+    at, speed = q0, v0
+    for k in range(steps):
+        tau = flying.actuator_forces(at, speed, ctrl[:, k])
+        at, speed = (x[:, 0] for x in flying.rollout(at, speed, tau[:, None], 1e-4, method="rk4"))
+    np.testing.assert_allclose(found[1][:, -1], speed, atol=2e-2)  # forces held over a step
+    with pytest.raises(wt.ShapeError, match=r"rollout: ctrl has shape \(3, 12, 3\), expected \(..., T, 4\)"):
+        flying.rollout(q0, v0, None, H, ctrl=ctrl[..., :3])
+    with pytest.raises(wt.ShapeError, match=r"contact_rollout: tau is None"):
+        dyn.contact_rollout(q0, v0, None, H)
+    with pytest.raises(wt.UnsupportedError, match="has no actuators: use tau"):
+        wt.compile(wt.mechanisms.pendulum()).rollout([0.1], [0.0], None, H, ctrl=np.zeros((3, 1)))
+
+
+def _unbound(joint):
+    return dataclasses.replace(joint, lower=-np.inf, upper=np.inf, friction=0.0)

@@ -92,6 +92,7 @@ class Positions:
             apart=(1,),
             together=(1,),
             even=(1,),
+            moved_apart=(1,),
             corrected=(1,),
         )
         space.numbers_list(NEAR, k)
@@ -145,26 +146,38 @@ class Positions:
             find, [self.space.at("now q")], [rows_of(self.space.buffers["pose"], nodes), self.space.at("screw")]
         )
 
-    def statements(self) -> list[Statement]:
-        """The whole projection, from gaps that are still those of the step's start."""
+    def begin(self) -> list[Statement]:
+        """A start that the first look takes as it is."""
+        at, put = self.space.at, self.space.put
+        if not self.closing:
+            return [put(0, at("corrected"))]
+        return [put(POSITION_ROUNDS, at("rounds")), Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))]
+
+    def aim(self) -> list[Statement]:
+        """What is to be reached at the end of a step, from gaps that are still those of its start."""
         at, each, put = self.space.at, self.space.each, self.space.put
         if not self.closing:
-            return [put(0, at("corrected")), *self.look()]
-        aim = traced_block(
+            return []
+        target = traced_block(
             lambda gap, h: [-largest([-gap - h * RELAXATION_SPEED, 0])],
             [at("gap", BLOCK), at("dt", STEP)],
             [at("target", BLOCK)],
         )
+        return [put(0, *each(("rounds", "corrected"))), Loop(BLOCK, self.closing, (target,))]
+
+    def settle(self) -> list[Statement]:
+        """Poses and gaps where the coordinates are, and the whole projection, if it has an aim."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+        if not self.closing:
+            return self.look()
         body = (*self.look(), *self._judge(), If(self.space.address("apart"), tuple(self._correct())))
         end = traced_block(
             lambda q, corrected: [[corrected[0] + self._energy(q)]], each(("now q", "corrected")), [at("corrected")]
         )
         return [
-            put(0, *each(("rounds", "corrected"))),
-            put(-1, at("together")),
-            Loop(BLOCK, self.closing, (aim,)),
+            put(-1, *each(("together", "moved apart"))),
             Until(ROUND, POSITION_ROUNDS + 1, self.space.address("together"), body),
-            If(self.space.address("rounds"), (end,)),
+            If(self.space.address("moved apart"), (end,)),
         ]
 
     def _energy(self, q: Array) -> Any:
@@ -213,7 +226,7 @@ class Positions:
         def displace(q: Array, v: Array, L: Array, root: Array, z: Array, rounds: Array, corrected: Array) -> list[Any]:
             d = self.factor(L).forward(root * z)
             before = select(less(rounds[0], 1), -self._energy(q), corrected[0])
-            return [*Mechanism(self.tree).manifold().straight(q, v, d), [rounds[0] + 1], [before]]
+            return [*Mechanism(self.tree).manifold().straight(q, v, d), [rounds[0] + 1], [before], [1]]
 
         judge = traced_block(
             lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
@@ -237,7 +250,7 @@ class Positions:
                 self.space.address("even"),
                 (put(0, at("slack")), Each(BLOCK, NEAR, (sweep,)), judge),
             ),
-            traced_block(displace, [*state, *each(("L", "root", "z")), *counts], [*state, *counts]),
+            traced_block(displace, [*state, *each(("L", "root", "z")), *counts], [*state, *counts, at("moved apart")]),
         ]
 
 

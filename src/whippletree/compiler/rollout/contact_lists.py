@@ -41,6 +41,7 @@ from whippletree.compiler.program import (
     Lookup,
     Loop,
     Program,
+    Register,
     Statement,
     Switch,
     Until,
@@ -74,7 +75,7 @@ a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four fee
 USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
-ROW, ROUND = "row", "round"
+ROW, ROUND, PASS = "row", "round", "pass"
 SCREW = 9
 """Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
 TWIST = 6
@@ -143,11 +144,18 @@ def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  
     return _Builder(model, driven).rollout()
 
 
+def contact_step_program(model: Model) -> Program:
+    """(q0, v0, impulses0, tau, [ctrl], dt, tolerance) → (q, v, impulses, measure, [force]): one of those steps."""
+    return _Builder(model, Driven(), single=True).rollout()
+
+
 class _Builder(WorkSpace):
     """Writes the statements of a step."""
 
-    def __init__(self, model: Model, driven: Driven) -> None:
+    def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
+        """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__()
+        self.single = single
         self.model, self.tree = model, skeleton(model)
         self.blocks = Blocks(model, servos=True)
         self.actuators = self.blocks.actuators
@@ -162,37 +170,47 @@ class _Builder(WorkSpace):
         self.solver = ListSolver(self, self.blocks.count, model.nv)
         self.positions = Positions(self, self.tree, self.blocks, self._jacobian(), self._factor)
 
+    def at(self, name: str, *registers: Register) -> Piece:
+        """A buffer, or the part of it at registers for its first dimensions."""
+        return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
+
     def _arguments(self) -> None:
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
+        steps: tuple[Dimension, ...] = () if self.single else ("T",)
         shapes: dict[str, tuple[Dimension, ...]] = {
             "q0": (nq,),
             "v0": (nv,),
             "impulses0": (k, 3),
-            "tau": ("T", nv),
-            **self._commands(),
-            "dt": ("T",),
+            "tau": (*steps, nv),
+            **self._commands(steps),
+            "dt": steps,
             "tolerance": (),
-            "patience": (),
         }
+        if not self.single:
+            shapes["patience"] = ()
         if self.driven.timed:
-            shapes["clock"] = ("T",)
+            shapes["clock"] = steps
         self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
-        parts = {"q": (nq,), "v": (nv,), "impulses": (k, 3), "measure": (3,)}
-        names = [*parts, "work", "friction_work", "correction_work", "sweeps", "newton_steps"]
-        if self.tells_forces:
-            names, parts = [*names, "force"], parts | {"force": (nv,)}
-        self.outputs = [Buffer(name, "output", ("T", *parts.get(name, ()))) for name in names]
+        self.outputs = [Buffer(name, "output", (*steps, *shape)) for name, shape in self._results().items()]
         self.add(*self.outputs)
+
+    def _results(self) -> dict[str, tuple[int, ...]]:
+        """What is told of a step, and the shape of it."""
+        nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
+        found: dict[str, tuple[int, ...]] = {"q": (nq,), "v": (nv,), "impulses": (k, 3), "measure": (3,)}
+        if not self.single:
+            found |= dict.fromkeys(("work", "friction_work", "correction_work", "sweeps", "newton_steps"), ())
+        return found | ({"force": (nv,)} if self.tells_forces else {})
 
     @property
     def tells_forces(self) -> bool:
         """Whether the forces of a step are not those that were given."""
         return self.actuators.acting or self.driven.timed
 
-    def _commands(self) -> dict[str, tuple[Dimension, ...]]:
+    def _commands(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
         """The input of commands, if they are given."""
         given = self.actuators.acting and self.driven.commands is None
-        return {"ctrl": ("T", len(self.model.actuators))} if given else {}
+        return {"ctrl": (*steps, len(self.model.actuators))} if given else {}
 
     def _memory(self) -> None:
         """What a step keeps for its later parts and for the next step."""
@@ -203,6 +221,8 @@ class _Builder(WorkSpace):
             impulse=(k, 3),
             alive=(1,),
             lost=(1,),
+            stepping=(1,),  # whether a pass takes a step, or only looks
+            through=(1,),
             pose=(nodes + 1, POSE),  # the last row is the world
             twist=(nodes + 1, TWIST),
             screw=(nv, SCREW),
@@ -276,6 +296,11 @@ class _Builder(WorkSpace):
         return [Lookup(name, self.address(name, BLOCK)) for name in names]
 
     def rollout(self) -> Program:
+        """The whole program.
+
+        Poses and gaps are found at the end of a step, for the next one; before the first step, a pass that moves
+        nothing finds those of the start. So the narrow phase stands in the program once.
+        """
         step = (
             self._dynamics(),
             *self._flags(),
@@ -283,11 +308,20 @@ class _Builder(WorkSpace):
             self.put(0, self.at("made"), self.at("newtons")),
             Until(ROUND, ROUNDS, self.address("complete"), tuple(self._round())),
             self._advance(),
-            *self.positions.statements(),
+            *self.positions.aim(),
+        )
+        note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
+        one = (
+            self.put(-1, self.at("through")),
+            Until(
+                PASS, 2, self.address("through"), (If(self.address("stepping"), step), *self.positions.settle(), note)
+            ),
             *self._finish(),
         )
-        rows = (If(self.address("lost"), (self._nothing(),)), If(self.address("alive"), step))
-        return self.program("contact_lists", (*self._begin(), *self.positions.look(), Loop(STEP, "T", rows)))
+        if self.single:
+            return self.program("contact_step", (*self._begin(), *one))
+        rows = (If(self.address("lost"), (self._nothing(),)), If(self.address("alive"), one))
+        return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -303,7 +337,7 @@ class _Builder(WorkSpace):
             [*[self.at(n) for n in names], *world],
         )
         rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
-        return [start, *rigid]
+        return [start, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _dynamics(self) -> Block:
         """Step 1: what does not depend on contacts."""
@@ -555,25 +589,33 @@ class _Builder(WorkSpace):
     def _finish(self) -> list[Statement]:
         """The end of a step as results."""
 
-        def end(q: Array, v: Array, residual: Array, left: Array, patience: Any, *rest: Any) -> list[Any]:
+        def judge(q: Array, v: Array, residual: Array, left: Array) -> list[Any]:
+            return [q, v, [residual[0], largest([residual[1], left[0]]), residual[2]]]
+
+        def account(q: Array, v: Array, measure: Array, patience: Any, *rest: Any) -> list[Any]:
             works, corrected, made, newtons = rest
-            worst = largest([residual[1], left[0]])
-            measure = [residual[0], worst, residual[2]]
             # NaN is not within any bound
             good: Any = 1
             for x in (*q, *v):
                 good = select(less(abs(x), math.inf), good, -1)
-            alive = select(less(patience, worst), -1, good)
-            told = [q, v, measure, [works[0]], [works[1]], [corrected[0]], [made[0]], [newtons[0]]]
-            return [[alive], [-alive], *told]
+            alive = select(less(patience, measure[1]), -1, good)
+            return [[alive], [-alive], [works[0]], [works[1]], [corrected[0]], [made[0]], [newtons[0]]]
 
-        reads = self.each(("now q", "now v", "residual", "left", "patience", "works", "corrected", "made", "newtons"))
-        names = ("q", "v", "measure", "work", "friction_work", "correction_work", "sweeps", "newton_steps")
-        results = [self.at(n, STEP) for n in names]
+        state = self.each(("now q", "now v"))
+        found = [
+            traced_block(judge, [*state, *self.each(("residual", "left"))], self.each(("q", "v", "measure"), STEP))
+        ]
+        if not self.single:
+            reads = [
+                *state,
+                self.at("measure", STEP),
+                *self.each(("patience", "works", "corrected", "made", "newtons")),
+            ]
+            names = ("work", "friction_work", "correction_work", "sweeps", "newton_steps")
+            found.append(traced_block(account, reads, [*self.each(("alive", "lost")), *self.each(names, STEP)]))
         copy = traced_block(lambda p: [p], [self.at("impulse", BLOCK)], [self.at("impulses", STEP, BLOCK)])
-        writes = [*self.each(("alive", "lost")), *results]
         copies = Loop(BLOCK, self.blocks.count, (copy,))
-        return [traced_block(end, reads, writes), copies, *([self._forces()] if self.tells_forces else [])]
+        return [*found, copies, *([self._forces()] if self.tells_forces else [])]
 
     def _forces(self) -> Block:
         """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""

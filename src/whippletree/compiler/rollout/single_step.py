@@ -8,14 +8,16 @@ nothing touches a step without one; and for models with constraints or open para
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
-from whippletree.compiler.rollout.contact_lists import suits_lists
+from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import Blocks, bias_in_space, implicit_factor
@@ -47,11 +49,31 @@ class StepResult(NamedTuple):
     """Residual of the contact problem as impulse (N s), as velocity (m/s), and violation of a cone (N s), (..., 3)."""
 
 
+class StepDerivatives(NamedTuple):
+    """Derivatives of the end of a step, (q, v) in velocity space."""
+
+    state: Array
+    """By the start state, (2 nv, 2 nv)."""
+    ctrl: Array
+    """By the commands, (2 nv, actuators)."""
+    tau: Array
+    """By joint forces, (2 nv, nv)."""
+
+
+SHARP = 1e-13
+"""m/s: residual to which steps are solved that are compared with each other."""
+
+APART = 1e-6
+"""How far apart compared steps begin: errors of differences are of its square, those of rounding 1e-16 over it."""
+
+
 class SingleStep:
     """``dyn.step`` of a model: which program takes its steps is decided once."""
 
     def __init__(self, dyn: Compiled, tolerance: float) -> None:
-        self.dyn, self.model, self.tolerance = dyn, dyn.model, tolerance
+        self.dyn, self.model = dyn, dyn.model
+        self._tolerance = np.array(tolerance)
+        self._last_dt, self._dt = 0.0, np.array(0.0)
         self.actuators = len(self.model.actuators)
         self.blocks = Blocks(self.model, servos=True)
         self._nothing = np.zeros(self.model.nv)
@@ -62,42 +84,66 @@ class SingleStep:
         self._freely = plain and not self.blocks.count and not self.model.constraints
 
     def __call__(
-        self, q: Any, v: Any, ctrl: Any, dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
+        self,
+        q: Any,
+        v: Any,
+        ctrl: Any,
+        dt: Any,
+        opened: tuple[Any, ...],
+        tau: Any,
+        impulses: Any,
+        tolerance: Array | None = None,
     ) -> StepResult:
-        """See ``dyn.step``."""
+        """See ``dyn.step``; ``tolerance`` (m/s) where the program has one."""
         dt = self._length(dt)
         ctrl, tau = self._commands(ctrl), self._forces(tau)
         if self._by_lists:
-            return self._listed(q, v, ctrl, dt, tau, impulses)
+            return self._listed(q, v, ctrl, dt, tau, impulses, self._tolerance if tolerance is None else tolerance)
         if self._freely:
             commands = (ctrl,) if self.actuators else ()
             found = self.dyn.program(("free step",), lambda: free_step_program(self.model))(q, v, tau, *commands, dt)
             return self._untouched(*found)
         return self._unrolled(q, v, ctrl, dt, opened, tau, impulses)
 
-    def _listed(self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any) -> StepResult:
+    def _listed(self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array) -> StepResult:
         start = self._still if impulses is None else impulses
-        commands = (np.asarray(ctrl)[..., None, :],) if self.actuators else ()
-        forces, length = np.asarray(tau)[..., None, :], np.asarray(dt)[..., None]
-        with np.errstate(all="ignore"):  # a state that grows without bound is seen by who called
-            made = self.dyn.contact_steps(q, v, start, forces, *commands, length, self.tolerance, np.inf)
-        q, v, impulses, measure, *rest = made
-        batch = np.shape(v)[:-2]
-        force = rest[-1] if self.actuators else np.broadcast_to(forces, (*batch, 1, self.model.nv))
-        return StepResult(q[..., 0, :], v[..., 0, :], force[..., 0, :], impulses[..., 0, :, :], measure[..., 0, :])
+        given = (q, v, start, tau, *((ctrl,) if self.actuators else ()), self._as_array(dt), tolerance)
+        if isinstance(q, np.ndarray) and q.ndim == 1:
+            made = self._kernel(*given)
+        else:
+            with np.errstate(all="ignore"):  # a state that grows without bound is seen by who called
+                made = self._kernel(*given)
+        q, v, impulses, measure, *forces = made
+        force = forces[0] if forces else np.broadcast_to(tau, np.shape(v))
+        return StepResult(q, v, force, impulses, measure)
+
+    @cached_property
+    def _kernel(self) -> NamedFunction:
+        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model))
+
+    def _as_array(self, dt: Any) -> Any:
+        """A number as the array that the fast way of a call takes, made once."""
+        if type(dt) is not float:
+            return dt
+        if dt != self._last_dt:
+            self._last_dt, self._dt = dt, np.array(dt)
+        return self._dt
 
     def _unrolled(
         self, q: Any, v: Any, ctrl: Any, dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
     ) -> StepResult:
         """A step of the roll-outs, for models that neither of the other programs takes."""
+        commands = np.asarray(ctrl)[..., None, :] if self.actuators else None
         forces = np.asarray(tau + self.dyn.actuator_forces(q, v, ctrl, *opened) if self.actuators else tau)
-        if not Blocks(self.model).count:
-            end_q, end_v = self.dyn.rollout(q, v, forces[..., None, :], dt, *opened)
+        given = np.asarray(tau)[..., None, :]
+        if not self.blocks.count:
+            end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands)
             return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces)
-        given = forces[..., None, :]
-        found = self.dyn.contact_rollout(q, v, given, dt, *opened, sweeps=SWEEPS, impulses=impulses)
-        last = found.q[..., 0, :], found.v[..., 0, :], forces
-        return StepResult(*last, found.impulses[..., 0, :, :], found.measure[..., 0, :])
+        found = self.dyn.contact_rollout(q, v, given, dt, *opened, ctrl=commands, sweeps=SWEEPS, impulses=impulses)
+        end = found.q[..., 0, :], found.v[..., 0, :]
+        # servos have acted at the end of the step
+        forces = np.asarray(tau + self.dyn.actuator_forces(*end, ctrl, *opened) if self.actuators else tau)
+        return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :])
 
     def _untouched(self, q: Any, v: Any, tau: Any) -> StepResult:
         batch = np.shape(v)[:-1]
@@ -133,6 +179,26 @@ class SingleStep:
                 f"step: tau has shape {np.shape(tau)}, expected (..., {self.model.nv}) for model {self.model.name!r}"
             )
         return tau
+
+
+def step_derivatives(step: SingleStep, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any) -> StepDerivatives:
+    """``dyn.step_derivatives``; see there."""
+    nv, count, dyn = step.model.nv, step.actuators, step.dyn
+    if dyn.parameters:
+        raise UnsupportedError("step_derivatives: compile the model without open parameters")
+    size = 3 * nv + count
+    away = APART * np.concatenate([np.eye(size), -np.eye(size)])
+    moved, faster, pushed, told = np.split(away, [nv, 2 * nv, 3 * nv], axis=1)
+    given = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x, n in ((tau, nv), (ctrl, count))]
+    begin = np.asarray(dyn.integrate(q, np.zeros(nv)))
+    states = np.asarray(dyn.integrate(np.broadcast_to(begin, (2 * size, len(begin))), moved))
+    commands = given[1] + told if count else None
+    speeds, forces = np.asarray(v, dtype=float) + faster, given[0] + pushed
+    found = step(states, speeds, commands, dt, (), forces, impulses, np.array(SHARP))
+    ends = [np.split(np.asarray(part), 2) for part in (found.q, found.v)]
+    difference = [dyn.difference(ends[0][1], ends[0][0]), ends[1][0] - ends[1][1]]
+    D = np.concatenate(difference, axis=1).T / (2 * APART)
+    return StepDerivatives(D[:, : 2 * nv], D[:, 3 * nv :], D[:, 2 * nv : 3 * nv])
 
 
 def free_step_program(model: Model) -> Program:
