@@ -30,6 +30,7 @@ import numpy as np
 
 import whippletree as wt
 from benchmarks.robots import ROBOTS, model_of
+from benchmarks.single_scenes import ROBOTS as RESTING
 from benchmarks.single_scenes import assets_folder
 from whippletree.model import Actuator
 
@@ -73,6 +74,17 @@ def _without_meshes(text: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def start_of(name: str, model: wt.Model) -> np.ndarray[Any, Any]:
+    """Coordinates at which nothing overlaps and no joint is beyond its range."""
+    start = np.array(model.home.q, dtype=float)
+    for place, value in next((dict(r.start) for r in RESTING if r.name == name), {}).items():
+        start[place] = value
+    if name == "panda":
+        low, high = np.array([(j.lower, j.upper) for j in model.joints if j.type.nv]).T
+        start = np.clip(start, low + 0.1 * (high - low), high - 0.1 * (high - low))
+    return start
+
+
 def least(function: Callable[[], Any], rounds: int = 3) -> float:
     """Processor time, s."""
     best = np.inf
@@ -89,7 +101,7 @@ class Scene:
     def __init__(self, model: wt.Model, peer: Any, start: np.ndarray[Any, Any]) -> None:
         self.model, self.peer, self.q = model, peer, start
         self.h = float(model.time_step or 0.002)
-        self.ctrl = np.zeros(len(model.actuators))
+        self.ctrl = self.q.copy() if len(model.actuators) == model.nq else np.zeros(len(model.actuators))
         begun = time.process_time()
         self.dyn = wt.compile(model)
         found = self.dyn.step(self.q, np.zeros(model.nv), self.ctrl, self.h)
@@ -115,6 +127,7 @@ class Scene:
         import mujoco
 
         data = mujoco.MjData(self.peer)
+        data.qpos[:], data.ctrl[:] = self.q, self.ctrl
         for _ in range(calls):
             mujoco.mj_step(self.peer, data)
 
@@ -127,13 +140,13 @@ class Scene:
         v = rng.normal(size=(scenes, self.model.nv))
         q = np.tile(self.q, (scenes, 1))
         shape = (scenes, steps)
-        tau, ctrl = np.zeros((*shape, self.model.nv)), np.zeros((*shape, len(self.ctrl)))
+        tau, ctrl = np.zeros((*shape, self.model.nv)), np.tile(self.ctrl, (*shape, 1))
         impulses, dt = np.zeros((scenes, self.blocks, 3)), np.full(shape, self.h)
         dyn = wt.compile(self.model, threads=1)
         given = (q, v, impulses, tau, ctrl, dt, TOLERANCE, np.inf)
         data = mujoco.MjData(self.peer)
         states = np.zeros((scenes, mujoco.mj_stateSize(self.peer, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-        states[:, 1 : 1 + self.peer.nq] = data.qpos
+        states[:, 1 : 1 + self.peer.nq] = self.q
         states[:, 1 + self.peer.nq : 1 + self.peer.nq + self.peer.nv] = v
         with np.errstate(all="ignore"), rollout.Rollout(nthread=0) as pool:
             dyn.contact_steps(*given)
@@ -159,7 +172,7 @@ def main() -> None:
                 model, peer = panda()
             else:
                 model, peer = wt.load(folder / f"{name}.xml"), peer_of(folder / f"{name}.xml")
-            scene = Scene(model, peer, np.array(model.home.q, dtype=float))
+            scene = Scene(model, peer, start_of(name, model))
             scene.kernel(TOGETHER)
             ways = (scene.steps, scene.kernel, scene.theirs)
             times = [least(lambda way=way: way(given.calls)) / given.calls * 1e6 for way in ways]

@@ -53,6 +53,10 @@ POSITION_ROUNDS = 6
 """Times that overlaps are moved apart at the end of a step with fresh normals; each squares what is left of them."""
 
 
+POSITION_PROGRESS = 0.5
+"""Share of the deepest overlap that a round must leave at most for another one to follow."""
+
+
 class Axis(NamedTuple):
     """A joint with one freedom that has a limit or dry friction."""
 

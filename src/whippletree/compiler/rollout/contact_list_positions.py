@@ -38,8 +38,8 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_list_solver import BLOCK, STEP
-from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import POSITION_ROUNDS, RELAXATION_SPEED, Blocks
+from whippletree.contact.problem.cones import both, largest, not_less
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, Blocks
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
@@ -88,6 +88,7 @@ class Positions:
             z=(nv,),
             slack=(1,),
             worst=(1,),
+            worst_before=(1,),
             rounds=(1,),
             apart=(1,),
             together=(1,),
@@ -99,23 +100,34 @@ class Positions:
         self._narrow, tables = narrow_phase(blocks.contacts.pairs, tree, space.buffers["pose"], space.buffers["touch"])
         space.add(*tables)
 
-    def look(self) -> list[Statement]:
-        """Poses, screws and all gaps of the present coordinates."""
+    def _look(self) -> list[Statement]:
+        """Poses, screws and all gaps of the present coordinates; the deepest overlap, and what is near."""
         at, own = self.space.at, self.of_limit
 
-        def limited(lower: Any, upper: Any, q: Any) -> list[Any]:
+        def judge(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
+            """Whether a projection may concern a block: no displacement is longer than its reach."""
+            left = gap - target
+            return [gap, select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
+
+        def limited(lower: Any, upper: Any, q: Any, *rest: Any) -> list[Any]:
             below, above = q - lower, upper - q
             nearer = less(above, below)
-            return [select(nearer, above, below), select(nearer, -1, 1)]
+            return [select(nearer, -1, 1), *judge(select(nearer, above, below), *rest)]
 
-        found: list[Statement] = [self._pose(), *self._narrow]
+        found: list[Statement] = [
+            self._pose(),
+            *self._narrow,
+            *([self.space.put(0, at("worst"))] if self.closing else []),
+        ]
         if self.contacts:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
-            copy = traced_block(lambda gap: [gap], [first], [at("gap", BLOCK)])
-            found.append(Loop(BLOCK, self.contacts, (copy,)))
+            reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
+            block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
+            found.append(Loop(BLOCK, self.contacts, (block,)))
         if self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
-            block = traced_block(limited, reads, [own("gap"), at("sign", BLOCK)])
+            reads += [own("target"), at("dt", STEP), at("worst")]
+            block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
             place = Lookup("place", Address("place", (Index(BLOCK, self.contacts),)))
             found.append(Loop(BLOCK, len(self.blocks.limited), (place, block)))
         return found
@@ -154,23 +166,16 @@ class Positions:
         return [put(POSITION_ROUNDS, at("rounds")), Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))]
 
     def aim(self) -> list[Statement]:
-        """What is to be reached at the end of a step, from gaps that are still those of its start."""
-        at, each, put = self.space.at, self.space.each, self.space.put
-        if not self.closing:
-            return []
-        target = traced_block(
-            lambda gap, h: [-largest([-gap - h * RELAXATION_SPEED, 0])],
-            [at("gap", BLOCK), at("dt", STEP)],
-            [at("target", BLOCK)],
-        )
-        return [put(0, *each(("rounds", "corrected"))), Loop(BLOCK, self.closing, (target,))]
+        """A new step, whose targets (:func:`target_of`) are known."""
+        names = ("rounds", "corrected") if self.closing else ("corrected",)
+        return [self.space.put(0, *self.space.each(names))]
 
     def settle(self) -> list[Statement]:
         """Poses and gaps where the coordinates are, and the whole projection, if it has an aim."""
         at, each, put = self.space.at, self.space.each, self.space.put
         if not self.closing:
-            return self.look()
-        body = (*self.look(), *self._judge(), If(self.space.address("apart"), tuple(self._correct())))
+            return self._look()
+        body = (*self._look(), self._decide(), If(self.space.address("apart"), tuple(self._correct())))
         end = traced_block(
             lambda q, corrected: [[corrected[0] + self._energy(q)]], each(("now q", "corrected")), [at("corrected")]
         )
@@ -184,27 +189,18 @@ class Positions:
         energy = functions.find("potential_energy", self.tree.model).implementation
         return energy(Mechanism(self.tree), q)
 
-    def _judge(self) -> list[Statement]:
-        """The deepest overlap, and which blocks a projection may concern: no displacement is longer than its reach."""
+    def _decide(self) -> Block:
+        """Whether something overlaps by more than what is tolerated, a round is left, and the last one has helped."""
+
+        def decide(worst: Array, before: Array, rounds: Array, h: Any, tolerance: Any) -> list[Any]:
+            again = both(less(h * tolerance, worst[0]), less(rounds[0], POSITION_ROUNDS))
+            helped = select(less(rounds[0], 1), 1, POSITION_PROGRESS * before[0] - worst[0])
+            apart = select(both(again, not_less(helped, 0)), 1, -1)
+            return [[apart], [-apart], [worst[0]]]
+
         at, each = self.space.at, self.space.each
-
-        def excess(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
-            left = gap - target
-            return [select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
-
-        def decide(worst: Array, rounds: Array, h: Any, tolerance: Any) -> list[Any]:
-            deep = less(h * tolerance, worst[0])
-            apart = select(deep, select(less(rounds[0], POSITION_ROUNDS), 1, -1), -1)
-            return [[apart], [-apart]]
-
-        reads = [*each(("gap", "target"), BLOCK), at("dt", STEP), at("worst")]
-        block = traced_block(excess, reads, [at("nearby", BLOCK), at("worst")])
-        verdict = [*each(("worst", "rounds")), at("dt", STEP), at("tolerance")]
-        return [
-            self.space.put(0, at("worst")),
-            Loop(BLOCK, self.closing, (block,)),
-            traced_block(decide, verdict, each(("apart", "together"))),
-        ]
+        reads = [*each(("worst", "worst before", "rounds")), at("dt", STEP), at("tolerance")]
+        return traced_block(decide, reads, each(("apart", "together", "worst before")))
 
     def _correct(self) -> list[Statement]:
         """One round: normals, sweeps, displacement."""
@@ -252,6 +248,11 @@ class Positions:
             ),
             traced_block(displace, [*state, *each(("L", "root", "z")), *counts], [*state, *counts, at("moved apart")]),
         ]
+
+
+def target_of(gap: Any, h: Any) -> Any:
+    """The gap that the end of a step is to have at least: 0, or what is left of a deep overlap."""
+    return -largest([-gap - h * RELAXATION_SPEED, 0])
 
 
 def rows_of(buffer: Buffer, rows: Sequence[int] | range, matrix: bool = False) -> Piece:

@@ -36,7 +36,7 @@ TURNS = 5
 SWEEPS = 14
 """Sweeps of a turn."""
 
-FIRST_SWEEPS, FINE = 5, 1e-5
+FIRST_SWEEPS, FINE = 5, 1e-3
 """The first sweeps of a turn go on until they change so small a share of the tolerance: they cost little, and a scene
 at rest stays there to rounding."""
 

@@ -49,7 +49,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import POSE, TOUCH
-from whippletree.compiler.rollout.contact_list_positions import Positions, rows_of
+from whippletree.compiler.rollout.contact_list_positions import Positions, rows_of, target_of
 from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCAL, STEP, ListSolver
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.problem.cones import largest
@@ -413,20 +413,20 @@ class _Builder(WorkSpace):
 
         def near(touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any) -> list[Any]:
             closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
-            return [select(less(0, p[0]), 1, select(less(closing, 0), 1, -1))]
+            return [select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)), target_of(touch[0], h)]
 
         def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
-            return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1))]
+            return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1)), target_of(gap, h)]
 
         found: list[Statement] = []
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
-            block = traced_block(near, reads, [self.at("flag", BLOCK)])
+            block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
             found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
             own = self.positions.of_limit
             reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
-            block = traced_block(limited, reads, [own("flag")])
+            block = traced_block(limited, reads, [own("flag"), own("target")])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
         first = self.contacts + len(self.blocks.limited)
         rubbing = [

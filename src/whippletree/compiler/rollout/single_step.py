@@ -119,7 +119,7 @@ class SingleStep:
 
     @cached_property
     def _kernel(self) -> NamedFunction:
-        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model))
+        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model), width=1)
 
     def _as_array(self, dt: Any) -> Any:
         """A number as the array that the fast way of a call takes, made once."""

@@ -24,7 +24,7 @@ from whippletree.contact.problem.contact_problem import Measure, Problem
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
 from whippletree.contact.problem.solver import Solution, solve
-from whippletree.contact.time_step import POSITION_ROUNDS, RELAXATION_SPEED, Blocks, shifts
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, Blocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
@@ -303,23 +303,23 @@ class ImpulseStep:
         Newton's method with fresh normals, a problem without friction in each round. The state itself where nothing
         overlaps.
         """
-        reach = h * RELAXATION_SPEED
+        reach, before = h * RELAXATION_SPEED, np.inf
         for _ in range(POSITION_ROUNDS):
             q, v = self.motion.split(state)
-            if not np.isfinite(state).all() or self._overlap(q, targets) <= h * self.tolerance:
+            if not np.isfinite(state).all():
                 break
             numbers, gaps, rows = self._joined(q, self._within(q, reach), reach, np.arange(0))
-            response = respond(rows)
+            left = gaps - targets[numbers]
+            overlap = -float(left.min(initial=0.0))
+            if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
+                break
+            response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
-            d = response.T @ self._separation(G, gaps - targets[numbers], h)
+            d = response.T @ self._separation(G, left, h)
+            if not d.any():  # nothing can move it apart
+                break
             state = self.motion.project(t + h, self._moved(q, v, d))
         return state
-
-    def _overlap(self, q: Array, targets: Array) -> float:
-        """The largest beyond the targets (blocks,), m."""
-        gaps, limits, _ = self.gaps(q)
-        every = np.concatenate([gaps, limits])
-        return float(np.max(targets[: len(every)] - every, initial=0.0))
 
     def _separation(self, G: Matrix, gaps: Array, h: float) -> Array:
         """π (3 k,) with 0 ≤ π ⟂ gaps + G π ≥ 0 along the normals; zeros along the tangents."""
