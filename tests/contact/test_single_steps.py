@@ -125,6 +125,16 @@ def test_steps_of_many_states_have_the_bits_of_single_ones():
             np.testing.assert_array_equal(one, all_of_them[k])
 
 
+def test_single_precision():
+    model = puck("servo")
+    double, single = wt.compile(model), wt.compile(model, dtype=np.float32)
+    q, v, ctrl = np.array([0.0, 1e-3]), np.array([1.0, -1.0]), np.array([0.2])
+    expected = double.step(q, v, ctrl, H)
+    found = single.step(*(x.astype(np.float32) for x in (q, v, ctrl)), H)
+    assert found.q.dtype == found.v.dtype == np.float32
+    np.testing.assert_allclose(found.v, expected.v, atol=1e-4)
+
+
 def test_activations_are_refused_while_no_actuator_has_any():
     dyn = wt.compile(puck("servo"))
     dyn.step([0.0, 0.0], [0.0, 0.0], [0.0], H, act=np.zeros(0))

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
 
-STEP_TOLERANCE = 1e-7
-"""m/s: residual to which a single step solves its contact problem, if it can."""
+STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
+"""m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
 
 LIST_WIDTH = 1
 """Lanes of kernels over lists. Scenes of a batch touch in different places and need different numbers of sweeps, and
@@ -265,9 +265,9 @@ class Compiled(CompiledTable):
         """One time step of one state or many, with contacts, joint limits, dry friction and actuators.
 
         The step is that of ``wt.simulate(method="time_stepping")``: servos act at its end, their force ranges are
-        bounds of the contact problem. A tree whose shapes have closed forms is solved to 1e-7 m/s, or as well as the
-        kernel can; ``measure`` tells. Models with constraints, or with open parameters, take 20 sweeps and explicit
-        servos.
+        bounds of the contact problem. A tree whose shapes have closed forms is solved to 1e-7 m/s (1e-4 in float32), or
+        as well as the kernel can; ``measure`` tells. Models with constraints, or with open parameters, take 20 sweeps;
+        where nothing of them can touch, the forces of servos are those of the start of the step.
 
         Args:
             q, v: states, (..., nq) and (..., nv).
@@ -310,7 +310,7 @@ class Compiled(CompiledTable):
     def _single_step(self) -> SingleStep:
         from whippletree.compiler.rollout.single_step import SingleStep
 
-        return SingleStep(self, STEP_TOLERANCE)
+        return SingleStep(self, STEP_TOLERANCES[self._dtype.name])
 
     def _contact_function(self, sweeps: int, commands: bool, limits: bool) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.contact_rollout.contact_rollout_program`."""

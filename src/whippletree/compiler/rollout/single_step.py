@@ -72,13 +72,13 @@ class SingleStep:
 
     def __init__(self, dyn: Compiled, tolerance: float) -> None:
         self.dyn, self.model = dyn, dyn.model
-        self._tolerance = np.array(tolerance)
-        self._last_dt, self._dt = 0.0, np.array(0.0)
+        self._tolerance = np.array(tolerance, dyn.dtype)
+        self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
         self.actuators = len(self.model.actuators)
         self.blocks = Blocks(self.model, servos=True)
-        self._nothing = np.zeros(self.model.nv)
-        self._idle = np.zeros(self.actuators)
-        self._still = np.zeros((self.blocks.count, 3))
+        self._nothing = np.zeros(self.model.nv, dyn.dtype)
+        self._idle = np.zeros(self.actuators, dyn.dtype)
+        self._still = np.zeros((self.blocks.count, 3), dyn.dtype)
         plain = not dyn.parameters
         self._by_lists = plain and suits_lists(self.model)
         self._freely = plain and not self.blocks.count and not self.model.constraints
@@ -126,7 +126,7 @@ class SingleStep:
         if type(dt) is not float:
             return dt
         if dt != self._last_dt:
-            self._last_dt, self._dt = dt, np.array(dt)
+            self._last_dt, self._dt = dt, np.array(dt, self.dyn.dtype)
         return self._dt
 
     def _unrolled(
