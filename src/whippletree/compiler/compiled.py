@@ -16,14 +16,15 @@ from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constraints.dynamics import COMPILED_ROUTES, loops_over_clusters, require_route
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import COMPILED_ROUTES, loops_over_clusters, loops_over_fronts, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.node_rows import is_long
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.registry import checked_names
+from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
 from whippletree.model.input_checks import shape_hints
 from whippletree.model.parameters import find_parameter
@@ -64,8 +65,9 @@ def compile(  # the public name; Python's own compile is not used here
         parameters: paths of numbers of the model that become inputs of every function, such as ``bodies.rod.mass``.
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
-        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"`` or
-            ``"embedding"``; default: what suits the model (``wt.diagnose`` tells which). Answers agree within rounding.
+        route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
+            ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
+            agree within rounding.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -301,6 +303,7 @@ class Compiled(CompiledTable):
         return skeleton(self.model)
 
     def _function(self, function: Function, names: tuple[Any, ...]) -> NamedFunction:
+        function = for_names(function, self.model, names)
         key = (function.name, *names)
         if key not in self._made:
             self._made[key] = self._compiled(
@@ -318,6 +321,11 @@ class Compiled(CompiledTable):
         from whippletree.compiler.frontend.unrolled import unrolled_program
 
         count = len(self._tree.nodes)
+        if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
+            from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
+
+            if can_eliminate(function, constraint_set(self.model)):
+                return elimination_program(function, self._tree)
         by_clusters = self._loops_over_clusters(function)
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters

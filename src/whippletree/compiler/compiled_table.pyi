@@ -138,23 +138,29 @@ class _MassMatrixSolve(_Function):
         """
 
 class _OperationalInertia(_Function):
-    def __call__(self, q: ArrayLike, *, out: Any = None) -> Array:
-        """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes.
-
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-        Returns inertia (6, 6).
-        """
-
-class _OperationalInertiaInverse(_Function):
     def __call__(self, q: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> Array:
-        """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ.
+        """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns inverse (6, 6).
+        Returns inertia (task, task).
+        """
+
+class _OperationalInertiaInverse(_Function):
+    def __call__(self, q: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> Array:
+        """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns inverse (task, task).
         """
 
 class _InverseDynamics(_Function):
@@ -268,13 +274,15 @@ class _InverseDynamicsWithMetric(_Function):
         """
 
 class _HybridDynamics(_Function):
-    def __call__(self, q: ArrayLike, v: ArrayLike, given: ArrayLike, *, out: Any = None) -> HybridDynamics:
+    def __call__(self, q: ArrayLike, v: ArrayLike, given: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             given (nv,)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), tau (nv,).
         """
 
@@ -966,21 +974,27 @@ class CompiledTable:
             b (nv,)
         Returns x (nv,).
         """
-    def operational_inertia(self, frame: str) -> _OperationalInertia:
-        """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes.
+    def operational_inertia(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertia:
+        """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
 
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-        Returns inertia (6, 6).
-        """
-    def operational_inertia_inverse(self, frame: str) -> _OperationalInertiaInverse:
-        """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ.
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns inverse (6, 6).
+        Returns inertia (task, task).
+        """
+    def operational_inertia_inverse(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertiaInverse:
+        """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns inverse (task, task).
         """
     @property
     def inverse_dynamics(self) -> _InverseDynamics:
@@ -1087,6 +1101,8 @@ class CompiledTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             given (nv,)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), tau (nv,).
         """
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import DEPENDENT
+from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
@@ -37,6 +37,13 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
             f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
             f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
             f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
+        )
+    if number - len(tree.nodes) == PRESCRIBED:
+        return SingularSystemError(
+            f"model {model.name!r}: the accelerations that were given contradict the constraints, or leave rows that "
+            f"no other joint can meet at this configuration (more joints are prescribed than the loops have freedoms, "
+            f"or a dead point of the prescribed ones). Give fewer accelerations: wt.diagnose(model, q) counts the "
+            f"freedoms; wt.reference accepts accelerations that agree with the rows."
         )
     motions = massless_motions(tree, state) if "q" in state else []
     named = "; ".join(motion.words(model) for motion in motions)
