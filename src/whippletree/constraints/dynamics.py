@@ -42,8 +42,9 @@ COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination"
 
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
-DEPENDENT, MASSLESS = 0, 1
-"""Numbers of the two ways to fail, after the nodes of the tree in ``mechanism.doubts``."""
+DEPENDENT, MASSLESS, PRESCRIBED = 0, 1, 2
+"""Numbers of the ways to fail, after the nodes of the tree in ``mechanism.doubts``: rows depend on each other, a motion
+has no inertia, accelerations that were given leave rows that no other joint can meet."""
 
 
 class Closed(NamedTuple):

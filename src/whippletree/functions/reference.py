@@ -23,7 +23,7 @@ from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.reference_table import ReferenceTable
-from whippletree.functions.registry import Function, checked_names
+from whippletree.functions.registry import Function, checked_names, for_names
 from whippletree.functions.results import result_type
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
@@ -97,6 +97,7 @@ class ReferenceFunction:
 
     def __init__(self, owner: Reference, function: Function, names: tuple[Any, ...] = ()) -> None:
         self.owner = owner
+        function = for_names(function, owner.model, names)
         self.function = function
         self.names = names
         self.__doc__ = function.explanation
