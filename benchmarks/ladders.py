@@ -19,7 +19,7 @@ import whippletree as wt
 from whippletree.model import Model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from long_mechanisms import floating_ladder, grid  # noqa: E402
+from long_mechanisms import floating_ladder, grid
 
 SIZES: dict[str, tuple[Callable[[int], Model], tuple[int, ...]]] = {
     "N-four-bar": (wt.mechanisms.n_four_bar, (10, 100, 200, 500, 1000, 2000)),
