@@ -48,13 +48,13 @@ class LDLT(NamedTuple):
         return (x.T * self.reciprocals).T
 
 
-def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None) -> LDLT:
+def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None, least: Any = 0) -> LDLT:
     """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite.
 
     A pivot that is exactly zero raises ZeroDivisionError on scalars that divide so; with ``lenient`` its reciprocal is
     NaN instead, for callers that look at the pivots. ``negligible``: for matrices that may be semidefinite, the share
-    of its diagonal entry up to which a pivot counts as zero and its reciprocal is 0; then ``solve`` finds one of many
-    solutions.
+    of its diagonal entry, and ``least`` what is added to it, up to which a pivot counts as zero and its reciprocal is
+    0; then ``solve`` finds one of many solutions.
     """
     n = len(A)
     L = np.eye(n, dtype=int).astype(object)
@@ -68,7 +68,7 @@ def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None) -> LDLT:
         if negligible is None:
             R[j] = reciprocal(pivot, lenient)
         else:
-            counts = scalars.less(negligible * A[j, j], pivot)
+            counts = scalars.less(negligible * A[j, j] + least, pivot)
             R[j] = scalars.select(counts, 1 / scalars.select(counts, pivot, 1), 0)
         for i in range(j + 1, n):
             entry = A[i, j]
@@ -152,7 +152,7 @@ def sparse_order(pattern: Array) -> list[int]:
 
 
 def reciprocal(x: Any, lenient: bool) -> Any:
-    """1/x; where x is exactly zero, NaN with ``lenient``, and an error on scalars that divide so without it."""
+    """1 / x; with ``lenient``, NaN where a scalar refuses to divide by zero."""
     try:
         return 1 / x
     except ZeroDivisionError:

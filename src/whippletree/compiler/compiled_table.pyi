@@ -17,6 +17,7 @@ from whippletree.functions.reference_table import (
     Impact,
     InverseDynamicsDerivatives,
     InverseDynamicsInContact,
+    InverseDynamicsWithMetric,
     InverseDynamicsWithMotors,
     JointReactions,
     JointReactionsWithWeights,
@@ -255,6 +256,23 @@ class _InverseDynamicsWithMotors(_Function):
         Returns tau (nv,), f (rows,), residual (nv,).
         """
 
+class _InverseDynamicsWithMetric(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, metric: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
+
 class _HybridDynamics(_Function):
     def __call__(self, q: ArrayLike, v: ArrayLike, given: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
@@ -287,6 +305,15 @@ class _PassiveForces(_Function):
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+
+class _GravityDerivatives(_Function):
+    def __call__(self, q: ArrayLike, *, out: Any = None) -> Array:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
 
 class _InverseDynamicsDerivatives(_Function):
@@ -1052,6 +1079,21 @@ class CompiledTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), residual (nv,).
         """
+    def inverse_dynamics_with_metric(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
     def hybrid_dynamics(self, joints: str | tuple[str, ...] | list[str]) -> _HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
@@ -1081,6 +1123,14 @@ class CompiledTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+    @property
+    def gravity_derivatives(self) -> _GravityDerivatives:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
     @property
     def inverse_dynamics_derivatives(self) -> _InverseDynamicsDerivatives:

@@ -21,6 +21,9 @@ From what a constraint demands to what it carries:
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
     single_motions           clusters whose rows leave one motion, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
+    body_system              accelerations of bodies, forces of joints and closures: a system as sparse as its graph
+    elimination              that system factored front by front: ladders, trusses, grids
+    long_structure           loops closed and redundant rows found by it, for long mechanisms
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
     node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion

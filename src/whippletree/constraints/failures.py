@@ -28,6 +28,11 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
     if number < len(tree.nodes):
         return _needs_inertia(tree, number) if model.constraints else singular_motion(tree, number)
     if number - len(tree.nodes) == DEPENDENT:
+        if word := _unsuitable_metric(state):
+            return SingularSystemError(
+                f"model {model.name!r}: {word} must be positive{' definite' * (word == 'metric')}, or nothing says how "
+                f"motors share a load: give newtons and newton metres a price each"
+            )
         return SingularSystemError(
             f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
             f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
@@ -48,6 +53,16 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
         f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
         f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
     )
+
+
+def _unsuitable_metric(state: Mapping[str, Any]) -> str:
+    """The name of an input that says how forces are shared, and cannot."""
+    for word in ("costs", "contact_costs"):
+        if word in state and not np.all(np.asarray(state[word], dtype=float) > 0):
+            return word
+    if "metric" in state and not np.linalg.eigvalsh(np.asarray(state["metric"], dtype=float))[0] > 0:
+        return "metric"
+    return ""
 
 
 def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:

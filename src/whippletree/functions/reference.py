@@ -43,8 +43,8 @@ def reference(
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
-            ``"embedding"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the route's pivots
-            fail at a state, ``"nullspace"`` takes over.
+            ``"embedding"``, ``"elimination"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the
+            route's pivots fail at a state, ``"nullspace"`` takes over.
     """
     chosen = with_massless(model, massless)
     require_route(chosen, route, ROUTES)

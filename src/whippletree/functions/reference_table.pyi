@@ -13,6 +13,14 @@ class InverseDynamicsWithMotors(NamedTuple):
     residual: Array
     """(nv,)."""
 
+class InverseDynamicsWithMetric(NamedTuple):
+    tau: Array
+    """(nv,)."""
+    f: Array
+    """(rows,)."""
+    residual: Array
+    """(nv,)."""
+
 class HybridDynamics(NamedTuple):
     a: Array
     """(nv,)."""
@@ -288,6 +296,21 @@ class ReferenceTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), residual (nv,).
         """
+    def inverse_dynamics_with_metric(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
     def hybrid_dynamics(self, joints: str | tuple[str, ...] | list[str]) -> _HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
@@ -315,6 +338,13 @@ class ReferenceTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+    def gravity_derivatives(self, q: Any) -> Array:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
     def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any) -> InverseDynamicsDerivatives:
         """∂τ/∂q, ∂τ/∂v, ∂τ/∂a (nv, nv) of ``inverse_dynamics``; q moves in the tangent space, ∂τ/∂a is the mass matrix.
@@ -822,6 +852,9 @@ class _InverseDynamicsWithWrench:
 
 class _InverseDynamicsWithMotors:
     def __call__(self, q: Any, v: Any, a: Any, costs: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsWithMotors: ...
+
+class _InverseDynamicsWithMetric:
+    def __call__(self, q: Any, v: Any, a: Any, metric: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsWithMetric: ...
 
 class _HybridDynamics:
     def __call__(self, q: Any, v: Any, given: Any, t: Any = ..., active: Any = ...) -> HybridDynamics: ...

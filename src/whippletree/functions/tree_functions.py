@@ -196,7 +196,27 @@ def inverse_dynamics_with_motors(
     notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
     ``passive_forces`` for what motors add to springs and dampers.
     """
-    found = actuation.actuate(m, joints, q, v, a, costs, t, active)
+    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active)
+    return found.tau, found.f, found.residual
+
+
+@function(tau=("nv",), f=("rows",), residual=("nv",), may_fail=True, constraints="honours")
+def inverse_dynamics_with_metric(
+    m: Mechanism,
+    joints: tuple[str, ...],
+    q: Array,
+    v: Array,
+    a: Array,
+    metric: Array,
+    t: Any = 0,
+    active: Any = None,
+) -> tuple[Array, Array, Array]:
+    """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+    ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+    be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+    """
+    found = actuation.actuate(m, joints, q, v, a, metric, t, active)
     return found.tau, found.f, found.residual
 
 
@@ -239,6 +259,13 @@ def passive_forces(m: Mechanism, q: Array, v: Array) -> Array:
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
+
+
+@function(dq=("nv", "nv"), constraints="tree")
+def gravity_derivatives(m: Mechanism, q: Array) -> Array:
+    """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space."""
+    still = zeros(m.tree.model.nv)
+    return derivatives.inverse_dynamics_derivatives(m.tree, q, still, still).dq
 
 
 @function(dq=("nv", "nv"), dv=("nv", "nv"), da=("nv", "nv"), constraints="tree")
