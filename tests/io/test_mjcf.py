@@ -433,7 +433,7 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "<body name='a'><joint/><geom type='mesh' mesh='m'/></body></worldbody>",
             [
                 "line 2: mesh 'm' gives a body its inertia, and its file '../../far/away.stl' is outside the model's "
-                "folder: it is not opened. Give the body an <inertial>"
+                "folder: it is not opened. wt.load(…, root=FOLDER) names a wider one; or give the body an <inertial>"
             ],
         ),
         (
@@ -445,7 +445,8 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "\n<include file='none.xml'/>\n<include file='../other.xml'/>\n<deformable/>",
             [
                 "line 2: <include> names the file 'none.xml', which does not exist",
-                "line 3: <include> names '../other.xml', outside the model's folder: it is not opened",
+                "line 3: <include> names '../other.xml', outside the model's folder: it is not opened. "
+                "wt.load(…, root=FOLDER) names a wider one",
                 "line 4: <deformable>: deformable bodies are not supported",
             ],
         ),

@@ -16,6 +16,7 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from whippletree.errors import FileError, UnsupportedError, did_you_mean
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 __all__ = ["load", "save"]
 
@@ -55,7 +59,8 @@ def load(
             loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside
             ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
-            the model file, or of its ROS package; of MJCF, meshes also beside that folder. Nothing outside is opened.
+            its package (ROS: the one with ``package.xml``; Python: the outermost with ``__init__.py``), else that of
+            the model file, of MJCF meshes also those beside it. Nothing outside is opened, and what is not is told.
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
@@ -129,6 +134,14 @@ def _load_xml(path: Path, data: bytes, base: str, folder: Path | None, contacts:
     from whippletree.io import xml
 
     root = xml.parse(path, data)
+    model = _from_root(path, data, root, base, folder, contacts, actuators)
+    note = xml.version_note(data)
+    return model if note is None else replace(model, source=f"{model.source}\n- {note}")
+
+
+def _from_root(
+    path: Path, data: bytes, root: Element, base: str, folder: Path | None, contacts: bool, actuators: bool
+) -> Model:
     match root.tag:
         case "robot":
             from whippletree.io.urdf import urdf_reader

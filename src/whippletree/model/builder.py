@@ -205,6 +205,11 @@ class Builder:
         return self
 
     @property
+    def joints(self) -> tuple[Joint, ...]:
+        """The joints so far."""
+        return tuple(self._joints)
+
+    @property
     def shapes(self) -> dict[str, Geometry]:
         """The geometries so far, by name."""
         return {geometry.name: geometry for geometry in self._geometries}

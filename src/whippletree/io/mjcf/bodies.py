@@ -101,6 +101,9 @@ def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
     roots = [k for k in range(1, compiled.nbody) if compiled.body_parentid[k] == 0]
     joints = [int(compiled.jnt_type[compiled.body_jntadr[k]]) for k in roots if compiled.body_jntnum[k]]
     if len(roots) == 1 and not joints:
+        draft.notes.append(
+            f"base='free': body {compiled.body(roots[0]).name!r} floats, which the file fixes to the world"
+        )
         return roots[0]
     if joints != [_FREE] or len(roots) != 1:
         draft.fault(

@@ -14,6 +14,7 @@ import numpy as np
 from whippletree.files.bounded_files import is_inside, limit_text, limits, resolve_inside
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.height_fields import height_field
+from whippletree.io.paths import package_folder
 
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
@@ -298,8 +299,9 @@ def _plainly_placed(mesh: Any) -> bool:
 def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
-    near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    near = near if draft.folder is None else draft.folder
+    near = package_folder(draft.path) if draft.folder is None else draft.folder
+    if draft.folder is None and near == folder and folder.parent.name:  # never the root of the file system
+        near = folder.parent
     base, file = folder / (spec.meshdir or ""), Path(mesh.file).name if spec.strippath else mesh.file
     # of an included file MuJoCo takes what is beside it for beside the model where it cannot look, as here
     included = [os.path.dirname(name) or "." for name in draft.included] if file else []
@@ -395,7 +397,9 @@ def _vet_mesh(draft: Draft, spec: Any, mesh: Any) -> None:
     where = f"mesh {mesh.name!r} gives a body its inertia, and its file {mesh.file!r}"
     if not is_inside(near, named):
         draft.fault(
-            f"{where} is outside the model's folder: it is not opened. Give the body an <inertial>", line_of(mesh)
+            f"{where} is outside the model's folder: it is not opened. wt.load(…, root=FOLDER) names a wider one; or "
+            f"give the body an <inertial>",
+            line_of(mesh),
         )
     elif found is None:
         draft.fault(f"{where} does not exist", line_of(mesh))

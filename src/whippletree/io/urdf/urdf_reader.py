@@ -38,8 +38,10 @@ KINDS = {
     "fixed": "weld",
     "floating": "free",
     "planar": "planar",
+    "spherical": "spherical",
+    "ball": "spherical",
 }
-"""URDF's joint types, and this library's."""
+"""URDF's joint types, and this library's. ``spherical`` (Bullet) and ``ball`` are not URDF's own."""
 
 # the children and attributes that are read; all others are counted as not used
 _CHILDREN = {
@@ -142,6 +144,9 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base:
             draft.notes.append(f"the root link {WORLD!r} is the world itself: its children hang from the world")
             return names
         names[WORLD] = fresh("world_link", links)
+        held = [f"{joint.name} of {joint.child}" for joint in joints if joint.parent == WORLD]
+        if base == "free" and roots == [WORLD] and held:
+            draft.notes.append(f"base='free' lets the base float, which the file holds on the world: {listed(held)}")
         draft.notes.append(f"the link {WORLD!r} is the body {names[WORLD]!r}: {WORLD!r} names what never moves")
     root_joint = fresh(ROOT_JOINT, [joint.name for joint in joints])
     if root_joint != ROOT_JOINT:
@@ -239,7 +244,7 @@ def _end(reader: Reader, element: Element, tag: str) -> str:
 def _axis(reader: Reader, element: Element) -> tuple[float, ...]:
     found = reader.child(element, "axis")
     usual = (1.0, 0.0, 0.0)
-    if found is None or element.get("type") in ("fixed", "floating"):
+    if found is None or element.get("type") in ("fixed", "floating", "spherical", "ball"):
         return usual  # published files give fixed joints an axis of zeros
     axis = reader.numbers(found, "xyz", usual)
     if not any(axis):
@@ -267,6 +272,10 @@ def _limits(reader: Reader, element: Element, joint: _Joint) -> None:
         # URDF's rule: what a <limit> does not say is 0
         joint.data["lower"] = reader.number(found, "lower", 0.0, infinite=True)
         joint.data["upper"] = reader.number(found, "upper", 0.0, infinite=True)
+        if joint.data["lower"] > joint.data["upper"]:
+            # Bullet's way of saying that there is no limit; others let it pass
+            ends = f"{joint.name} (from {joint.data.pop('lower'):g} to {joint.data.pop('upper'):g})"
+            reader.draft.leave_out("limits whose lower end is above the upper one: the joint has none", ends)
 
 
 def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
