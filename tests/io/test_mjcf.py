@@ -296,9 +296,7 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
     left_out = [
         "actuators that have activation dynamics (filterexact): 'slow'",
         "actuators that are muscles: 'flexor'",
-        "tendons: 'spring'",
         "sensors: 'p'",
-        "fluid forces (density, viscosity, wind)",
     ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",

@@ -76,7 +76,7 @@ def version_note(data: bytes) -> str | None:
 def _content(element: Element) -> tuple[object, ...]:
     """Tag, attributes, text and children of an element, to be compared."""
     text = (element.text or "").split()
-    return element.tag, dict(element.attrib), text, [_content(child) for child in element]
+    return element.tag, sorted(element.attrib.items()), text, [_content(child) for child in element]
 
 
 def line_of(element: Element) -> int | None:

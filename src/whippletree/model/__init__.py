@@ -1,6 +1,7 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
+    force_elements      tendons, drag of a fluid, held-up weight
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
     faults              what is wrong with a description, all of it at once

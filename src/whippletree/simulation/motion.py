@@ -58,7 +58,9 @@ class Motion:
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
-        self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(
+            joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints
+        )
 
     @property
     def has_manifold(self) -> bool:

@@ -12,6 +12,7 @@ from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.actuators import add_actuators, add_key_frames, unit_quaternions
 from whippletree.io.mjcf.collisions import add_contacts
+from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
 from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
 
@@ -56,6 +57,7 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
         draft.notes.append("equalities are switched off by a <flag> of the file")
     else:
         add_equalities(draft, parts)
+    add_elements(draft, parts)
     add_actuators(draft, parts)
     if floating and parts.keys:
         draft.leave_out("key frames (the base is free, and has coordinates of its own)", *parts.keys)

@@ -85,8 +85,8 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
     parts.pose_spec, parts.mass_spec = spec.copy(), spec.copy()
-    _strip(parts.pose_spec, set())
-    _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
+    _strip(parts.pose_spec, set(), keep_tendons=True)
+    _strip(parts.mass_spec, parts.driven, keep_tendons=False)  # some numbers of actuators follow from masses
     _keep_weighing_meshes(draft, parts)
     return parts
 
@@ -142,7 +142,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
             draft.unused[f"{word}: {len(group)}"] += 1
     spoken_of = {name for part in spec.equalities for name in (part.name1, part.name2)}
     spoken_of |= {part.target for part in spec.actuators}
-    idle = [t.name for t in spec.tendons if not _acts(t) and t.name not in spoken_of]
+    idle = [t.name for t in spec.tendons if not acts(t) and t.name not in spoken_of]
     if idle:
         draft.unused[f"tendons: {', '.join(map(repr, idle))}"] += 1
 
@@ -150,9 +150,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 def _report_left_out(draft: Draft, spec: Any) -> None:
     """What acts in the file, or measures, and is not taken over."""
     for word, group in (
-        ("tendons", [t for t in spec.tendons if _acts(t)]),
         ("sensors", spec.sensors),
-        ("gravity compensation", [b for b in spec.bodies if b.gravcomp]),
         ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
         ("softness (solref, solimp)", _softened(spec)),
@@ -160,15 +158,20 @@ def _report_left_out(draft: Draft, spec: Any) -> None:
     ):
         if names := [part.name or "without a name" for part in group]:
             draft.leave_out(word, *names)
-    option = spec.option
-    if option.density or option.viscosity or np.any(option.wind != 0):
-        draft.leave_out("fluid forces (density, viscosity, wind)")
 
 
-def _acts(tendon: Any) -> bool:
+def acts(tendon: Any) -> bool:
     """Whether a tendon does something by itself: a spring, a damper, friction, inertia, a stop."""
     acting = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature, tendon.range)
     return any(np.any(numbers) for numbers in acting)
+
+
+def is_straight(tendon: Any) -> bool:
+    """Whether a tendon sums up joints, or goes straight from site to site; pulleys may divide it."""
+    from mujoco import mjtWrap
+
+    straight = (mjtWrap.mjWRAP_JOINT, mjtWrap.mjWRAP_SITE, mjtWrap.mjWRAP_PULLEY)
+    return all(wrap.type in straight for wrap in tendon.path)
 
 
 def _softened(spec: Any) -> Iterator[Any]:
@@ -245,7 +248,7 @@ def _unsupported_actuator(spec: Any, part: Any) -> str | None:
 
 
 def _unsupported_transmission(spec: Any, part: Any) -> str | None:
-    from mujoco import mjtJoint, mjtTrn, mjtWrap
+    from mujoco import mjtJoint, mjtTrn
 
     if part.trntype == mjtTrn.mjTRN_JOINT or part.trntype == mjtTrn.mjTRN_JOINTINPARENT:
         joint = spec.joint(part.target)
@@ -253,8 +256,7 @@ def _unsupported_transmission(spec: Any, part: Any) -> str | None:
         return None if simple else "drive ball or free joints"
     if part.trntype == mjtTrn.mjTRN_TENDON:
         tendon = spec.tendon(part.target)
-        fixed = tendon is not None and all(wrap.type == mjtWrap.mjWRAP_JOINT for wrap in tendon.path)
-        return None if fixed else "drive spatial tendons"
+        return None if tendon is not None and is_straight(tendon) else "drive tendons that wrap around geoms"
     if part.trntype == mjtTrn.mjTRN_SITE:
         return "drive a site with a reference site" if part.refsite else None
     return {mjtTrn.mjTRN_BODY: "adhere"}.get(part.trntype, "drive slider-cranks or other mechanisms")
@@ -309,7 +311,7 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     return near, next((path for path in named if resolve_inside(near, path) is not None), named[0])
 
 
-def _strip(spec: Any, driven: set[str]) -> None:
+def _strip(spec: Any, driven: set[str], keep_tendons: bool) -> None:
     """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep."""
     from mujoco import mjtAlignFree, mjtEq
 
@@ -320,7 +322,7 @@ def _strip(spec: Any, driven: set[str]) -> None:
             spec.delete(part)
     pulled = {part.target for part in spec.actuators}
     for part in list(spec.tendons):
-        if part.name not in pulled:
+        if part.name not in pulled and not (keep_tendons and is_straight(part)):
             spec.delete(part)
     for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):

@@ -72,7 +72,7 @@ class ImpulseStep:
         self.lists_for_batches = self.kernel and lists_pay(self.model)
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
-        self._passive = any(is_passive(joint) for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
@@ -84,7 +84,10 @@ class ImpulseStep:
         """
         q, v = self.motion.split(y)
         implicit, damping = self._stiffened(h)
-        forces = tau + self.dyn.passive_forces(q, np.zeros_like(v)) - damping * v if self._passive else tau
+        forces = tau
+        if self._passive:
+            springs = self.dyn.passive_forces(q, np.zeros_like(v))
+            forces = tau + springs + (self._moving_elements(q, v) - damping * v)
         free = v + h * self._free.acceleration(implicit, t, q, v, forces)
         numbers, gaps, rows = self._rows(q, v, free, h)
         response = self._responses(implicit, t, q, rows)
@@ -101,7 +104,7 @@ class ImpulseStep:
         state = self.motion.project(t + h, self._moved(q, after, h * after + apart))
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
-        work = float(self.joint_work(tau, v, after, h))
+        work = float(self.joint_work(tau, q, v, after, h))
         works = impulse * (u + approach) / 2
         corrected = self._corrected(q, after, h, state) if np.any(apart) or self.model.constraints else 0.0
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
@@ -132,8 +135,15 @@ class ImpulseStep:
     def _without_passive(self, forces: Array, q: Array, v: Array) -> Array:
         return np.asarray(forces - self.dyn.passive_forces(q, v)) if self._passive else forces
 
-    def joint_work(self, tau: Array, v: Array, after: Array, h: Any) -> Array:
-        """Work (...) of motors and dampers in a step: of the impulses h (τ − D v⁺), J."""
+    def _moving_elements(self, q: Array, v: Array) -> Array:
+        """What elements other than joints apply because of the velocities, (nv,): their dampers and drag."""
+        if not self.model.elements:
+            return np.zeros(v.shape)
+        return np.asarray(self.dyn.element_forces(q, v) - self.dyn.element_forces(q, np.zeros_like(v)))
+
+    def joint_work(self, tau: Array, q: Array, v: Array, after: Array, h: Any) -> Array:
+        """Work (...) of motors and dampers in a step from q and v: of the impulses h (τ − D v⁺), J."""
+        tau = tau + self._moving_elements(q, v) if self.model.elements else tau
         with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
             return np.asarray(h * ((tau - self.damping * after) * (v + after)).sum(axis=-1) / 2)
 
