@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
-    from whippletree.constraints.assembly import without_rows as without_rows
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.minimal_coordinates import embed as embed
     from whippletree.constraints.reactions import reaction_names as reaction_names
+    from whippletree.constraints.rows import without_rows as without_rows
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
@@ -131,7 +131,7 @@ _LAZY = {
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
-    "without_rows": "whippletree.constraints.assembly",
+    "without_rows": "whippletree.constraints.rows",
     "workspace": "whippletree.analysis.maps",
 }
 """Public names and the modules that define them."""
