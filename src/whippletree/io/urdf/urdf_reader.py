@@ -1,8 +1,9 @@
 """URDF: the robots of ROS.
 
 What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
-kind ``coupling``), simple transmissions (actuators). What says nothing to this library (gazebo, …) is listed in
-``model.source``, never dropped without a word. A link without ``<inertial>`` is a massless body.
+kind ``coupling``), simple transmissions (actuators), and elements that close loops
+(:mod:`whippletree.io.urdf.urdf_loops`). What says nothing to this library (gazebo, …) is listed in ``model.source``,
+never dropped without a word. A link without ``<inertial>`` is a massless body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
 called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
@@ -22,6 +23,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import listed, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
+from whippletree.io.urdf.urdf_loops import add_loops
 from whippletree.io.urdf.urdf_shapes import origin, read_shapes, shared_colors
 from whippletree.io.xml import Reader, line_of, tag_of
 from whippletree.model import WORLD, Model
@@ -45,7 +47,7 @@ KINDS = {
 
 # the children and attributes that are read; all others are counted as not used
 _CHILDREN = {
-    "robot": "link joint material transmission",
+    "robot": "link joint material transmission constraint loop_joint",
     "link": "inertial visual collision",
     "inertial": "origin mass inertia",
     "visual": "origin geometry material",
@@ -91,7 +93,7 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None) ->
     """
     name = (root.get("name") or "").strip() or path.stem
     draft = Draft(path, name, folder=folder)
-    reader = Reader(draft, ("link", "joint", "material"))
+    reader = Reader(draft, ("link", "joint", "material", "constraint", "loop_joint"))
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
     if not links:
@@ -106,6 +108,7 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None) ->
         read_shapes(reader, colors, link, body)
     for joint in joints:
         _add_joint(draft, joint, names)
+    add_loops(reader, root, names)
     _add_mimics(draft, joints)
     _add_transmissions(draft, root, joints)
     return draft.finish("URDF")
