@@ -77,8 +77,9 @@ def main() -> None:
                 told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
                 print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
         rows.append((package, verdicts))
+    heads = (("MuJoCo", 8), ("loaded", 8), ("agree", 8), ("left out", 10), ("overlaps", 10), ("simulated", 11))
     print(
-        f"\n{'package':24}{'MuJoCo':>8}{'loaded':>8}{'agree':>8}{'left out':>10}{'overlaps':>10}{'simulated':>11}{'apart':>8}{'clean':>8}"
+        "\n" + "package".ljust(24) + "".join(word.rjust(width) for word, width in (*heads, ("apart", 8), ("clean", 8)))
     )
     for package, verdicts in rows:
         words = ("loaded", "agrees", "left_out", "overlaps", "simulated", "apart", "clean")

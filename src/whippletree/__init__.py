@@ -12,7 +12,7 @@ Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts,
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
-Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
+Simulations    simulate, controllers, Event, event_states, event_impulses, read_sensors, saltation_matrices, single_run
 Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
 Pictures       plot, replay, show, export_html, export_film
 
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from whippletree.simulation.output.run_files import save_run as save_run
     from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
+    from whippletree.simulation.sensing import read_sensors as read_sensors
     from whippletree.tree.operators import spatial_operators as spatial_operators
     from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
@@ -118,6 +119,7 @@ _LAZY = {
     "on_ground": "whippletree.model.contact_pairs",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
+    "read_sensors": "whippletree.simulation.sensing",
     "reaction_names": "whippletree.constraints.reactions",
     "reference": "whippletree.functions.reference",
     "replay": "whippletree.view.replay",
@@ -182,6 +184,7 @@ __all__ = [
     "plot",
     "reaction_names",
     "read_checkpoint",
+    "read_sensors",
     "reference",
     "replay",
     "saltation_matrices",

@@ -289,14 +289,14 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
             <fixed name='spring' stiffness='2'><joint joint='jb' coef='1'/></fixed></tendon>
             <actuator><motor name='m' joint='ja'/><motor joint='jb'/>
               <position name='slow' joint='ja' timeconst='.1'/><muscle name='flexor' tendon='t'/></actuator>
-            <sensor><jointpos name='p' joint='ja'/></sensor>
+            <sensor><jointpos name='angle' joint='ja'/><touch name='p' site='s'/></sensor>
             <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
         )
     assert [actuator.name for actuator in model.actuators] == ["m", "jb"]
     left_out = [
         "actuators that have activation dynamics (filterexact): 'slow'",
         "actuators that are muscles: 'flexor'",
-        "sensors: 'p'",
+        "sensors (touch): 'p'",
     ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",

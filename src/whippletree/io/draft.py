@@ -23,7 +23,7 @@ from whippletree.model.frozen import frozen_array, inertia_matrix
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(
-    r"(body or frame|body|joint|key frame|frame|constraint|geometry|contact|actuator|tendon|fluid box|lift) "
+    r"(body or frame|body|joint|key frame|frame|constraint|geometry|contact|actuator|tendon|fluid box|lift|sensor) "
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 )
 

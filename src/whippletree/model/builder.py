@@ -39,6 +39,7 @@ from whippletree.model.model import (
     State,
     Vector,
 )
+from whippletree.model.sensors import Sensor, sensor_faults
 
 JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
 """What can be told of a joint beside its place and axes."""
@@ -65,6 +66,7 @@ class Builder:
         self._contacts: list[Contact] = []
         self._actuators: list[Actuator] = []
         self._elements: list[Element] = []
+        self._sensors: list[Sensor] = []
         self._key_frames: list[tuple[str, Any, Any, Any]] = []
         self.time_step: float | None = None
         """s: the step that the model asks for."""
@@ -269,10 +271,25 @@ class Builder:
         self._elements.append(Lift(self._named("lift", name), body, share))
         return self
 
+    def sensor(self, name: str, kind: str, on: str, *, reference: str | None = None, cutoff: float = np.inf) -> Builder:
+        """Measure something of the state: see :class:`~whippletree.model.sensors.Sensor` for the kinds."""
+        self._sensors.append(Sensor(self._named("sensor", name), kind, on, reference, cutoff))
+        return self
+
     def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None) -> Builder:
         """Give a state a name: q (nq,), v (nv,) and commands (actuators,); home, rest and 0 where nothing is said."""
         self._key_frames.append((self._named("key frame", name), q, v, commands))
         return self
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames so far."""
+        return tuple(self._frames)
+
+    @property
+    def tendons(self) -> tuple[Tendon, ...]:
+        """The tendons so far."""
+        return tuple(element for element in self._elements if isinstance(element, Tendon))
 
     @property
     def joints(self) -> tuple[Joint, ...]:
@@ -308,6 +325,7 @@ class Builder:
             actuators=tuple(self._actuators),
             time_step=self.time_step,
             elements=tuple(self._elements),
+            sensors=tuple(self._sensors),
         )
         return self._with_key_frames(self._with_start(model))
 
@@ -334,6 +352,10 @@ class Builder:
         faults += element_faults(self._elements, self._joints, places)
         tendons = [element.name for element in self._elements if isinstance(element, Tendon)]
         faults += actuator_faults(self._actuators, self._joints, places, tendons)
+        faults += naming_faults("sensor", [sensor.name for sensor in self._sensors])
+        known = {"joint": [joint.name for joint in self._joints], "tendon": tendons}
+        known |= {"actuator": [a.name for a in self._actuators], "frame": [WORLD, *(place.name for place in places)]}
+        faults += sensor_faults(self._sensors, known)
         if self.time_step is not None and not self.time_step > 0:
             faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")
         faults += number_faults("gravity", self.gravity)

@@ -35,6 +35,7 @@ from whippletree.errors import NameLookupError
 from whippletree.model.force_elements import Element, Tendon
 from whippletree.model.frozen import Part, PartWithParameters, frozen_array
 from whippletree.model.frozen import Vector as Vector
+from whippletree.model.sensors import Sensor
 from whippletree.spatial import joints as joint_types
 
 WORLD = "world"
@@ -272,6 +273,8 @@ class Model(Part):
     """States with names, by the model's author."""
     time_step: float | None = None
     """s: the step that the model's file asks for; None where it does not say."""
+    sensors: tuple[Sensor, ...] = ()
+    """What the model measures: ``wt.read_sensors``."""
     elements: tuple[Element, ...] = ()
     """Tendons, drag of a fluid, held-up weight: what acts on bodies beside joints and actuators."""
 

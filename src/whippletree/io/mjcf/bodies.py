@@ -14,6 +14,7 @@ from whippletree.io.mjcf.actuators import add_actuators, add_key_frames, unit_qu
 from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
+from whippletree.io.mjcf.sensors import add_sensors
 from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
@@ -59,6 +60,7 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
         add_equalities(draft, parts)
     add_elements(draft, parts)
     add_actuators(draft, parts)
+    add_sensors(draft, parts)
     if floating and parts.keys:
         draft.leave_out("key frames (the base is free, and has coordinates of its own)", *parts.keys)
     if not floating:

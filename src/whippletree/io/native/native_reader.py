@@ -34,11 +34,12 @@ _WORDS = {
     "fluid_boxes": "fluid box",
     "lifts": "lift",
     "actuators": "actuator",
+    "sensors": "sensor",
     "key_frames": "key frame",
 }
 _NUMBERS = {
     *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands"),
-    *("weights", "divisors", "size", "density", "viscosity", "wind", "share"),
+    *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
     *("gear", "gain", "bias", "command_range", "force_range"),
     *schema.fields(schema.Joint),
 } - {"name", "kind", "parent", "child"}
@@ -259,6 +260,9 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             if key in told:
                 told[key] = tuple(map(float, told[key]))
         draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+    for table in tables["sensors"]:
+        if {"kind", "on"} <= set(table):
+            draft.builder.sensor(**_without_line(table))
     for table in tables["key_frames"]:
         draft.builder.key_frame(**_without_line(table))
 

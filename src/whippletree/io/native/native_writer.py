@@ -20,6 +20,7 @@ from whippletree.model import Actuator, Body, Constraint, Contact, Frame, Geomet
 from whippletree.model.faults import inertia_faults
 from whippletree.model.force_elements import FluidBox, Lift, Tendon
 from whippletree.model.frozen import inertia_matrix, pose_matrix
+from whippletree.model.sensors import Sensor
 
 _JOINT_NUMBERS = (
     *("axis", "second_axis", "pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction"),
@@ -61,6 +62,7 @@ def document(model: Model) -> dict[str, Any]:
         "fluid_boxes": [_fluid_box(box) for box in model.elements if isinstance(box, FluidBox)],
         "lifts": [_lift(lift) for lift in model.elements if isinstance(lift, Lift)],
         "actuators": [_actuator(actuator) for actuator in model.actuators],
+        "sensors": [_sensor(sensor) for sensor in model.sensors],
         "key_frames": [_key_frame(key) for key in model.key_frames],
     }
     if model.time_step is not None:
@@ -173,6 +175,12 @@ def _fluid_box(box: FluidBox) -> dict[str, Any]:
 
 def _lift(lift: Lift) -> dict[str, Any]:
     return {"name": lift.name, "body": lift.body, "share": number(lift.share, f"lift {lift.name!r}")}
+
+
+def _sensor(sensor: Sensor) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": sensor.name, "kind": sensor.kind, "on": sensor.on}
+    table |= {} if sensor.reference is None else {"reference": sensor.reference}
+    return table if sensor.cutoff == math.inf else table | {"cutoff": float(sensor.cutoff)}
 
 
 def _key_frame(key: KeyFrame) -> dict[str, Any]:

@@ -170,6 +170,16 @@ class Lift(Struct, forbid_unknown_fields=True):
     share: Number = 1
 
 
+class Sensor(Struct, forbid_unknown_fields=True):
+    """A table of ``[[sensors]]``."""
+
+    name: str
+    kind: str
+    on: str
+    reference: str = ""
+    cutoff: Number = 0
+
+
 class KeyFrame(Struct, forbid_unknown_fields=True):
     """A table of ``[[key_frames]]``."""
 
@@ -203,6 +213,7 @@ class File(Struct, forbid_unknown_fields=True):
     fluid_boxes: list[dict[str, Any]] = []
     lifts: list[dict[str, Any]] = []
     actuators: list[dict[str, Any]] = []
+    sensors: list[dict[str, Any]] = []
     key_frames: list[dict[str, Any]] = []
     time_step: Number = 0
     start: dict[str, Any] | None = None
@@ -228,6 +239,7 @@ TABLES: dict[str, type[Struct]] = {
     "fluid_boxes": FluidBox,
     "lifts": Lift,
     "actuators": Actuator,
+    "sensors": Sensor,
     "key_frames": KeyFrame,
 }
 
