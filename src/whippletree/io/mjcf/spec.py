@@ -84,9 +84,9 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     if spec.compiler.settotalmass > 0:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
-    parts.pose_spec, parts.mass_spec = spec.copy(), spec.copy()
-    _strip(parts.pose_spec, set(), keep_tendons=True)
-    _strip(parts.mass_spec, parts.driven, keep_tendons=False)  # some numbers of actuators follow from masses
+    parts.mass_spec = spec.copy()
+    _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
+    parts.pose_spec = parts.mass_spec.copy()
     _keep_weighing_meshes(draft, parts)
     return parts
 
@@ -310,18 +310,17 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     return near, next((path for path in named if resolve_inside(near, path) is not None), named[0])
 
 
-def _strip(spec: Any, driven: set[str], keep_tendons: bool) -> None:
-    """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep."""
+def _strip(spec: Any, driven: set[str]) -> None:
+    """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep.
+
+    MuJoCo looks through the whole model for every part that is deleted: tendons, of which there may be hundreds, stay.
+    """
     from mujoco import mjtAlignFree, mjtEq
 
     for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
     for part in list(spec.actuators):
         if part.name not in driven:
-            spec.delete(part)
-    pulled = {part.target for part in spec.actuators}
-    for part in list(spec.tendons):
-        if part.name not in pulled and not (keep_tendons and is_straight(part)):
             spec.delete(part)
     for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):
