@@ -8,7 +8,8 @@
     run = wt.simulate(model, duration=2.0)     # an xarray.Dataset
     wt.export_html(model, run, "run.html")     # a replay
 
-Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
+Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_overlaps,
+               without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.constraints.rows import without_rows as without_rows
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
+    from whippletree.contact.kinematics.overlaps import without_overlaps as without_overlaps
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
     from whippletree.io import save as save
@@ -133,6 +135,7 @@ _LAZY = {
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
+    "without_overlaps": "whippletree.contact.kinematics.overlaps",
     "without_rows": "whippletree.constraints.rows",
     "workspace": "whippletree.analysis.maps",
 }
@@ -197,6 +200,7 @@ __all__ = [
     "symbolic",
     "tidy_frame",
     "with_contacts",
+    "without_overlaps",
     "without_rows",
     "workspace",
 ]
