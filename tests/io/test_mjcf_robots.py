@@ -254,7 +254,7 @@ def test_a_file_may_name_others_anywhere_in_its_python_package(tmp_path: Path) -
       </worldbody></mujoco>"""
     for name in ("package/robots", "package/parts"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "package/parts/arm.xml").write_text("<mujocoinclude/>")
+    (tmp_path / "package/parts/arm.xml").write_text("<mujocoinclude><option timestep='0.01'/></mujocoinclude>")
     (tmp_path / "package/robots/robot.xml").write_text(text)
     with pytest.raises(wt.FileError, match="outside the model's folder"):
         wt.load(tmp_path / "package/robots/robot.xml")
@@ -262,7 +262,7 @@ def test_a_file_may_name_others_anywhere_in_its_python_package(tmp_path: Path) -
     assert wt.load(tmp_path / "package/robots/robot.xml").bodies[0].name == "a"
     (tmp_path / "package/robots/robot.xml").write_text(text.replace("../parts", "../../outside"))
     (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/arm.xml").write_text("<mujocoinclude/>")
+    (tmp_path / "outside/arm.xml").write_text("<mujocoinclude><option timestep='0.01'/></mujocoinclude>")
     with pytest.raises(wt.FileError, match="outside the model's folder"):
         wt.load(tmp_path / "package/robots/robot.xml")
 
