@@ -9,6 +9,7 @@ l = 0 and l̇ = gearᵀ J v, and applies Jᵀ gear f.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from whippletree.tree.element_forces import Elements
 from whippletree.tree.mechanism import Mechanism
 
 
-def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array) -> Array:
-    """Joint forces (nv,) of all actuators under their commands (actuators,)."""
+def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array, numbers: Collection[int] | None = None) -> Array:
+    """Joint forces (nv,) of all actuators, or of those with some numbers, under their commands (actuators,)."""
     tau = zeros(m.tree.model.nv)
     pulled = [actuator for actuator in m.tree.model.actuators if actuator.tendon is not None]
     elements = Elements(m, q, v) if pulled else None
-    for actuator, command in zip(m.tree.model.actuators, commands, strict=True):
+    for number, (actuator, command) in enumerate(zip(m.tree.model.actuators, commands, strict=True)):
+        if numbers is not None and number not in numbers:
+            continue
         if actuator.tendon is not None and elements is not None:
             tendon, gear = m.tree.model.tendon(actuator.tendon), actuator.gear.tolist()[0]
             length, velocity = elements.stretch(tendon)
