@@ -30,6 +30,7 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
+    from whippletree.compiler.rollout.collocation_kernel import Patience, Scheme
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import StepResult
@@ -182,6 +183,22 @@ class Compiled(CompiledTable):
             # a controller is known by its code only after it was traced
             self._made[key] = self._compiled(
                 key, lambda: rollout_program(self.model, plan, self.parameters), known=plan.controller is None
+            )
+        return self._made[key]
+
+    def collocation_step(
+        self, scheme: Scheme, patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+    ) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.collocation_kernel.collocation_program`."""
+        from whippletree.compiler.rollout.collocation_kernel import collocation_program
+
+        key = ("collocation_step", scheme.name, patience, controller)
+        if key not in self._made:
+            # a controller is known by its code only after it was traced
+            self._made[key] = self._compiled(
+                key,
+                lambda: collocation_program(self.model, scheme, patience, controller, self.route),
+                known=controller is None,
             )
         return self._made[key]
 

@@ -20,6 +20,7 @@ from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
+from whippletree.tree.skeleton import skeleton
 
 CLOSING_ROUNDS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
@@ -69,8 +70,21 @@ class Motion:
         """q and v of one state or many."""
         return y[..., : self.model.nq], y[..., self.model.nq :]
 
-    def use_compiled(self, controller: NamedFunction) -> None:
-        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same."""
+    @cached_property
+    def moving_bodies(self) -> int:
+        """Of the model's tree."""
+        return len(skeleton(self.model).nodes)
+
+    @property
+    def can_be_unrolled(self) -> bool:
+        """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
+        forces decide, and for contacts that are worked out in Python."""
+        decided = self._relaxed or bool(self._resting)
+        return not decided and self._plain_contacts is None and self.dyn.dtype == np.float64
+
+    def use_compiled(self, controller: NamedFunction | None) -> None:
+        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
+        itself."""
         self._compiled_controller = controller
 
     def forces(self, t: Array, q: Array, v: Array) -> Array:
@@ -78,9 +92,14 @@ class Motion:
         tau = np.zeros(v.shape)
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
+            if not np.isfinite(tau).all() and np.isfinite(q).all() and np.isfinite(v).all():
+                tau = self._commanded_one_by_one(t, q, v)  # which names the joint
         elif self.controller is not None:
-            tau = tau + np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
+            tau = self._commanded_one_by_one(t, q, v)
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
+
+    def _commanded_one_by_one(self, t: Array, q: Array, v: Array) -> Array:
+        return np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
 
     def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
         """The same, NaN where the controller has no answer, such as the state at which a run has ended for it."""
