@@ -58,6 +58,7 @@ class Motion:
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
+        self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
 
@@ -80,19 +81,20 @@ class Motion:
         """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
         forces decide, and for contacts that are worked out in Python."""
         decided = self._relaxed or bool(self._resting)
-        return not decided and self._plain_contacts is None and self.dyn.dtype == np.float64
+        moves = self.model.nv > 0
+        return moves and not decided and self._plain_contacts is None and self.dyn.dtype == np.float64
 
-    def use_compiled(self, controller: NamedFunction | None) -> None:
+    def use_compiled(self, controller: NamedFunction | None, *, names_failures: bool = False) -> None:
         """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
-        itself."""
-        self._compiled_controller = controller
+        itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
+        self._compiled_controller, self._names_failures = controller, names_failures
 
     def forces(self, t: Array, q: Array, v: Array) -> Array:
         """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
         tau = np.zeros(v.shape)
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
-            if not np.isfinite(tau).all() and np.isfinite(q).all() and np.isfinite(v).all():
+            if self._names_failures and not np.isfinite(tau).all() and np.isfinite([*q.flat, *v.flat]).all():
                 tau = self._commanded_one_by_one(t, q, v)  # which names the joint
         elif self.controller is not None:
             tau = self._commanded_one_by_one(t, q, v)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.errors import NameLookupError
 from whippletree.simulation.adaptive.collocation import Polynomial
 from whippletree.simulation.adaptive.compiled_step import CompiledStep
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
@@ -18,6 +19,9 @@ MOST_STEPS = 1_000_000
 """Steps, rejected ones too, after which a run gives up unless told otherwise."""
 
 
+SOLVERS = ("auto", "picard", "newton")
+"""How the equations of a step are solved."""
+
 SILENT_STEPS = 100
 """Steps without any output after which a run can still be stored and taken up again."""
 
@@ -26,16 +30,20 @@ TRIALS, CRAWLING = 150, 1e-6
 
 
 class Adaptive(Method):
-    """Gauss collocation of order 16 with steps as long as the tolerances allow."""
+    """Gauss collocation of order 16, or Radau's of order 15 where that is stiff, with steps as long as the tolerances
+    allow."""
 
-    options = ("max_steps",)
+    options = ("max_steps", "solver")
     counters = ("statistics",)
 
-    def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
-        """``max_steps``: accepted and rejected steps together after which the run gives up."""
+    def __init__(self, task: Task, max_steps: int = MOST_STEPS, solver: str = "auto") -> None:
+        """``max_steps``: accepted and rejected steps together after which the run gives up; ``solver``: ``"picard"`` or
+        ``"newton"`` to solve all steps that way, whatever the motion asks for."""
         super().__init__(task)
         if max_steps < 1:
             raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
+        if solver not in SOLVERS:
+            raise NameLookupError("solver", solver, SOLVERS, where="simulate")
         self.max_steps = max_steps
         self.statistics = Statistics()
         self._mark = 0, float(task.times[0])
@@ -49,6 +57,7 @@ class Adaptive(Method):
             dead_points=loops,
             statistics=self.statistics,
             give_up=self._give_up_in_time,
+            solver=solver,
             compiled=CompiledStep(task),
         )
 
@@ -124,6 +133,7 @@ def memo_of(progress: Progress) -> Memo:
         "guess_origin": progress.guess.origin,
         "guess_coefficients": progress.guess.coefficients,
         "stiff": np.array(int(progress.stiff)),
+        "last_error": np.array(progress.error),
     }
 
 
@@ -135,4 +145,4 @@ def progress_of(memo: Memo) -> Progress:
     last = Polynomial(
         float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
     )
-    return Progress(time, state, float(memo["next_length"]), last, bool(memo["stiff"]))
+    return Progress(time, state, float(memo["next_length"]), last, bool(memo["stiff"]), float(memo["last_error"]))

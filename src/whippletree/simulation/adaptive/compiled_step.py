@@ -1,4 +1,4 @@
-"""Steps of collocation by machine code: the whole Picard iteration of a step is one call.
+"""Steps of collocation by machine code: the whole iteration of a step, Picard's or Newton's, is one call.
 
 A call costs a few microseconds where the same iteration in Python takes hundreds, and its numbers are the same up to
 rounding. But code has to be compiled first (0.15 s for a double pendulum, 2 s for a humanoid, once on each machine),
@@ -15,19 +15,27 @@ from whippletree.compiler.frontend.controller import NotTraceable, traced_contro
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.collocation_kernel import CONVERGED, IN_DOUBT, Patience, Scheme
 from whippletree.errors import UnsupportedError
-from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule
+from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
     CONVERGED as CLOSE_ENOUGH,
 )
-from whippletree.simulation.adaptive.integrator import MOST_ITERATIONS, NO_LONGER_FALLING, SETTLING, STALLED, Solution
+from whippletree.simulation.adaptive.integrator import (
+    MOST_ITERATIONS,
+    NO_LONGER_FALLING,
+    SETTLING,
+    STALLED,
+    Solution,
+    mean_contraction,
+)
+from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import CLOSING_ROUNDS
 
 AT_ONCE = 8
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY, FOR_A_CONTROLLER = 4, 60
-"""Steps that a run takes in Python before, for every further body, and where a controller has to be traced anew."""
+PER_BODY, FOR_A_CONTROLLER = 4, 30
+"""Steps that a run takes in Python before, for every further body, and where a controller has to be traced."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -52,7 +60,8 @@ class CompiledStep:
         self._wait = PER_BODY * max(0, bodies - AT_ONCE)
         if self.motion.controller is not None:
             self._wait += FOR_A_CONTROLLER
-        self._function: NamedFunction | None = None
+        self._functions: dict[bool, NamedFunction] = {}
+        """For Picard iteration, and for Newton's method."""
         self._controller: NamedFunction | None = None
 
     def prepare(self, tried: int) -> bool:
@@ -61,33 +70,59 @@ class CompiledStep:
         A controller is traced then, and its forces are those of the traced one, Newton's method included.
         """
         ready = self._possible and tried >= self._wait
-        if ready and self._function is None:
-            self._compile()
+        if ready and not self._functions:
+            self._compile(newton=False)
             ready = self._possible
-        self.motion.use_compiled(self._controller if ready else None)
+        self.motion.use_compiled(self._controller if ready else None, names_failures=True)
         return ready
 
-    def solve(self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float) -> Solution | None:
+    def solve(
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        guess: Polynomial,
+        rtol: float,
+        atol: float,
+        stiffness: Stiffness | None,
+    ) -> Solution | None:
         """A step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
-        assert self._function is not None
+        newton = stiffness is not None
+        function = self._functions.get(newton) or self._compile(newton)
+        if function is None:
+            return None
         offset, ratio = (t - guess.start) / guess.length, length / guess.length
-        switches = (self.motion.all_on,) if len(self.motion.all_on) else ()
+        more = (self.motion.all_on,) if len(self.motion.all_on) else ()
+        if stiffness is not None:
+            more = (*more, stiffness.inverses(length * radau_modes().values))
         with np.errstate(all="ignore"):
-            found = self._function(t, length, y, guess.coefficients, offset, ratio, rtol, atol, *switches)
-        coefficients, error, change, before, rounds, outcome = found
+            found = function(t, length, y, guess.coefficients, offset, ratio, rtol, atol, *more)
+        coefficients, error, change, first, rounds, outcome = found
         if outcome == IN_DOUBT or not np.isfinite(change):
             return None
+        polynomial = Polynomial(t, length, y, coefficients)
         if outcome != CONVERGED:
-            return Solution(Polynomial(t, length, y, coefficients), np.inf, int(rounds), np.inf)
-        contraction = float(change / before) if rounds > 1 else 0.0
-        return Solution(Polynomial(t, length, y, coefficients), float(error), int(rounds), contraction)
+            return Solution(polynomial, np.inf, int(rounds), np.inf, stiffness)
+        rounds = int(rounds)
+        return Solution(polynomial, float(error), rounds, mean_contraction(change, first, rounds), stiffness)
 
-    def _compile(self) -> None:
-        rule, motion = gauss_rule(), self.motion
-        scheme = Scheme("Gauss, 8 points", rule.nodes, rule.weights, rule.to_coefficients)
+    def _compile(self, newton: bool) -> NamedFunction | None:
+        motion = self.motion
         try:
-            if motion.controller is not None:
+            if motion.controller is not None and self._controller is None:
                 self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-            self._function = motion.dyn.collocation_step(scheme, self.patience, motion.controller)
+            made = motion.dyn.collocation_step(_scheme(newton), self.patience, motion.controller)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
+            return None
+        self._functions[newton] = made
+        return made
+
+
+def _scheme(newton: bool) -> Scheme:
+    rule = radau_rule() if newton else gauss_rule()
+    scheme = Scheme("Gauss, 8 points", rule.nodes, rule.weights, rule.to_coefficients)
+    if not newton:
+        return scheme
+    modes = radau_modes()
+    return scheme._replace(name="Radau, 8 points, Newton", into=modes.into, back=modes.back)

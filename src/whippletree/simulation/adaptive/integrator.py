@@ -39,8 +39,8 @@ SLOWEST = 0.5
 """Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
 
 SLOW, WORTHWHILE, EASED = 0.2, 2.0, 0.1
-"""Contraction of a Picard iteration from which stiffness is looked for; how much longer than Picard's a step must be for
-Newton's method; and the contraction that would be left to Picard iteration where Newton's method is given up again."""
+"""Contraction of a Picard iteration from which stiffness is looked for; how much longer than Picard's a step must be
+for Newton's method; and the contraction that would be left to Picard iteration where Newton's is given up again."""
 
 STALLED, NO_LONGER_FALLING = 0.1, 0.7
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
@@ -132,6 +132,8 @@ class Progress:
     """The last step's polynomial, whose continuation starts the next iteration."""
     stiff: bool = False
     """Whether the next step is solved by Newton's method."""
+    error: float = 0.0
+    """Of the last step, in units of the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -163,15 +165,26 @@ class Solution(NamedTuple):
     error: float
     iterations: int
     contraction: float = 0.0
-    """By how much the last iteration was nearer than the one before; grows with the length of a stiff step."""
+    """By how much each iteration was nearer than the one before, on average; grows with the length of a stiff step."""
     stiffness: Stiffness | None = None
     """What the step was solved with; None for Picard iteration."""
 
+    before: float = 0.0
+    """What the step before would have had as its error, had it been as long as this one."""
+
+    @property
+    def order(self) -> int:
+        """The power of its length with which the error of a step grows."""
+        return len(self.polynomial.coefficients) + 1
+
     @property
     def growth_by_error(self) -> float:
-        """How much longer the next step may be for its error, with some reserve."""
-        order = len(self.polynomial.coefficients) + 1
-        return max(0.2, 0.9 * self.error ** (-1.0 / order)) if self.error > 0 else np.inf
+        """How much longer the next step may be for its error, with some reserve.
+
+        In an oscillation errors of neighbouring steps differ by orders of magnitude: the larger one counts.
+        """
+        error = max(self.error, self.before)
+        return max(0.2, 0.9 * error ** (-1.0 / self.order)) if error > 0 else np.inf
 
     @property
     def growth_by_contraction(self) -> float:
@@ -185,8 +198,18 @@ class StepSolver(Protocol):
     def prepare(self, tried: int) -> bool:
         """Whether a step can be solved after so many that the run has tried."""
 
-    def solve(self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float) -> Solution | None:
-        """A step from (t, y), iterated from a guess; None where it could not be solved this way."""
+    def solve(
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        guess: Polynomial,
+        rtol: float,
+        atol: float,
+        stiffness: Stiffness | None,
+    ) -> Solution | None:
+        """A step from (t, y), iterated from a guess, by Newton's method where there is a stiffness; None where it could
+        not be solved this way."""
 
 
 @dataclass
@@ -220,7 +243,7 @@ class Integrator:
         Raises:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
-        t, length, guess = start.time, start.length, start.guess
+        t, length, guess, error = start.time, start.length, start.guess, start.error
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
@@ -231,15 +254,17 @@ class Integrator:
         stiffness = self._stiffness(t, y) if start.stiff or self.solver == "newton" else None
         while t < end:
             trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess, stiffness)
-            begin, t, guess = t, then, trial.polynomial
+            begin, t, last, guess = t, then, guess, trial.polynomial
             found = self._located(begin, t, guess, y, before)
-            length = guess.length * self._growth(trial)
+            if last is not None:
+                trial = trial._replace(before=error * (guess.length / last.length) ** trial.order)
+            length, error = guess.length * self._growth(trial), trial.error
             stiffness = self._stiffness_after(trial, t, y, length) if t < end else None
             stop = next((time for name, time in found if self._event(name).terminal), None)
             if stop is not None:
                 found = [f for f in found if f[1] <= stop]
                 t, y = stop, self._projected(stop, guess(stop))
-            yield Piece(begin, Progress(t, y, length, guess, stiffness is not None), guess, tuple(found))
+            yield Piece(begin, Progress(t, y, length, guess, stiffness is not None, error), guess, tuple(found))
             if stop is not None:
                 return
 
@@ -340,8 +365,8 @@ class Integrator:
         if guess is None:
             guess = Polynomial(t, length, y, np.concatenate([slope[None], np.zeros((len(rule.nodes) - 1, len(y)))]))
         tried = self.statistics.steps + self.statistics.rejections
-        if self.compiled is not None and self.compiled.prepare(tried) and stiffness is None:
-            found = self.compiled.solve(t, y, length, guess, slack * self.rtol, slack * self.atol)
+        if self.compiled is not None and self.compiled.prepare(tried):
+            found = self.compiled.solve(t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness)
             if found is not None:
                 return found
         times = t + length * rule.nodes
@@ -353,7 +378,7 @@ class Integrator:
             correct: Correction = stiffness.corrector(radau_modes(), length, times, y, weights)
         else:
             correct = (self.corrector or self._picard)(times, y, weights, slopes)
-        last = contraction = np.inf
+        first = last = np.inf
         for iteration in range(1, MOST_ITERATIONS + 1):
             slopes = correct(slopes)
             before, moved = moved, weights @ slopes
@@ -364,9 +389,9 @@ class Integrator:
             stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED
             if change <= CONVERGED or stalled:
                 polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
-                contraction = change / last if np.isfinite(last) else 0.0
+                contraction = mean_contraction(change, first, iteration)
                 return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiffness)
-            last = change
+            first, last = (change if iteration == 1 else first), change
         return Solution(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiffness)
 
     def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
@@ -451,6 +476,14 @@ class Integrator:
 
     def _event(self, name: str) -> Event:
         return next(event for event in self.events if event.name == name)
+
+
+def mean_contraction(last: float, first: float, iterations: int) -> float:
+    """By how much each of some iterations was nearer than the one before, from their first and last change.
+
+    The last two alone may differ by rounding only.
+    """
+    return float(last / first) ** (1.0 / (iterations - 1)) if iterations > 1 and first > 0 else 0.0
 
 
 def _size(errors: Array) -> float:
