@@ -117,7 +117,8 @@ def test_a_stiff_spring_does_not_rule_the_step():
 
 def test_a_pendulum_never_needs_newton():
     run = wt.simulate(wt.mechanisms.double_pendulum(), [1.0, 0.5], duration=2.0)
-    assert run.attrs["newton_steps"] == run.attrs["jacobians"] == 0
+    assert run.attrs["newton_steps"] == 0
+    assert run.attrs["jacobians"] <= run.attrs["steps"] // 50  # looked at now and then
 
 
 @pytest.mark.parametrize("solver", ["picard", "newton"])
@@ -251,9 +252,9 @@ def test_a_controller_that_has_changed_since_is_traced_anew(method):
     ends = []
     for value in (1.0, 5.0):
         gain.value = value
-        ends.append(wt.simulate(model, [1.0, 0.5], duration=4.0, controller=controller, method=method).q.values[-1])
+        ends.append(wt.simulate(model, [1.0, 0.5], duration=9.0, controller=controller, method=method).q.values[-1])
     fresh = wt.simulate(
-        wt.mechanisms.double_pendulum(), [1.0, 0.5], duration=4.0, controller=lambda t, q, v: -5.0 * q, method=method
+        wt.mechanisms.double_pendulum(), [1.0, 0.5], duration=9.0, controller=lambda t, q, v: -5.0 * q, method=method
     )
     assert np.abs(ends[0] - ends[1]).max() > 1e-2
     assert ends[1] == pytest.approx(fresh.q.values[-1], abs=1e-6)
@@ -301,7 +302,9 @@ def test_machine_code_takes_the_steps_of_python(model, controller):
     ends, counts = [], []
     for compiled in (True, False):
         method, start = adaptive(model, speed, 1.0, controller)
-        if not compiled:
+        if compiled:
+            method.integrator.compiled._wait = 0
+        else:
             method.integrator.compiled = None
         *_, last = method.integrator.pieces(Progress(0.0, start), 1.0)
         ends.append(last.state)

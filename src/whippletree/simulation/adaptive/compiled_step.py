@@ -15,10 +15,8 @@ from whippletree.compiler.frontend.controller import NotTraceable, traced_contro
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.collocation_kernel import CONVERGED, IN_DOUBT, Patience, Scheme
 from whippletree.errors import UnsupportedError
+from whippletree.simulation.adaptive import integrator
 from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.integrator import (
-    CONVERGED as CLOSE_ENOUGH,
-)
 from whippletree.simulation.adaptive.integrator import (
     MOST_ITERATIONS,
     NO_LONGER_FALLING,
@@ -34,8 +32,9 @@ from whippletree.simulation.motion import CLOSING_ROUNDS
 AT_ONCE = 8
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY, FOR_A_CONTROLLER = 4, 30
-"""Steps that a run takes in Python before, for every further body, and where a controller has to be traced."""
+PER_BODY, FOR_A_CONTROLLER = 4, 100
+"""Steps that a run takes in Python before, for every further body, and where a controller has to be traced: then they
+take about as long as compiling does, which each new controller asks for."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -49,7 +48,7 @@ class CompiledStep:
         self.patience = Patience(
             MOST_ITERATIONS,
             SETTLING,
-            CLOSE_ENOUGH,
+            integrator.CONVERGED,
             STALLED,
             NO_LONGER_FALLING,
             CLOSING_ROUNDS,

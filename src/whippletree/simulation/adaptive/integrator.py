@@ -38,9 +38,17 @@ EASY, LEAP = 3, 8.0
 SLOWEST = 0.5
 """Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
 
-SLOW, WORTHWHILE, EASED = 0.2, 2.0, 0.1
-"""Contraction of a Picard iteration from which stiffness is looked for; how much longer than Picard's a step must be
-for Newton's method; and the contraction that would be left to Picard iteration where Newton's is given up again."""
+SLOW, EASED = 0.2, 0.1
+"""Contraction of a Picard iteration from which stiffness is looked for; and the one that would be left to it where
+Newton's method is given up again."""
+
+WORTHWHILE, DEAR = 2.0, 150
+"""How much longer than Picard's a step must be for Newton's method; and the size of the state from which it must be so
+by the cube of the size, up to ``LEAP``: its matrices take longer than Picard iteration."""
+
+LOOK_AGAIN = 50
+"""Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
+magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
 
 STALLED, NO_LONGER_FALLING = 0.1, 0.7
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
@@ -257,7 +265,9 @@ class Integrator:
             begin, t, last, guess = t, then, guess, trial.polynomial
             found = self._located(begin, t, guess, y, before)
             if last is not None:
-                trial = trial._replace(before=error * (guess.length / last.length) ** trial.order)
+                # after a leap the error before says little: it may have been rounding
+                longer = min(2.0, guess.length / last.length)
+                trial = trial._replace(before=error * longer**trial.order)
             length, error = guess.length * self._growth(trial), trial.error
             stiffness = self._stiffness_after(trial, t, y, length) if t < end else None
             stop = next((time for name, time in found if self._event(name).terminal), None)
@@ -413,6 +423,20 @@ class Integrator:
         least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
         return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
 
+    def _stiffness_behind(self, trial: Solution, t: float, y: Array, worthwhile: float) -> Stiffness | None:
+        """∂ẏ/∂y at the end of a Picard step, if steps could be longer but for an error in stiff directions.
+
+        (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.
+        """
+        h, scale = trial.polynomial.length, self.atol + self.rtol * np.abs(y)
+        found = self._stiffness_of(t, y, LEAP * h)
+        if found is None:
+            return None
+        error = found.filtered(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
+        size = _size(error[None] / scale)
+        growth = 0.9 * size ** (-1.0 / trial.order) if size > 0 else LEAP
+        return found if growth > worthwhile * min(2.0, max(1.0, trial.growth_by_error)) else None
+
     def _stiffness_of(self, t: float, y: Array, length: float) -> Stiffness | None:
         """∂ẏ/∂y at a state, if Picard iteration over a step of this length would be slow because of it."""
         if self.corrector is not None or self.solver == "picard":
@@ -429,7 +453,10 @@ class Integrator:
             found = self._stiffness(t, y)
             eased = length * found.radius * self.rule.contraction < EASED
             return None if eased and self.solver == "auto" else found
-        held_back = trial.growth_by_error > WORTHWHILE * trial.growth_by_contraction
+        worthwhile = min(LEAP, WORTHWHILE * max(1.0, len(y) / DEAR) ** 3)
+        if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
+            return self._stiffness_behind(trial, t, y, worthwhile)
+        held_back = trial.growth_by_error > worthwhile * trial.growth_by_contraction
         if held_back and trial.contraction > SLOW:
             return self._stiffness_of(t, y, trial.polynomial.length * min(trial.growth_by_error, LEAP))
         return None

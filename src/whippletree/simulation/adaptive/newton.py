@@ -6,8 +6,8 @@ With slopes K (s, n) at the points of a step, states Y = y + h A K and J = ∂�
     (1 − h A ⊗ J) ΔK = f(Y) − K
 
 With A = T Λ T⁻¹ that falls apart into one system (1 − h λ J) of size n for each eigenvalue of A, and of a conjugate
-pair one is enough. Where the first half of the state is the integral of the second (q̇ = v: trees without quaternions), each
-is reduced to (1 − h λ ∂a/∂v − h² λ² ∂a/∂q), of half the size.
+pair one is enough. Where the first half of the state is the integral of the second (q̇ = v: trees without
+quaternions), each is reduced to (1 − h λ ∂a/∂v − h² λ² ∂a/∂q), of half the size.
 
 J is taken from differences of the rates: all n of them are one call of compiled functions on n states, their lanes
 filled. So it contains all that the rates contain, the change of constraint forces Aᵀf with q, springs, dampers and
@@ -100,6 +100,10 @@ class Stiffness:
     def size(self) -> int:
         """Of the linear systems."""
         return len(self.jacobian) // 2 if self.integrates_itself else len(self.jacobian)
+
+    def filtered(self, h: float, error: Array) -> Array:
+        """(1 − h J)⁻¹ e: what is fast in an error of a step of length h is gone."""
+        return np.asarray(np.linalg.solve(np.eye(len(error)) - h * self.jacobian, error))
 
     def inverses(self, z: Array) -> Array:
         """(1 − zₚ J)⁻¹ for p complex numbers z, as real and imaginary parts (p, 2, n, n)."""
