@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.controllers import Actuated, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -41,15 +43,24 @@ class Motion:
         dyn: Compiled,
         controller: Callable[[float, Array, Array], Any] | None = None,
         position_tolerance: float = 1e-15,
+        actuated: Actuated | None = None,
     ) -> None:
-        """``position_tolerance``: residual of a position row, m or rad, that counts as closed."""
+        """
+        Args:
+            dyn: the functions of the model.
+            controller: forces of (t, q, v).
+            position_tolerance: residual of a position row, m or rad, that counts as closed.
+            actuated: the model's actuators under their commands; their forces join the controller's.
+        """
         self.dyn = dyn
         self.model = dyn.model
         self.position_tolerance = position_tolerance
         self.dead_points = 0
         self.ties: set[str] = set()
         """What was said of rest at points where branches meet that are equally good."""
-        self.controller = controller
+        self.own_controller, self.actuated = controller, actuated
+        parts = [part for part in (controller, actuated) if part is not None]
+        self.controller = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
         self._quaternions = [
             slice(part.stop - 4, part.stop)
             for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True)
@@ -61,6 +72,18 @@ class Motion:
         self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+
+    def of_run(self, number: int) -> Motion:
+        """That of one run, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.of(number), self.own_controller, self.position_tolerance, self.actuated)
+
+    def of_runs(self, numbers: Array) -> Motion:
+        """That of states whose runs are given by number, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.at(numbers), self.own_controller, self.position_tolerance, self.actuated)
 
     @property
     def has_manifold(self) -> bool:
@@ -79,10 +102,10 @@ class Motion:
     @property
     def can_be_unrolled(self) -> bool:
         """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
-        forces decide, and for contacts that are worked out in Python."""
-        decided = self._relaxed or bool(self._resting)
-        moves = self.model.nv > 0
-        return moves and not decided and self._plain_contacts is None and self.dyn.dtype == np.float64
+        forces decide, for contacts that are worked out in Python, and for designs whose numbers are left open."""
+        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None:
+            return False
+        return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
 
     def use_compiled(self, controller: NamedFunction | None, *, names_failures: bool = False) -> None:
         """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
@@ -101,7 +124,8 @@ class Motion:
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def _commanded_one_by_one(self, t: Array, q: Array, v: Array) -> Array:
-        return np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
+        assert self.controller is not None
+        return np.stack([self.asked(self.controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
 
     def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
         """The same, NaN where the controller has no answer, such as the state at which a run has ended for it."""
@@ -114,11 +138,10 @@ class Motion:
                     found[k] = self.forces(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
             return found
 
-    def _commanded(self, t: float, q: Array, v: Array) -> Array:
-        """The controller's forces at one state; a controller may be any Python function."""
-        assert self.controller is not None
+    def asked(self, controller: Callable[[float, Array, Array], Any], t: float, q: Array, v: Array) -> Array:
+        """A controller's forces (nv,) at one state; it may be any Python function."""
         try:
-            told = self.controller(t, q, v)
+            told = controller(t, q, v)
         except Exception as error:
             error.add_note(f"simulate: raised by the controller at t = {t:.9g} s")
             raise
@@ -249,18 +272,19 @@ class Motion:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 result = _stacked(function(*inputs))
         except SingularSystemError:
-            return self._by_reference(name, inputs)
+            return self._by_reference(name, inputs, 0)
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
-            result[k] = self._by_reference(name, [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs])
+            own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
+            result[k] = self._by_reference(name, own, int(k))
         return result
 
-    def _by_reference(self, name: str, inputs: Sequence[Any]) -> Array:
-        """A function at one state where the compiled one has met a dead point."""
+    def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
+        """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""
         self.dead_points += 1
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", TieWarning)
-            found = _stacked(getattr(self._reference, name)(*inputs))
+            found = _stacked(getattr(self.of_run(number)._reference, name)(*inputs))
         self.ties.update(str(warning.message) for warning in told)
         return found
 
