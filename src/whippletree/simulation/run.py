@@ -83,7 +83,8 @@ def simulate(
         model: any model; its constraints are honoured at position, velocity and acceleration level.
         q0, v0: start state, (nq,) and (nv,), or many, (runs, nq) and (runs, nv); default ``model.home``.
         duration: s.
-        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`.
+        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`, whose ``batched``
+            marks one that is called once per step for all runs.
         ctrl: commands of the model's actuators: one for each, (actuators,), or by name, or as a function of (t, q, v);
             or a table (n, actuators), each row of which holds for an equal part of the duration. Default: those of the
             key frame ``home``, else 0.

@@ -12,6 +12,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import Solution
+from whippletree.controllers import is_batched
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Steps, kernel_batch, kernel_steps
@@ -48,8 +49,13 @@ class Advance(NamedTuple):
     """Scenes of a batch that could not be stepped, and why, if it was said."""
 
     @staticmethod
-    def of(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
-        """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite."""
+    def of(
+        stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, held: Array | None = None
+    ) -> Advance:
+        """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite.
+
+        ``held`` (nv,): forces of the motors in all steps; None asks the controller before each.
+        """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, y[stepper.model.nq :])
         start, done = y, 0
@@ -59,7 +65,7 @@ class Advance(NamedTuple):
         together = TOGETHER if stepper.motion.controller is None else 1
         while done < count:
             now = t + done * h
-            tau = stepper.motors_at(now, y)
+            tau = stepper.motors_at(now, y) if held is None else held
             made = None
             if stepper.kernel:
                 made = kernel_steps(stepper, y, impulses, tau, np.full(min(together, count - done), h))
@@ -139,19 +145,23 @@ def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
-    if not stepper.lists_for_batches:
-        try:
-            refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
-            if not stepper.blocks.contacts.closed_form:
-                raise UnsupportedError("shapes without a closed form")
-        except UnsupportedError:
-            return _in_turn(stepper, t, y, impulses, h, count)
+    compiled = _can_be_compiled(stepper)
+    if not compiled and not is_batched(stepper.motion.controller):
+        return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
     together = count if stepper.motion.controller is None else 1
     parts = []
     for i in range(0, count, together):
-        parts.append(_rolled(stepper, t + i * h, y, impulses, h, together, sweeps))
-        y, impulses = parts[-1].state, parts[-1].impulses
+        q, v = stepper.motion.split(y)
+        tau = _motors(stepper, t + i * h, q, v)
+        if compiled:
+            made = _rolled(stepper, t + i * h, y, impulses, tau, h, together, sweeps)
+        else:
+            made = _in_turn(stepper, t + i * h, y, impulses, h, 1, tau)
+        silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
+        refusals = {**made.refusals, **_refusals(stepper, t + i * h, q, v, silent)}
+        parts.append(made._replace(refusals=refusals))
+        y, impulses = made.state, made.impulses
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
     for part in parts[1:]:
@@ -161,15 +171,36 @@ def advance_batch(
     return parts[-1]._replace(last=last, refusals=refusals, **sums, **worst)
 
 
-def _in_turn(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
-    """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on."""
+def _can_be_compiled(stepper: ImpulseStep) -> bool:
+    """Whether one kernel steps many scenes of the model."""
+    if stepper.lists_for_batches:
+        return True
+    try:
+        refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
+    except UnsupportedError:
+        return False
+    return bool(stepper.blocks.contacts.closed_form)
+
+
+def _in_turn(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, tau: Array | None = None
+) -> Advance:
+    """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on.
+
+    ``tau`` (runs, nv): forces of the motors in all steps, NaN of scenes that are lost; None asks the controller.
+    """
     runs, refusals = [], {}
     for number, run in enumerate(zip(y, impulses, strict=True)):
+        lost = Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan)
+        held = None if tau is None else tau[number]
+        if held is not None and np.isnan(held).any():
+            runs.append(lost)
+            continue
         try:
-            runs.append(Advance.of(stepper, t, *run, h, count))
+            runs.append(Advance.of(stepper, t, *run, h, count, held))
         except IntegrationError as error:
             refusals[number] = str(error)
-            runs.append(Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan))
+            runs.append(lost)
     columns = zip(*[run[:-1] for run in runs], strict=True)
     return Advance._make([*[np.array(column) for column in columns], refusals])
 
@@ -198,14 +229,14 @@ def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array)
     return found
 
 
-def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int) -> Advance:
-    """Steps under forces of motors that do not change."""
+def _rolled(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, h: float, count: int, sweeps: int
+) -> Advance:
+    """Steps under forces of motors (runs, nv) that do not change, in one kernel."""
     q, v = stepper.motion.split(y)
-    tau = _motors(stepper, t, q, v)
     held = np.repeat(tau[:, None], count, axis=1)
-    silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
     if stepper.lists_for_batches:
-        return _by_lists(stepper, t, y, impulses, held, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
+        return _by_lists(stepper, t, y, impulses, held, h)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
@@ -229,7 +260,6 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         friction_work=made.friction_work.sum(axis=1),
         joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
-        refusals=_refusals(stepper, t, q, v, silent),
     )
 
 
