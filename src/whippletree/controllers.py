@@ -85,7 +85,7 @@ class _Batched:
         return found[0]
 
 
-def is_batched(controller: Controller | None) -> bool:
+def is_batched(controller: Any) -> bool:
     """Whether a controller answers for many states in one call."""
     return isinstance(controller, _Batched)
 

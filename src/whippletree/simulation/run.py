@@ -29,7 +29,7 @@ from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
-from whippletree.simulation.output.dataset import check_names, check_reactions, dataset, refuse_more_than_memory
+from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
 from whippletree.simulation.run_identity import run_identity
@@ -156,8 +156,6 @@ def simulate(
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
-    if reactions:
-        check_reactions(stepper)
     record = Record()
     with ExitStack() as opened:
         keep = None
