@@ -6,6 +6,7 @@ import errno
 import socket
 import threading
 import time
+from collections.abc import Collection
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from whippletree.errors import MissingExtraError
 from whippletree.model import Model
 from whippletree.view import page_curves, style
 from whippletree.view.items import LAYERS
+from whippletree.view.page_access import guarded
 from whippletree.view.replay import refuse_swapped
 from whippletree.view.scene import FRAMES, Scene, scene
 
@@ -43,18 +45,22 @@ def show(
     frames: int = FRAMES,
     host: str = "127.0.0.1",
     port: int = 8080,
+    hosts: Collection[str] = (),
 ) -> Viewer:
     """Serve a live page of a model, or of a run.
 
-    The page is served while the program runs: ``wt.show(model, run).wait()`` in a script keeps it open.
+    The page is served while the program runs: ``wt.show(model, run).wait()`` in a script keeps it open. It is bound to
+    this machine, and answers only requests that name it by its address or as localhost and that come from the page
+    itself: other sites in the same browser cannot reach it. Who can reach it needs no password.
 
     Args:
         model: any model.
         run: what ``wt.simulate`` returned for it; None for a still scene.
         q: the configuration of a still scene, (nq,); home if None.
         frames: at most so many moments of the run.
-        host: who may look: this machine only, unless ``"0.0.0.0"``.
+        host: who may look: this machine only, unless ``"0.0.0.0"``, every network of this machine.
         port: the next free one is taken if it is in use.
+        hosts: further names under which the page may be opened, such as that of a proxy in front of it.
 
     Returns:
         The viewer: ``url``, ``play()``, ``pause()``, ``seek(t)``, ``wait()`` and ``stop()``.
@@ -67,7 +73,9 @@ def show(
     _require_place(host, port)
     shown = scene(model, run, q=q, frames=frames)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
-    return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
+    with guarded(host, hosts):
+        server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)
+    return Viewer(server, shown, curves)
 
 
 def _require_place(host: str, port: int) -> None:
