@@ -65,7 +65,7 @@ def distances(numbers):
 rng = np.random.default_rng(3)
 mean, spread = np.zeros(sum(map(np.prod, SIZES))), np.ones(sum(map(np.prod, SIZES)))
 story, champion, farthest = [], mean, -np.inf
-for generation in range(25):
+for _ in range(25):
     drawn = mean + spread * rng.normal(size=(ROBOTS, len(mean)))
     found = distances(drawn)
     best = drawn[np.argsort(found)[-ELITE:]]

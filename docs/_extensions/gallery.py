@@ -1,7 +1,7 @@
 """The gallery: runs the examples when their pictures are older than they are, and writes one page for each.
 
-A page has the picture, the script's docstring, its replay if it leaves one, and the script itself; ``docs/gallery`` holds them and is made anew by
-every build. The directive ``gallery`` shows all pictures with their titles.
+A page has the picture, the script's docstring, its replay if it leaves one, and the script itself; ``docs/gallery``
+holds them and is made anew by every build. The directive ``gallery`` shows all pictures with their titles.
 """
 
 from __future__ import annotations
