@@ -187,7 +187,7 @@ def _page(run: xarray.Dataset, model: Model | None, panels: Sequence[Panel], pic
     figure.set_size_inches(width, PANEL * len(panels) + above + 0.6 * picture)
     grid.set_width_ratios([DIAGRAM, beside])
     grid.set_height_ratios([*[above] * picture, *[PANEL] * len(panels)])
-    if picture:
+    if picture and model is not None:
         strobe.strobe(figure.add_subplot(grid[0, :]), run, model)
         figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
     return figure

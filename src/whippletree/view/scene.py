@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FRAMES = 300
 """Moments of a run that are drawn unless told otherwise."""
 
+LEVEL = 1 - 1e-6
+"""Cosine of the angle between up and a half-space's normal above which its surface is level."""
+
 STEEP = 0.3
 """Cosine of the angle between up and a half-space's normal below which it is a wall."""
 
@@ -44,6 +47,8 @@ class Scene:
     """Lowest and highest corner of what bodies reach during the motion, m, (2, 3)."""
     reach: Array
     """The outermost points that they reach, in many directions, those of the picture among them, m, (n, 3)."""
+    floor: float
+    """Height of the ground along the camera's vertical, m; where there is none, of the lowest point."""
     notes: tuple[str, ...] = field(default=())
     """What could not be drawn as it was meant, for people."""
 
@@ -95,6 +100,7 @@ def scene(
         camera._replace(target=bounds.mean(axis=0)),
         bounds,
         reach,
+        drawing.floor(camera.vertical, float((reach @ camera.vertical).min())),
         tuple(drawing.notes),
     )
 
@@ -132,6 +138,15 @@ class _Drawing:
             points = np.concatenate([outermost, reached])
             outermost = points[np.unique(np.argmax(points @ directions.T, axis=0))]
         return outermost if len(outermost) else np.array(list(np.ndindex(2, 2, 2))) - 0.5
+
+    def floor(self, vertical: Array, lowest: float) -> float:
+        """Height of the highest level ground, m; without one ``lowest``."""
+        level = [
+            float(g.pose[:3, 3].astype(float) @ vertical)
+            for g in self.model.geometries
+            if g.body == WORLD and g.kind == "half_space" and g.pose[:3, 2].astype(float) @ vertical > LEVEL
+        ]
+        return max(level, default=lowest)
 
     def bodies(self, ports: list[Array]) -> None:
         """Every body by its shapes, or as a stick figure where none can be drawn."""
