@@ -68,6 +68,27 @@ def test_small_outputs_are_one_block():
     assert len(program.body) == 1
 
 
+def test_numbers_are_left_as_they_are_where_nothing_failed():
+    """Bit for bit, signs of zeros included, also of negated and fused ones."""
+    from whippletree.arithmetic import scalars
+    from whippletree.compiler.frontend.unrolled import _nan_where_failed
+
+    trace = Trace()
+    x = trace.inputs(3)
+    plain = [x[0], -x[0], x[0] * x[1], -(x[0] * x[1]), x[0] - x[1], -(x[0] - x[1]), 0, x[0] * x[1] + x[0], abs(x[0])]
+    code = finish(trace, [*_nan_where_failed(plain, scalars.less(0, x[2])), *plain])
+    outputs = [Buffer("y", "output", (len(plain),)), Buffer("z", "output", (len(plain),))]
+    function = compile_function(straight_program("guarded", code, [Buffer("x", "input", (3,))], outputs))
+    numbers = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf]
+    for a in numbers:
+        for b in numbers:
+            with np.errstate(all="ignore"):
+                y, z = function(np.array([a, b, -1.0]))
+                lost, _ = function(np.array([a, b, 1.0]))
+            assert y.tobytes() == z.tobytes()
+            assert np.isnan(lost).all()
+
+
 def free_bodies(count):
     builder = wt.Builder("bodies")
     for k in range(count):
