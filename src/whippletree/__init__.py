@@ -55,10 +55,15 @@ if TYPE_CHECKING:
     from whippletree.analysis.maps import workspace as workspace
     from whippletree.analysis.modes import eigenmodes as eigenmodes
     from whippletree.analysis.modes import frequency_response as frequency_response
+    from whippletree.campaigns.campaign import on_batch as on_batch
+    from whippletree.campaigns.campaign import sweep as sweep
+    from whippletree.campaigns.opening import open_sweep as open_sweep
+    from whippletree.campaigns.sweep_report import sweep_report as sweep_report
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
     from whippletree.constraints.assembly import without_rows as without_rows
+    from whippletree.constraints.cluster_operators import spatial_operators as spatial_operators
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.minimal_coordinates import embed as embed
@@ -82,7 +87,6 @@ if TYPE_CHECKING:
     from whippletree.simulation.output.run_files import save_run as save_run
     from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
-    from whippletree.tree.operators import spatial_operators as spatial_operators
     from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
@@ -126,8 +130,12 @@ _LAZY = {
     "save_run": "whippletree.simulation.output.run_files",
     "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
+    "sweep": "whippletree.campaigns.campaign",
+    "on_batch": "whippletree.campaigns.campaign",
+    "open_sweep": "whippletree.campaigns.opening",
+    "sweep_report": "whippletree.campaigns.sweep_report",
     "single_run": "whippletree.simulation.one_by_one",
-    "spatial_operators": "whippletree.tree.operators",
+    "spatial_operators": "whippletree.constraints.cluster_operators",
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
@@ -178,7 +186,9 @@ __all__ = [
     "load_run",
     "load_scenario",
     "mechanisms",
+    "on_batch",
     "on_ground",
+    "open_sweep",
     "plot",
     "reaction_names",
     "read_checkpoint",
@@ -191,6 +201,8 @@ __all__ = [
     "simulate",
     "single_run",
     "spatial_operators",
+    "sweep",
+    "sweep_report",
     "symbolic",
     "tidy_frame",
     "with_contacts",

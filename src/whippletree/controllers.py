@@ -86,8 +86,8 @@ class _Batched:
 
 
 def is_batched(controller: Any) -> bool:
-    """Whether a controller answers for many states in one call."""
-    return isinstance(controller, _Batched)
+    """Whether a controller, or the function of an actuator's commands, answers for many states in one call."""
+    return isinstance(controller, _Batched) or (isinstance(controller, Actuated) and is_batched(controller.ctrl))
 
 
 def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
@@ -204,7 +204,7 @@ class _GravityCompensation:
         return compile_model(self.model).gravity
 
 
-def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Controller:
+def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Actuated:
     """The joint forces of the model's actuators under their commands.
 
     Args:
@@ -224,26 +224,25 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -
     given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
     if not callable(given) and given.ndim == 2 and not duration:
         raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
-    driven = _Actuated(model, given, duration)
-    return batched(driven) if is_batched(given) else driven
+    return Actuated(model, given, duration)
 
 
-class _Actuated:
-    """Generic on symbols and traced scalars, compiled on plain numbers."""
+class Actuated:
+    """A model's actuators under their commands: generic on symbols and traced scalars, compiled on plain numbers."""
 
     def __init__(self, model: Model, ctrl: Any, duration: float | None) -> None:
         self.model, self.ctrl, self.duration = model.tree, ctrl, duration
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
-        ctrl = self._at(t, q, v)
+        ctrl = self.commands(t, q, v)
         if all(np.asarray(x).dtype != object for x in (q, v, ctrl)):
             return self._compiled(q, v, ctrl)
         entry = functions.find("actuator_forces").implementation
         return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
 
-    def _at(self, t: Any, q: Any, v: Any) -> Array:
+    def commands(self, t: Any, q: Any, v: Any) -> Array:
         """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
-        if is_batched(self.ctrl):
+        if is_batched(self.ctrl) and np.ndim(q) > 1:
             return _many_commands(self.model, self.ctrl(t, q, v), len(q))
         if callable(self.ctrl):
             return _commands(self.model, self.ctrl(t, q, v), table=False)

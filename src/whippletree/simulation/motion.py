@@ -6,17 +6,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.controllers import is_batched
+from whippletree.controllers import Actuated, is_batched, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -27,6 +28,10 @@ CLOSING_ROUNDS = 10
 
 OPEN = 1e-6
 """Residual of a position row, m or rad, that a projected state must not have: then some rows contradict others."""
+
+
+Ask: TypeAlias = Callable[[Any, Array, Array], Any]
+"""A controller: forces of (t, q, v)."""
 
 
 class Motion:
@@ -41,15 +46,24 @@ class Motion:
         dyn: Compiled,
         controller: Callable[[float, Array, Array], Any] | None = None,
         position_tolerance: float = 1e-15,
+        actuated: Actuated | None = None,
     ) -> None:
-        """``position_tolerance``: residual of a position row, m or rad, that counts as closed."""
+        """
+        Args:
+            dyn: the functions of the model.
+            controller: forces of (t, q, v).
+            position_tolerance: residual of a position row, m or rad, that counts as closed.
+            actuated: the model's actuators under their commands; their forces join the controller's.
+        """
         self.dyn = dyn
         self.model = dyn.model
         self.position_tolerance = position_tolerance
         self.dead_points = 0
         self.ties: set[str] = set()
         """What was said of rest at points where branches meet that are equally good."""
-        self.controller = controller
+        self.own_controller, self.actuated = controller, actuated
+        parts = [part for part in (controller, actuated) if part is not None]
+        self.controller = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
         self._quaternions = [
             slice(part.stop - 4, part.stop)
             for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True)
@@ -60,6 +74,18 @@ class Motion:
         self._compiled_controller: NamedFunction | None = None
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+
+    def of_run(self, number: int) -> Motion:
+        """That of one run, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.of(number), self.own_controller, self.position_tolerance, self.actuated)
+
+    def of_runs(self, numbers: Array) -> Motion:
+        """That of states whose runs are given by number, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.at(numbers), self.own_controller, self.position_tolerance, self.actuated)
 
     @property
     def has_manifold(self) -> bool:
@@ -80,7 +106,7 @@ class Motion:
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
         elif self.controller is not None:
-            tau = tau + self._commanded_at(t, q, v)
+            tau = tau + self.asked_at(self.controller, t, q, v)
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
@@ -88,38 +114,45 @@ class Motion:
         try:
             return self.forces(t, q, v)
         except IntegrationError:
-            found = np.full(v.shape, np.nan)
-            if is_batched(self.controller):
-                good = np.isfinite(self._answer(t, q, v)).all(axis=1)
-                found[good] = self.forces(t[good], q[good], v[good]) if good.any() else np.nan
-                return found
-            for k in range(len(v)):
-                with suppress(IntegrationError):
-                    found[k] = self.forces(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
-            return found
+            assert self.controller is not None
+            tau = self.asked_if_told(self.controller, t, q, v)
+            return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
-    def _commanded_at(self, t: Array, q: Array, v: Array) -> Array:
-        """The controller's forces (m, nv) at m states, in one call if it is batched."""
-        if not is_batched(self.controller):
-            return np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
-        tau = self._answer(t, q, v)
-        bad = ~np.isfinite(tau).all(axis=1)
-        self._require_sound(float(t[bad.argmax()]), tau[bad.argmax()])
+    def asked_at(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
+        """A controller's forces (m, nv) at m states, in one call if it is batched."""
+        if not is_batched(controller):
+            return np.stack([self.asked(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+        tau = self._answer(controller, t, q, v)
+        if len(tau):
+            worst = int((~np.isfinite(tau).all(axis=1)).argmax())
+            self._require_sound(float(t[worst]), tau[worst])
         self._refuse_pushes_at_rest(tau)
         return tau
 
-    def _commanded(self, t: float, q: Array, v: Array) -> Array:
-        """The controller's forces (nv,) at one state."""
-        tau = self._answer(t, q, v)
+    def asked_if_told(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
+        """The same, NaN where the controller has no answer."""
+        found = np.full(v.shape, np.nan)
+        if is_batched(controller):
+            tau = self._answer(controller, t, q, v)
+            good = np.isfinite(tau).all(axis=1)
+            found[good] = tau[good]
+            return found
+        for k in range(len(v)):
+            with suppress(IntegrationError):
+                found[k] = self.asked(controller, float(t[k]), q[k], v[k])
+        return found
+
+    def asked(self, controller: Ask, t: float, q: Array, v: Array) -> Array:
+        """A controller's forces (nv,) at one state."""
+        tau = self._answer(controller, t, q, v)
         self._require_sound(t, tau)
         return tau
 
-    def _answer(self, t: Any, q: Array, v: Array) -> Array:
-        """What the controller says, as real numbers in the shape of v; it may be any Python function."""
-        assert self.controller is not None
-        when = float(np.ravel(t)[0])
+    def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
+        """What a controller says, as real numbers in the shape of v; it may be any Python function."""
+        when = float(np.ravel(t)[0]) if np.size(t) else 0.0
         try:
-            told = self.controller(t, q, v)
+            told = controller(t, q, v)
         except Exception as error:
             error.add_note(f"simulate: raised by the controller at t = {when:.9g} s")
             raise
@@ -260,18 +293,19 @@ class Motion:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 result = _stacked(function(*inputs))
         except SingularSystemError:
-            return self._by_reference(name, inputs)
+            return self._by_reference(name, inputs, 0)
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
-            result[k] = self._by_reference(name, [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs])
+            own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
+            result[k] = self._by_reference(name, own, int(k))
         return result
 
-    def _by_reference(self, name: str, inputs: Sequence[Any]) -> Array:
-        """A function at one state where the compiled one has met a dead point."""
+    def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
+        """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""
         self.dead_points += 1
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", TieWarning)
-            found = _stacked(getattr(self._reference, name)(*inputs))
+            found = _stacked(getattr(self.of_run(number)._reference, name)(*inputs))
         self.ties.update(str(warning.message) for warning in told)
         return found
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.controllers import actuated, limited, together
+from whippletree.controllers import Actuated, actuated, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_of_left_out
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
@@ -70,6 +71,7 @@ def simulate(
     project: bool = False,
     massless: str = "refuse",
     compiled: Compiled | None = None,
+    parameters: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 10.0,
@@ -104,6 +106,8 @@ def simulate(
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
         compiled: functions compiled before for this model, to share them among runs.
+        parameters: numbers of the model that differ from those it has, by path, such as ``bodies.rod.mass``: one for
+            all runs, or one for each. The functions are compiled once, whatever the numbers.
         progress: whether a long run shows how far it has come; default: on a terminal.
         checkpoint: a folder that keeps the run while it is computed. The same call with the same folder goes on where
             an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there. A
@@ -127,7 +131,12 @@ def simulate(
     way = _with_options(find_method(method, model), method, options)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
-    dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
+    if parameters:
+        bound = _with_parameters(model, compiled, parameters, massless)
+        q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
+        dyn: Compiled = bound
+    else:
+        dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
@@ -144,15 +153,14 @@ def simulate(
         model.frame(name)
     if effort_limits and controller is not None:
         controller = limited(controller, model)
-    controller = _with_actuators(model, controller, ctrl, duration)
-    motion = Motion(dyn, controller)
+    motion = Motion(dyn, controller, actuated=_actuators(model, ctrl, duration))
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(model, *_first(q, v, model), rtol if way.tolerances else np.inf)
     found_by = tuple(_on_state(event, model.nq) for event in events)
     start = motion.project(0.0, np.concatenate([q, v], axis=-1))
     task = Task(motion, start, times, watch.rtol, atol, found_by)
-    one_by_one = start.ndim == 2 and not way.batches
+    one_by_one = start.ndim == 2 and not (way.batches and (way.opens or parameters is None))
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
@@ -161,7 +169,8 @@ def simulate(
         keep = None
         if checkpoint is not None:
             choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
-            identify = partial(run_identity, dyn, task, controller, tuple(events), choices)
+            choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
+            identify = partial(run_identity, dyn, task, motion.controller, tuple(events), choices)
             keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
         if keep is not None:
@@ -173,15 +182,14 @@ def simulate(
     return _with_ties(result, motion)
 
 
-def _with_actuators(model: Model, controller: Controller | None, ctrl: Any, duration: float) -> Controller | None:
-    """The controller beside the model's actuators under their commands."""
+def _actuators(model: Model, ctrl: Any, duration: float) -> Actuated | None:
+    """The model's actuators under their commands; None where they do nothing."""
     if ctrl is None:
         commands = [key.commands for key in model.key_frames if key.name == "home" and np.any(key.commands != 0)]
         if not commands and not any(actuator.acts_uncommanded for actuator in model.actuators):
-            return controller  # motors without a command
+            return None  # motors without a command
         ctrl = commands[0] if commands else None
-    driven = actuated(model, ctrl, duration=duration)
-    return driven if controller is None else together(controller, driven)
+    return actuated(model, ctrl, duration=duration)
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
@@ -244,6 +252,23 @@ def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
         if trees[0] != trees[1]:
             raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
     return compiled
+
+
+def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mapping[str, Any], massless: str) -> Bound:
+    """The functions with these numbers."""
+    if compiled is None:
+        compiled = compile_model(model, massless=massless, parameters=tuple(parameters))
+    return Bound(_of_this_model(compiled, model), parameters)
+
+
+def _for_each(q0: Any, designs: int) -> Array:
+    """A start for each design; one that is given serves all."""
+    start = np.asarray(q0)
+    if start.ndim == 2 and len(start) != designs:
+        raise ShapeError(
+            f"simulate: q0 has {len(start)} runs and parameters have {designs}: give one of each for a run"
+        )
+    return np.broadcast_to(start, (designs, start.shape[-1]))
 
 
 def _refuse_open_parameters(dyn: Compiled) -> None:
@@ -337,7 +362,7 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         motion.evaluate("constraint_velocity", q=q, v=v, t=0.0),
     )
     for k in np.flatnonzero((np.abs(g) > STRICT).any(axis=1) | (np.abs(speed) > STRICT).any(axis=1)):
-        require_consistent(motion.model, q[k], v[k])
+        require_consistent(motion.of_run(int(k)).model, q[k], v[k])
 
 
 def _on_state(event: Event, nq: int) -> Event:

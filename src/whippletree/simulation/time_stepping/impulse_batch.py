@@ -12,7 +12,6 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import Solution
-from whippletree.controllers import is_batched
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Steps, kernel_batch, kernel_steps
@@ -50,11 +49,17 @@ class Advance(NamedTuple):
 
     @staticmethod
     def of(
-        stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, held: Array | None = None
+        stepper: ImpulseStep,
+        t: float,
+        y: Array,
+        impulses: Array,
+        h: float,
+        count: int,
+        given: tuple[Array, Array] | None = None,
     ) -> Advance:
         """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite.
 
-        ``held`` (nv,): forces of the motors in all steps; None asks the controller before each.
+        ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each.
         """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, y[stepper.model.nq :])
@@ -62,15 +67,16 @@ class Advance(NamedTuple):
         parts: list[Steps] = []
         solutions: list[Solution] = []
         # a controller changes the forces after every step
-        together = TOGETHER if stepper.motion.controller is None else 1
+        together = TOGETHER if stepper.motors.steady else 1
         while done < count:
-            now = t + done * h
-            tau = stepper.motors_at(now, y) if held is None else held
+            now, some = t + done * h, min(together, count - done)
+            tau, ctrl = given or stepper.motors.at(now, *stepper.motion.split(y))
             made = None
             if stepper.kernel:
-                made = kernel_steps(stepper, y, impulses, tau, np.full(min(together, count - done), h))
+                commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
+                made = kernel_steps(stepper, y, impulses, tau, np.full(some, h), commands)
             if made is None or not made.number:
-                step = stepper.step(now, y, impulses, tau, h)
+                step = stepper.step(now, y, impulses, tau, h, ctrl)
                 solutions.append(step.solution)
                 made = Steps.of(step)
             parts.append(made)
@@ -145,23 +151,15 @@ def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
-    compiled = _can_be_compiled(stepper)
-    if not compiled and not is_batched(stepper.motion.controller):
+    step = _rolled if _can_be_compiled(stepper) else _in_turn_asked_once
+    if step is not _rolled and not stepper.motors.answers_for_all:
         return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
-    together = count if stepper.motion.controller is None else 1
+    together = count if stepper.motors.steady else 1
     parts = []
     for i in range(0, count, together):
-        q, v = stepper.motion.split(y)
-        tau = _motors(stepper, t + i * h, q, v)
-        if compiled:
-            made = _rolled(stepper, t + i * h, y, impulses, tau, h, together, sweeps)
-        else:
-            made = _in_turn(stepper, t + i * h, y, impulses, h, 1, tau)
-        silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
-        refusals = {**made.refusals, **_refusals(stepper, t + i * h, q, v, silent)}
-        parts.append(made._replace(refusals=refusals))
-        y, impulses = made.state, made.impulses
+        parts.append(step(stepper, t + i * h, y, impulses, h, together, sweeps))
+        y, impulses = parts[-1].state, parts[-1].impulses
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
     for part in parts[1:]:
@@ -179,30 +177,47 @@ def _can_be_compiled(stepper: ImpulseStep) -> bool:
         refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
     except UnsupportedError:
         return False
-    return bool(stepper.blocks.contacts.closed_form)
+    return bool(stepper.blocks.contacts.closed_form) and not stepper.actuators.acting
 
 
 def _in_turn(
-    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, tau: Array | None = None
+    stepper: ImpulseStep,
+    t: float,
+    y: Array,
+    impulses: Array,
+    h: float,
+    count: int,
+    given: Sequence[tuple[Array, Array]] | None = None,
 ) -> Advance:
     """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on.
 
-    ``tau`` (runs, nv): forces of the motors in all steps, NaN of scenes that are lost; None asks the controller.
+    ``given``: forces and commands of each scene in a single step; a scene without forces (NaN) is lost.
     """
     runs, refusals = [], {}
     for number, run in enumerate(zip(y, impulses, strict=True)):
         lost = Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan)
-        held = None if tau is None else tau[number]
-        if held is not None and np.isnan(held).any():
+        own = None if given is None else given[number]
+        if own is not None and np.isnan(own[0]).any():
             runs.append(lost)
             continue
         try:
-            runs.append(Advance.of(stepper, t, *run, h, count, held))
+            runs.append(Advance.of(stepper, t, *run, h, count, own))
         except IntegrationError as error:
             refusals[number] = str(error)
             runs.append(lost)
     columns = zip(*[run[:-1] for run in runs], strict=True)
     return Advance._make([*[np.array(column) for column in columns], refusals])
+
+
+def _in_turn_asked_once(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+) -> Advance:
+    """One step of scenes one after the other, their forces and commands asked for in one call."""
+    q, v = stepper.motion.split(y)
+    tau, ctrl = _motors(stepper, t, q, v), _commands(stepper, t, q, v, h, 1)[:, 0]
+    made = _in_turn(stepper, t, y, impulses, h, count, list(zip(tau, ctrl, strict=True)))
+    silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
+    return made._replace(refusals={**made.refusals, **_refusals(stepper, t, q, v, silent)})
 
 
 WORKS = ("contact_work", "friction_work", "joint_work", "correction_work")
@@ -214,8 +229,19 @@ def _motors(stepper: ImpulseStep, t: float, q: Array, v: Array) -> Array:
     """The controller's forces (runs, nv); NaN where a scene is lost, or where the controller has no answer."""
     tau, found = np.full(v.shape, np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
     if found.any():
-        tau[found] = stepper.motors_if_told(np.full(found.sum(), t), q[found], v[found])
+        tau[found] = stepper.motors.tau_if_told(np.full(found.sum(), t), q[found], v[found])
     return tau
+
+
+def _commands(stepper: ImpulseStep, t: float, q: Array, v: Array, h: float, count: int) -> Array:
+    """Commands of the actuators in each step, (runs, count, actuators)."""
+    motors = stepper.motors
+    if not motors.asks_commands:
+        return np.broadcast_to(motors.ctrl_over(t + h * np.arange(count)), (len(q), count, motors.count))
+    ctrl, found = np.full((len(q), motors.count), np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
+    if found.any():
+        ctrl[found] = motors.ctrl(np.full(found.sum(), t), q[found], v[found])
+    return np.repeat(ctrl[:, None], count, axis=1)
 
 
 def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array) -> dict[int, str]:
@@ -223,20 +249,21 @@ def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array)
     found = {}
     for run in silent:
         try:
-            stepper.motors(np.array([t]), q[run : run + 1], v[run : run + 1])
+            stepper.motors.tau(np.array([t]), q[run : run + 1], v[run : run + 1])
         except IntegrationError as error:
             found[int(run)] = str(error)
     return found
 
 
-def _rolled(
-    stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, h: float, count: int, sweeps: int
-) -> Advance:
-    """Steps under forces of motors (runs, nv) that do not change, in one kernel."""
+def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int) -> Advance:
+    """Steps under forces of motors that do not change."""
     q, v = stepper.motion.split(y)
+    tau = _motors(stepper, t, q, v)
     held = np.repeat(tau[:, None], count, axis=1)
+    silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
     if stepper.lists_for_batches:
-        return _by_lists(stepper, t, y, impulses, held, h)
+        ctrl = _commands(stepper, t, q, v, h, count)
+        return _by_lists(stepper, t, y, impulses, held, ctrl, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
@@ -260,15 +287,16 @@ def _rolled(
         friction_work=made.friction_work.sum(axis=1),
         joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
+        refusals=_refusals(stepper, t, q, v, silent),
     )
 
 
-def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, h: float) -> Advance:
-    """Steps under forces of motors tau (runs, n, nv), by lists of what touches, each solved to the tolerance.
+def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float) -> Advance:
+    """Steps under a controller's forces (runs, n, nv) and commands (runs, n, actuators), each solved to the tolerance.
 
     A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
     """
-    steps, good = kernel_batch(stepper, y, impulses, tau, h)
+    steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h)
     count, nv = tau.shape[1], stepper.model.nv
     state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
     impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)
