@@ -4,7 +4,8 @@
     wt.simulate(model, duration=2.0, controller=limited(controller, model), method="rk4")
 
 Each returns one force per velocity, (nv,): N m or N. Joints are found by name; forces add up with :func:`together`, and
-:func:`limited` keeps them within what the motors can give.
+:func:`limited` keeps them within what the motors can give. :func:`batched` marks a function that answers for many
+states in one call.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from whippletree.tree.skeleton import Skeleton, skeleton
 __all__ = [
     "Controller",
     "actuated",
+    "batched",
     "between",
     "damper",
     "gravity_compensation",
@@ -52,16 +54,59 @@ Controller: TypeAlias = Callable[[Any, Any, Any], Any]
 """tau = f(t, q, v), (nv,)."""
 
 
+def batched(function: Callable[[Any, Any, Any], Any]) -> Controller:
+    """A controller that answers for many states in one call, such as a learned policy.
+
+    ``wt.simulate`` calls it once per step for all runs of a batch (once per stage in ``"rk4"``), instead of once for
+    each run.
+
+    Args:
+        function: tau (m, nv) of times t (m,), coordinates q (m, nq) and velocities v (m, nv); m changes from call to
+            call: runs that have failed are left out.
+    """
+    return _Batched(function)
+
+
+class _Batched:
+    """Called with one state or with many."""
+
+    def __init__(self, function: Callable[[Any, Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        if np.ndim(q) > 1:
+            return self.function(t, q, v)
+        found = self.function(np.asarray([t]), np.asanyarray(q)[None], np.asanyarray(v)[None])
+        if np.ndim(found) != 2 or len(found) != 1:
+            raise ShapeError(
+                f"batched: the function returned shape {np.shape(found)} for one state, expected (1, …): one row for "
+                f"each state"
+            )
+        return found[0]
+
+
+def is_batched(controller: Any) -> bool:
+    """Whether a controller, or the function of an actuator's commands, answers for many states in one call."""
+    return isinstance(controller, _Batched) or (isinstance(controller, Actuated) and is_batched(controller.ctrl))
+
+
+def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
+    """What a controller says at each of m states, (m, …): in one call if it can, else one after the other."""
+    if is_batched(controller):
+        return np.asarray(controller(t, q, v))
+    return np.stack([np.asarray(controller(*state)) for state in zip(t, q, v, strict=True)])
+
+
 def together(*controllers: Controller) -> Controller:
-    """The sum of several controllers."""
+    """The sum of several controllers; batched if one of them is."""
 
     def act(t: Any, q: Any, v: Any) -> Any:
         tau: Any = 0
         for controller in controllers:
-            tau = tau + np.asarray(controller(t, q, v))
+            tau = tau + (np.asarray(controller(t, q, v)) if np.ndim(q) == 1 else _at_each(controller, t, q, v))
         return tau
 
-    return act
+    return batched(act) if any(is_batched(controller) for controller in controllers) else act
 
 
 def spring(model: Model, joint: str, *, stiffness: float, rest: float = 0.0, damping: float = 0.0) -> Controller:
@@ -184,8 +229,8 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -
     Args:
         model: with actuators.
         ctrl: one command for each actuator, (actuators,); by name of actuator, 0 for those that are not named; a
-            function of (t, q, v) that returns one of these; or a table (n, actuators), each row of which holds for
-            an equal part of ``duration``. Default: 0.
+            function of (t, q, v) that returns one of these, or a :func:`batched` one that returns (m, actuators); or a
+            table (n, actuators), each row of which holds for an equal part of ``duration``. Default: 0.
         duration: of a table, s.
 
     Raises:
@@ -215,7 +260,9 @@ class Actuated:
         return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
 
     def commands(self, t: Any, q: Any, v: Any) -> Array:
-        """The commands (actuators,) at one time and state."""
+        """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
+        if is_batched(self.ctrl) and np.ndim(q) > 1:
+            return _many_commands(self.model, self.ctrl(t, q, v), len(q))
         if callable(self.ctrl):
             return _commands(self.model, self.ctrl(t, q, v), table=False)
         if self.ctrl.ndim == 1:
@@ -248,6 +295,18 @@ def _commands(model: Model, given: Any, *, table: bool = True) -> Array:
     return ctrl
 
 
+def _many_commands(model: Model, given: Any, states: int) -> Array:
+    """Commands (m, actuators), one row for each state."""
+    ctrl, count = np.asarray(given), len(model.actuators)
+    if ctrl.shape != (states, count):
+        names = [actuator.name for actuator in model.actuators]
+        raise ShapeError(
+            f"ctrl: the batched function returned shape {ctrl.shape} for {states} states, expected "
+            f"{(states, count)}: model {model.name!r} has actuators {names}"
+        )
+    return ctrl.astype(float) if ctrl.dtype != object else ctrl
+
+
 def limited(controller: Controller, model: Model, limits: Mapping[str, float] | None = None) -> Controller:
     """A controller whose forces stay within what the motors can give.
 
@@ -266,10 +325,13 @@ def limited(controller: Controller, model: Model, limits: Mapping[str, float] | 
         tau = np.asarray(controller(t, q, v))
         if tau.dtype != object:
             return np.clip(tau, -most, most)
-        cut = [between(x, -limit, limit) if np.isfinite(limit) else x for x, limit in zip(tau, most, strict=True)]
-        return np.array(cut, dtype=object)
+        cut = np.empty(tau.shape, dtype=object)
+        for place in np.ndindex(tau.shape):
+            limit = most[place[-1]]
+            cut[place] = between(tau[place], -limit, limit) if np.isfinite(limit) else tau[place]
+        return cut
 
-    return act
+    return batched(act) if is_batched(controller) else act
 
 
 def between(x: Any, lowest: Any, highest: Any) -> Any:

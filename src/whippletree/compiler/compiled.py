@@ -460,10 +460,11 @@ class Compiled(CompiledTable):
         width: int | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
+        what = f"{key[0]} of {self.model.name!r}"
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
-            recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
+            recipe = Recipe.of(build(), what)  # a loop is built faster than a large model is read for a fingerprint
         else:
-            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build)
+            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build, what)
         wording = Wording(shape_hints(self.model), self._explain, explanation, results)
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda

@@ -30,7 +30,7 @@ from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
-from whippletree.simulation.output.dataset import check_names, check_reactions, dataset, refuse_more_than_memory
+from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
 from whippletree.simulation.run_identity import run_identity
@@ -85,7 +85,8 @@ def simulate(
         model: any model; its constraints are honoured at position, velocity and acceleration level.
         q0, v0: start state, (nq,) and (nv,), or many, (runs, nq) and (runs, nv); default ``model.home``.
         duration: s.
-        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`.
+        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`, whose ``batched``
+            marks one that is called once per step for all runs.
         ctrl: commands of the model's actuators: one for each, (actuators,), or by name, or as a function of (t, q, v);
             or a table (n, actuators), each row of which holds for an equal part of the duration. Default: those of the
             key frame ``home``, else 0.
@@ -163,8 +164,6 @@ def simulate(
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
-    if reactions:
-        check_reactions(stepper)
     record = Record()
     with ExitStack() as opened:
         keep = None

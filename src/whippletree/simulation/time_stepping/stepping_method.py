@@ -60,6 +60,7 @@ class TimeStepping(Method):
     batches = True
     touches = True
     tolerances = False
+    instants = False
     counters = ("steps", "unconverged", "at_rounding", "worst")
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
