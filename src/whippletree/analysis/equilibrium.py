@@ -488,7 +488,7 @@ def _require_found(balance: Balance, point: _Point, stability: str, count: int) 
 
 def _refuse_penetration(balance: Balance, q: Array) -> None:
     """Contacts carry nothing in this search, so a configuration in which shapes overlap is no answer."""
-    if not balance.model.contacts:
+    if not balance.model.touches:
         return
     gaps = np.asarray(balance.evaluate("contact_gaps", q=q)).reshape(-1, len(contact_set(balance.model).names))
     worst = gaps.min(axis=0)

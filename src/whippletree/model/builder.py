@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, ScalarError, did_you_mean
-from whippletree.model.contact_pairs import contact_faults
+from whippletree.model.contact_pairs import contact_faults, group_faults
 from whippletree.model.faults import (
     LIMITS,
     actuator_faults,
@@ -30,6 +31,7 @@ from whippletree.model.model import (
     Body,
     Constraint,
     Contact,
+    ContactGroup,
     Frame,
     Geometry,
     Joint,
@@ -62,6 +64,7 @@ class Builder:
         self._constraints: list[Constraint] = []
         self._geometries: list[Geometry] = []
         self._contacts: list[Contact] = []
+        self._contact_groups: list[ContactGroup] = []
         self._actuators: list[Actuator] = []
         self._key_frames: list[tuple[str, Any, Any, Any]] = []
         self.time_step: float | None = None
@@ -175,6 +178,18 @@ class Builder:
         self._contacts.append(Contact(name, first, second, friction, restitution, law, margin))
         return self
 
+    def contact_group(
+        self, name: str, geometries: Iterable[str], *, friction: Any = 0, restitution: Any = 0, margin: Any = 0
+    ) -> Builder:
+        """Let every two of some geometries touch, as :meth:`contact` does, without a list of all pairs.
+
+        Pairs that cannot move against each other, two unbounded shapes, and pairs with a contact of their own are left
+        out.
+        """
+        name = self._named("contact group", name)
+        self._contact_groups.append(ContactGroup(name, tuple(geometries), friction, restitution, margin))
+        return self
+
     def actuator(
         self,
         name: str,
@@ -232,6 +247,7 @@ class Builder:
             contacts=tuple(self._contacts),
             actuators=tuple(self._actuators),
             time_step=self.time_step,
+            contact_groups=tuple(self._contact_groups),
         )
         return self._with_key_frames(self._with_start(model))
 
@@ -251,6 +267,8 @@ class Builder:
         faults += place_faults("frame", self._frames, self._bodies)
         faults += place_faults("geometry", self._geometries, self._bodies)
         faults += contact_faults(self._contacts, self._geometries, self._joints)
+        faults += naming_faults("contact group", [group.name for group in self._contact_groups])
+        faults += group_faults(self._contact_groups, self._geometries)
         faults += naming_faults("actuator", [actuator.name for actuator in self._actuators])
         faults += naming_faults("key frame", [name for name, *_ in self._key_frames])
         faults += actuator_faults(self._actuators, self._joints, [*self._bodies, *self._frames])

@@ -204,7 +204,7 @@ def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> ty
 
 
 def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> None:
-    if model.contacts and not way.touches:
+    if model.touches and not way.touches:
         raise UnsupportedError(
             f"simulate: model {model.name!r} has contacts, which method {method!r} does not see: choose "
             f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, contacts=())"
@@ -241,7 +241,7 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
     """What was compiled before, if that was the same tree of bodies; loops may have been added or left out since."""
     if compiled.model.bodies is not model.bodies:
-        trees = [fingerprint(replace(m, constraints=(), contacts=())) for m in (compiled.model, model)]
+        trees = [fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)]
         if trees[0] != trees[1]:
             raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
     return compiled

@@ -55,7 +55,7 @@ def document(model: Model) -> dict[str, Any]:
         "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
-        "contacts": [_contact(contact) for contact in model.contacts],
+        "contacts": [_contact(contact) for contact in model.pairs],
         "actuators": [_actuator(actuator) for actuator in model.actuators],
         "key_frames": [_key_frame(key) for key in model.key_frames],
     }
