@@ -111,6 +111,11 @@ class Method(ABC):
         self.task = task
 
     @classmethod
+    def form_for(cls, model: Model, alone: bool) -> type[Method]:
+        """The form of this method that suits a model; ``alone``: one start state, not a batch."""
+        return cls
+
+    @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
         """Spacing of the output where none is asked for, s: 200 rows."""
         return duration / DEFAULT_ROWS

@@ -123,7 +123,7 @@ def simulate(
     method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
     if method == "time_stepping" and model.time_step is not None:
         options.setdefault("step", model.time_step)
-    way = _with_options(find_method(method, model), method, options)
+    way = _with_options(find_method(method, model).form_for(model, _is_alone(q0, v0)), method, options)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
     dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
@@ -192,6 +192,11 @@ def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
     told = "; ".join(sorted(motion.ties))
     warnings.warn(f"simulate: {told}", TieWarning, stacklevel=3)
     return run.assign_attrs(ties=told)
+
+
+def _is_alone(q0: Any, v0: Any) -> bool:
+    """Whether there is one start state, not a batch."""
+    return max(np.ndim(q0), np.ndim(v0)) < 2
 
 
 def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:

@@ -30,8 +30,12 @@ from whippletree.spatial import add_cross, cross
 ACTIVE, CONTACT = "active", "contact"
 """The list of contacts that may matter in a step, and the register of one of them."""
 
-MOST_SWEEPS = 100_000
-"""Sweeps of a solution at most; a call says how many it wants, ``effort``."""
+MOST_SWEEPS = 1_000_000
+"""Sweeps of a solution at most; a call says how many it allows."""
+
+FIRST_SWEEPS, FINE = 3, 1e-2
+"""The first sweeps of a step go on until they change so small a share of the tolerance: a scene at rest, whose impulses
+are those of the step before, comes to rest to rounding in a few steps."""
 
 CORRECTION_SWEEPS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -84,7 +88,7 @@ class SceneSolver:
     touch, node, friction, restitution   of a contact, see :mod:`~whippletree.compiler.rollout.scene_step`
     centre, mobility, start, free        of a body
     impulse                              where the solution begins and ends
-    now dt, tolerance, effort            the step, and what is asked for
+    now dt, tolerance, left sweeps       the step, what is asked for, and how many sweeps it may take
 
     ``vel`` are the velocities that come out; ``residual``, ``works`` and ``made`` tell of the solution.
     """
@@ -112,6 +116,7 @@ class SceneSolver:
             left_sweeps=(1,),
             settled=(1,),
             done=(1,),
+            reached=(1,),  # whether the tolerance is
             going_on=(1,),
             apart=(1,),
             residual=(3,),
@@ -174,14 +179,10 @@ class SceneSolver:
     def solve(self) -> list[Statement]:
         """Sweeps, each followed by a step along the directions of those before, until the residual is small enough."""
         at, put = self.space.at, self.space.put
-        begin = traced_block(
-            lambda effort: [[effort], [0, 0], [-1]], [at("effort")], [at("left sweeps"), at("energy"), at("done")]
-        )
         return [
-            begin,
+            put(0, at("energy")),
+            put(-1, at("done")),
             Until("sweep", MOST_SWEEPS, self.space.address("done"), (*self._sweep(), *self._conjugate())),
-            put(0, at("beta")),
-            *self.measure(),
         ]
 
     def _sweep(self) -> list[Statement]:
@@ -206,7 +207,8 @@ class SceneSolver:
             ]
 
         def judge(change: Array, energy: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
-            busy = less(tolerance * tolerance, change[0])
+            enough = select(less(made[0], FIRST_SWEEPS), FINE * tolerance, tolerance)
+            busy = less(enough * enough, change[0])
             last = less(left[0], 2)
             grows = less(energy[1], energy[0])
             beta = select(grows, 0, energy[0] / select(less(0, energy[1]), energy[1], 1))
@@ -250,9 +252,9 @@ class SceneSolver:
             *self.measure(),
             # the residual is not small yet, but no more sweeps are allowed
             traced_block(
-                lambda done, left: [[select(less(left[0], 1), 1, done[0])]],
+                lambda done, left: [[select(less(left[0], 1), 1, done[0])], done],
                 [at("done"), at("left sweeps")],
-                [at("done")],
+                [at("done"), at("reached")],
             ),
         )
         return [

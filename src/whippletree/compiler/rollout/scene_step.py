@@ -37,8 +37,9 @@ from whippletree.spatial import add_cross, congruence, cross, quaternion_rotatio
 from whippletree.spatial.joints import Free
 from whippletree.spatial.vectors import Pose
 
-ROUNDS = 8
-"""Times that contacts which were left out may join the list of a step."""
+ROUNDS, GLANCE = 60, 12
+"""Times that contacts which were left out may join the list of a step, and sweeps until they are first looked for: an
+impact travels through a pile, and there is no use in solving the problem of half of it."""
 
 NODE, STEP = "body", "step"
 
@@ -129,6 +130,8 @@ class _Builder(WorkSpace):
             alive=(1,),
             within=(1,),
             complete=(1,),
+            solved=(1,),
+            remaining=(1,),  # sweeps
             left=(1,),
             listed=(1,),
             joint_work=(1,),
@@ -142,16 +145,20 @@ class _Builder(WorkSpace):
 
     def program_of_steps(self) -> Program:
         step = (
-            traced_block(lambda h: [[h]], [self.at("dt", STEP)], [self.at("now dt")]),
-            Loop(NODE, "N", (self._pose(), self.put(0, self.at("moved", NODE)))),
             *self.narrow,
             Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
-            self.put(-1, self.at("complete")),
+            self.put(-1, self.at("complete"), self.at("solved")),
             self.put(0, self.at("made")),
-            Until("round", ROUNDS, self.address("complete"), tuple(self._round())),
+            traced_block(lambda effort: [[effort]], [self.at("effort")], [self.at("remaining")]),
+            Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
-        steps = Loop(STEP, "T", (If(self.address("alive"), step),))
+        begin = (
+            traced_block(lambda h: [[h]], [self.at("dt", STEP)], [self.at("now dt")]),
+            Loop(NODE, "N", (self._pose(), self._expect())),
+        )
+        # a step that would go too far without impulses is not even begun
+        steps = Loop(STEP, "T", (If(self.address("alive"), (*begin, If(self.address("alive"), step))),))
         # once more, for the gaps at the end
         body = (*self._begin(), steps, *self._results(), Loop(NODE, "N", (self._pose(),)), *self.narrow, self._gaps())
         return self.program("scene_steps", body)
@@ -193,6 +200,16 @@ class _Builder(WorkSpace):
         reads = [*self.each(("now q", "now v", "tau", "bodies", "placements"), NODE), self.at("gravity"), self.at("now dt")]
         return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free", "vel"), NODE))
 
+    def _expect(self) -> Statement:
+        """Whether a body would go too far without impulses."""
+
+        def expect(V: Array, far: Any, swing: Any, budget: Any, h: Any, alive: Array) -> list[Any]:
+            far = far + h * (sqrt(V[3:] @ V[3:]) + swing * sqrt(V[:3] @ V[:3]))
+            return [[select(less(budget, far), -1, alive[0])], [0] * 6]
+
+        reads = [*self.each(("free", "far", "swing"), NODE), self.at("budget"), self.at("now dt"), self.at("alive")]
+        return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
+
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
 
     def _sides(self, *names: str) -> list[Piece]:
@@ -214,13 +231,31 @@ class _Builder(WorkSpace):
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
         again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.at("vel", NODE)])
+
+        def allow(remaining: Array, complete: Array) -> list[Any]:
+            short = less(complete[0], 0) & less(GLANCE, remaining[0])
+            return [[select(short, GLANCE, remaining[0])], [remaining[0] - select(short, GLANCE, remaining[0])]]
+
+        def judge(remaining: Array, unused: Array, complete: Array, done: Array) -> list[Any]:
+            left = remaining[0] + largest([unused[0], 0])
+            last = less(left, 1)
+            solved = select(less(complete[0], 0), -1, select(less(0, done[0]), 1, -1))
+            return [[left], [select(last, 1, solved)]]
+
+        counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
             Loop(NODE, "N", (again,)),
             *self.solver.prepare(),
+            traced_block(
+                allow,
+                [self.at("remaining"), self.at("complete")],
+                [self.at("left sweeps"), self.at("remaining")],
+            ),
             *self.solver.solve(),
             *self._look_around(),
-            If(self.address("complete"), tuple(self.solver.move_apart())),
+            traced_block(judge, counts, [self.at("remaining"), self.at("solved")]),
+            If(self.address("solved"), tuple(self.solver.move_apart())),
         ]
 
     def _look_around(self) -> list[Statement]:

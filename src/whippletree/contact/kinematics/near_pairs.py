@@ -1,9 +1,8 @@
 """The broad phase of a scene of many bodies: which pairs of geometries are near, in time that grows with their number.
 
-Every bounded geometry is held by a ball about its origin. Balls are sorted into grids, one for each power of two of
-their size, whose cells are as wide as the largest ball of that grid: what may touch a ball is in the cell of its centre
-or in one beside it, in its own grid and in those of larger balls. So a pebble does not look at every cell of a boulder,
-and the cost is that of sorting. Nothing is left out that is nearer than it should be.
+Every bounded geometry is held by a ball about its origin. The centres of balls are sorted into trees, one for each
+power of two of their size, and pairs are looked for in each tree and between any two of them, within the largest sum
+of radii there: so a boulder does not make every pebble look far. Nothing is left out that is nearer than it should be.
 """
 
 from __future__ import annotations
@@ -16,8 +15,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace
 from whippletree.contact.kinematics.scene_layout import Grouped, SceneLayout
 
-FARTHEST_CELL = 2**20
-"""Cells on each side of the origin that get numbers of their own; what is farther away shares those at the border."""
+SMALLEST = 2.0**-40
+"""Share of the largest radius below which balls are sorted as if they had that size; points have none."""
+
+ROUNDING = 1 + 1e-12
+"""Makes up for the rounding of distances in the trees; every pair is looked at once more."""
 
 
 class NearPairs(NamedTuple):
@@ -56,9 +58,8 @@ def _grouped(layout: SceneLayout, group: Grouped, poses: Array, skin: float) -> 
     a, b = balls_near(poses[group.bounded, :, 3], layout.radii[group.bounded], reach)
     firsts, seconds = [group.bounded[a]], [group.bounded[b]]
     for other in group.unbounded:
-        own = group.bounded
-        near = _are_near(layout, poses, own, np.full(len(own), other), np.full(len(own), reach))
-        firsts.append(own[near])
+        near = ~(_from_unbounded(layout, poses, int(other), group.bounded) > reach)
+        firsts.append(group.bounded[near])
         seconds.append(np.full(int(near.sum()), other))
     first, second = np.concatenate(firsts), np.concatenate(seconds)
     apart = layout.nodes[first] != layout.nodes[second]
@@ -96,65 +97,25 @@ def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Arra
 
 def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array]:
     """Pairs of balls (n, 3), (n,) whose surfaces are at most ``reach`` apart: numbers (k,) and (k,)."""
-    if len(radii) < 2:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    from scipy.spatial import cKDTree
+
     half = radii + reach / 2
-    levels = np.ceil(np.log2(np.maximum(half, half.max() * 2.0**-40))).astype(np.int64)
+    if len(radii) < 2 or not np.isfinite(centres).all():
+        return np.triu_indices(len(radii), 1)  # what is nowhere may be anywhere
+    levels = np.ceil(np.log2(np.maximum(half, half.max() * SMALLEST))).astype(np.int64)
+    members = [np.flatnonzero(levels == level) for level in np.unique(levels)]
+    trees = [cKDTree(centres[own], leafsize=8, compact_nodes=False, balanced_tree=False) for own in members]
+    most = [float(half[own].max()) for own in members]
     firsts, seconds = [], []
-    present = np.unique(levels)
-    for level in present:
-        large = np.flatnonzero(levels == level)
-        grid = _Grid(centres[large], 2 * float(half[large].max()))
-        for smaller in present[present <= level]:
-            own = np.flatnonzero(levels == smaller)
-            a, b = grid.beside(centres[own], among=smaller == level)
-            firsts.append(own[a])
-            seconds.append(large[b])
+    for k, (tree, own) in enumerate(zip(trees, members, strict=True)):
+        found = tree.query_pairs(2 * most[k] * ROUNDING, output_type="ndarray")
+        firsts.append(own[found[:, 0]])
+        seconds.append(own[found[:, 1]])
+        for j in range(k):
+            between = trees[j].sparse_distance_matrix(tree, (most[j] + most[k]) * ROUNDING, output_type="ndarray")
+            firsts.append(members[j][between["i"]])
+            seconds.append(own[between["j"]])
     a, b = np.concatenate(firsts), np.concatenate(seconds)
-    d = centres[a] - centres[b]
-    sums = half[a] + half[b]
-    near = (d * d).sum(axis=1) <= sums * sums
+    d, sums = centres[a] - centres[b], half[a] + half[b]
+    near = np.einsum("ni,ni->n", d, d) <= sums * sums
     return a[near], b[near]
-
-
-class _Grid:
-    """Points in cubic cells."""
-
-    def __init__(self, points: Array, width: float) -> None:
-        self.width = width
-        keys = self._keys(self._cells(points))
-        self.order = np.argsort(keys, kind="stable")
-        self.keys = keys[self.order]
-
-    def _cells(self, points: Array) -> Array:
-        with np.errstate(invalid="ignore"):
-            cells = np.floor(np.nan_to_num(points / self.width))
-        return np.clip(cells, -FARTHEST_CELL + 2, FARTHEST_CELL - 2).astype(np.int64)
-
-    @staticmethod
-    def _keys(cells: Array) -> Array:
-        x, y, z = (cells + FARTHEST_CELL).T
-        return np.asarray((x * 2 * FARTHEST_CELL + y) * 2 * FARTHEST_CELL + z)
-
-    def beside(self, points: Array, among: bool) -> tuple[Array, Array]:
-        """Numbers of points and of the grid's points in the same cell or one beside it.
-
-        ``among``: the points are the grid's own, and every pair is found once.
-        """
-        # three neighbours along z have consecutive numbers: nine ranges cover all 27 cells
-        cells = self._cells(points)
-        starts, ends = [], []
-        for dx in (-1, 0, 1):
-            for dy in (-1, 0, 1):
-                below = self._keys(cells + [dx, dy, -1])
-                starts.append(np.searchsorted(self.keys, below, side="left"))
-                ends.append(np.searchsorted(self.keys, below + 2, side="right"))
-        start, end = np.concatenate(starts), np.concatenate(ends)
-        counts = end - start
-        owner = np.repeat(np.tile(np.arange(len(points)), 9), counts)
-        first = np.repeat(start - np.cumsum(counts) + counts, counts)
-        found = self.order[first + np.arange(counts.sum())]
-        if among:
-            once = owner < found
-            owner, found = owner[once], found[once]
-        return owner, found

@@ -19,6 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
+from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -85,6 +86,13 @@ class TimeStepping(Method):
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
         self._warn_of_overlap()
+
+    @classmethod
+    def form_for(cls, model: Model, alone: bool) -> type[Method]:
+        """Scenes of many free bodies have a form of their own, for single runs."""
+        from whippletree.simulation.time_stepping.scene_method import SceneStepping, is_scene
+
+        return SceneStepping if alone and is_scene(model) else cls
 
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
