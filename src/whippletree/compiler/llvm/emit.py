@@ -320,7 +320,10 @@ class _Body:
 
     def each(self, each: Each, registers: Registers) -> None:
         w, lanes = self.writer, self.writer.lanes
-        with self.rounds(w.value(f"load i64, ptr {self.lengths[each.list]}")) as step:
+        count = w.value(f"load i64, ptr {self.lengths[each.list]}")
+        with self.rounds(count) as step:
+            if each.backwards:
+                step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             entry = self.memory.list_entry(each.list, step)
             number = w.value(f"load {lanes.bits}, {entry}")
             if lanes.bits != "i64":

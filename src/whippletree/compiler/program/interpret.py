@@ -104,7 +104,8 @@ class _Run:
                         if self.positive(statement.flag, {**known, statement.counter: i})
                     ]
                 case Each():
-                    for i in self.lists[statement.list]:
+                    numbers = self.lists[statement.list]
+                    for i in reversed(numbers) if statement.backwards else numbers:
                         self.statements(statement.body, {**known, statement.register: i})
 
     def count(self, count: Dimension | Index, registers: Mapping[Register, int]) -> int:

@@ -174,11 +174,12 @@ class Collect:
 
 @dataclass(frozen=True)
 class Each:
-    """Run ``body`` for every number of a list, in order: register := that number."""
+    """Run ``body`` for every number of a list, in order (or backwards): register := that number."""
 
     register: Register
     list: str
     body: tuple[Statement, ...]
+    backwards: bool = False
 
 
 Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each

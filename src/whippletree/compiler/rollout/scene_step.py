@@ -38,8 +38,8 @@ from whippletree.spatial.joints import Free
 from whippletree.spatial.vectors import Pose
 
 ROUNDS, GLANCE = 60, 12
-"""Times that contacts which were left out may join the list of a step, and sweeps until they are first looked for: an
-impact travels through a pile, and there is no use in solving the problem of half of it."""
+"""Times that contacts which were left out may join the list of a step, and sweeps until they are first looked for, then
+twice as many each time: an impact travels through a pile, and there is no use in solving the problem of half of it."""
 
 NODE, STEP = "body", "step"
 
@@ -132,6 +132,7 @@ class _Builder(WorkSpace):
             complete=(1,),
             solved=(1,),
             remaining=(1,),  # sweeps
+            glance=(1,),
             left=(1,),
             listed=(1,),
             joint_work=(1,),
@@ -149,7 +150,7 @@ class _Builder(WorkSpace):
             Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
             self.put(-1, self.at("complete"), self.at("solved")),
             self.put(0, self.at("made")),
-            traced_block(lambda effort: [[effort]], [self.at("effort")], [self.at("remaining")]),
+            traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
             Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
@@ -232,9 +233,9 @@ class _Builder(WorkSpace):
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
         again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.at("vel", NODE)])
 
-        def allow(remaining: Array, complete: Array) -> list[Any]:
-            short = less(complete[0], 0) & less(GLANCE, remaining[0])
-            return [[select(short, GLANCE, remaining[0])], [remaining[0] - select(short, GLANCE, remaining[0])]]
+        def allow(remaining: Array, glance: Array) -> list[Any]:
+            short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
+            return [[short], [remaining[0] - short], [2 * glance[0]]]
 
         def judge(remaining: Array, unused: Array, complete: Array, done: Array) -> list[Any]:
             left = remaining[0] + largest([unused[0], 0])
@@ -249,8 +250,8 @@ class _Builder(WorkSpace):
             *self.solver.prepare(),
             traced_block(
                 allow,
-                [self.at("remaining"), self.at("complete")],
-                [self.at("left sweeps"), self.at("remaining")],
+                [self.at("remaining"), self.at("glance")],
+                [self.at("left sweeps"), self.at("remaining"), self.at("glance")],
             ),
             *self.solver.solve(),
             *self._look_around(),

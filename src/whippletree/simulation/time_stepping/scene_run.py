@@ -33,11 +33,6 @@ AT_ONCE = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
 
 
-GOLDEN = (5**0.5 - 1) / 2
-"""Contacts are solved in an order in which neighbours rarely share a body, so that a processor begins one before the
-last is done: the fractional parts of multiples of the golden section, which fill an interval most evenly."""
-
-
 class Warm(NamedTuple):
     """Impulses of the last step, by candidate."""
 
@@ -107,8 +102,9 @@ class Scene:
     def lists(self, q: Array, budget: float) -> _Lists:
         """The pairs that may touch before any body has travelled ``budget`` (m)."""
         self.rebuilds += 1
-        near = near_pairs(self.layout, self.poses(q), 2 * budget)
-        order = np.argsort(np.arange(len(near.first)) * GOLDEN % 1.0, kind="stable")
+        poses = self.poses(q)
+        near = near_pairs(self.layout, poses, 2 * budget)
+        order = self._order(poses, near)
         near = NearPairs(*[column[order] for column in near])
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
         slots = self.slots[kinds]
@@ -121,6 +117,12 @@ class Scene:
         keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
         node = np.stack([self.layout.nodes[near.first[owner]], self.layout.nodes[near.second[owner]]], axis=1)
         return _Lists(pairs, near.coefficients[:, 2], node, near.coefficients[owner], keys, budget)
+
+    def _order(self, poses: Array, near: NearPairs) -> Array:
+        """Pairs from the top downwards, along gravity: a sweep down carries weight, one up carries what holds it."""
+        heights = -poses[:, :, 3] @ self.gravity
+        heights[~np.isfinite(self.layout.radii)] = 0.0
+        return np.argsort(-(heights[near.first] + heights[near.second]), kind="stable")
 
     def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> Told:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
