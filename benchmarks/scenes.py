@@ -80,9 +80,8 @@ class Scene:
         for part in self.parts:
             kind, size = ("sphere", part.size[0]) if len(part.size) == 1 else ("box", " ".join(map(str, part.size)))
             at, turn = " ".join(map(str, part.place)), " ".join(map(str, part.turn))
-            lines.append(
-                f'<body pos="{at}" quat="{turn}"><freejoint/><geom type="{kind}" size="{size}" mass="{part.mass}"/></body>'
-            )
+            geom = f'<geom type="{kind}" size="{size}" mass="{part.mass}"/>'
+            lines.append(f'<body pos="{at}" quat="{turn}"><freejoint/>{geom}</body>')
         return mujoco.MjModel.from_xml_string(
             f'<mujoco><option timestep="{self.step}" solver="{solver}" cone="elliptic" integrator="Euler"/>'
             f'<size memory="1G"/><default><geom friction="{self.friction} 0 0"/></default>'
@@ -132,5 +131,7 @@ def heap(count: int, seed: int = 0) -> Scene:
         turn = random.normal(size=4)
         turn /= np.linalg.norm(turn)
         place = np.array([*(np.array(divmod(rest, across)) - (across - 1) / 2), layer + 0.8]) * 0.22
-        parts.append(Part(tuple(size.tolist()), float(4000 * np.prod(size)), tuple(place.tolist()), tuple(turn.tolist())))
+        parts.append(
+            Part(tuple(size.tolist()), float(4000 * np.prod(size)), tuple(place.tolist()), tuple(turn.tolist()))
+        )
     return Scene(f"heap of {count} boxes", tuple(parts), 0.5, 2e-3, across * 0.22)

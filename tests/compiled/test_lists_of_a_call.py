@@ -24,9 +24,13 @@ def program(below="N", count="K", rows="N"):
     at = [piece(b, "i", None) for b in (SIZE, total, SUM)]
     copy = traced_block(lambda x: [x], [at[0]], [at[1]])
     add = traced_block(
-        lambda a, b: [a + b], [piece(total, "first", None), piece(total, "second", None)], [piece(total, "second", None)]
+        lambda a, b: [a + b],
+        [piece(total, "first", None), piece(total, "second", None)],
+        [piece(total, "second", None)],
     )
-    lookups = [Lookup(w, Address("who", (Index("k"), Index(None, i))), below) for i, w in enumerate(("first", "second"))]
+    lookups = [
+        Lookup(w, Address("who", (Index("k"), Index(None, i))), below) for i, w in enumerate(("first", "second"))
+    ]
     body = (
         Loop("i", "N", (copy,)),
         Collect("some", "k", count, Address("flag", (Index("k"),))),

@@ -68,7 +68,8 @@ def spheres_in_box(
     """n equal balls of 0.1 kg above the floor of a square box of that width with open top, z up, ready to fall.
 
     Each has a free joint ``ball_1`` …; they start apart from each other, in layers, moved a little at random (the same
-    for the same ``seed``). Every pair of balls may touch, and every ball the floor and the four walls: one group of contacts.
+    for the same ``seed``). All are one group of contacts: every pair of balls may touch, and every ball the floor and
+    the four walls.
     """
     _at_least("spheres_in_box", n, 1)
     places = _layers(n, radius, width, np.random.default_rng(seed))

@@ -108,9 +108,7 @@ def pairs_of_groups(model: Model) -> list[Contact]:
                 continue
             taken.add(both)
             name = f"{first.name} on {second.name}"
-            found.append(
-                Contact(name, first.name, second.name, group.friction, group.restitution, margin=group.margin)
-            )
+            found.append(Contact(name, first.name, second.name, group.friction, group.restitution, margin=group.margin))
     return found
 
 

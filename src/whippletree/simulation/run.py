@@ -246,7 +246,9 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
     """What was compiled before, if that was the same tree of bodies; loops may have been added or left out since."""
     if compiled.model.bodies is not model.bodies:
-        trees = [fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)]
+        trees = [
+            fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)
+        ]
         if trees[0] != trees[1]:
             raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
     return compiled

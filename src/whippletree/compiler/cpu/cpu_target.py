@@ -160,8 +160,8 @@ class _Loop:
             start = w.stack(f"[{fixed} x i8]", _ALIGNMENT)
         else:
             total = str(fixed + _ALIGNMENT)
-            for size in sized.values():
-                total = w.value(f"add i64 {total}, {size}")
+            for bytes_ in sized.values():
+                total = w.value(f"add i64 {total}, {bytes_}")
             raw = w.value(f"call ptr @malloc(i64 {total})")
             missing = w.value(f"icmp eq ptr {raw}, null")
             w.emit(f"br i1 {missing}, label %no_memory, label %memory, !prof !0")

@@ -47,9 +47,8 @@ def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float
     for b in program.of_role("work", "output"):
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
         memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(np.int64 if b.integer else dtype)
-    with np.errstate(all="ignore"):
-        with suppress(_CallEnds):
-            _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
+    with np.errstate(all="ignore"), suppress(_CallEnds):
+        _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}
 
 

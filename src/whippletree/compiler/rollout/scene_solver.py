@@ -19,6 +19,7 @@ in every step, so that they solve Coulomb's law and not the associated one: 4e-4
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ MEMORY, TURNS = 6, 4
 
 BOLD, CAUTION = 2.0, 0.7
 """Length of a gradient step, as a multiple of one that is safe for linear problems; and what it is multiplied by where
-the square of the change has grown by ``LOST``."""
+changes have grown by ``LOST``."""
 
 LOST = 100.0
 """Energy of a change, as a multiple of the least so far, beyond which what is remembered does not fit any more."""
@@ -76,7 +77,7 @@ def relative_velocity(row: Array, first: Array, second: Array) -> Array:
     return np.asarray(axes @ (ours - theirs))
 
 
-def pushed(row: Array, impulse: Array, bodies: tuple[Array, Array], velocities: tuple[Array, Array]) -> list[Array]:
+def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequence[Array]) -> list[Array]:
     """Velocities of two bodies after an impulse (3,) along a contact's axes; ``bodies``: what moves them, (7,)."""
     force = row[:9].reshape(3, 3).T @ impulse
     found = []
@@ -255,7 +256,9 @@ class SceneSolver:
     def _sweep(self) -> list[Statement]:
         at, each = self.space.at, self.space.each
 
-        def answer(row: Array, own: Array, at_: Array, p: Array, kappa: Any, shift: Any, mu: Any, *of_bodies: Any) -> Any:
+        def answer(
+            row: Array, own: Array, at_: Array, p: Array, kappa: Any, shift: Any, mu: Any, *of_bodies: Any
+        ) -> Any:
             mobilities, velocities = tuple(of_bodies[:2]), tuple(of_bodies[2:])
             u = relative_velocity(row, *velocities)
             u[0] = u[0] + shift
@@ -419,7 +422,7 @@ class SceneSolver:
             uphill = less(0, test[0])
             before = select(uphill, 1, theta[0])
             after = (1 + sqrt(1 + 4 * before * before)) / 2
-            grown = less(LOST * least[0], change[0])
+            grown = less(LOST * LOST * least[0], change[0])
             lowest = select(less(change[0], least[0]), change[0], least[0])
             return [
                 [settled],
@@ -461,7 +464,12 @@ class SceneSolver:
         )
         move = traced_block(
             ahead,
-            [*each(("row", "impulse", "lead", "after"), CONTACT), at("beta"), *self.both("mobility"), *self.both("vel")],
+            [
+                *each(("row", "impulse", "lead", "after"), CONTACT),
+                at("beta"),
+                *self.both("mobility"),
+                *self.both("vel"),
+            ],
             [*each(("impulse", "lead"), CONTACT), *self.both("vel")],
         )
         # momentum begins anew where a look at the residual has shown that it is not small yet
@@ -515,9 +523,12 @@ class SceneSolver:
     # ---- positions -----------------------------------------------------------------------------------------------
 
     def move_apart(self) -> list[Statement]:
-        """π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 along the normals, as displacements ``moved`` of the bodies; conjugate too.
+        """π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 along the normals, as displacements ``moved`` of the bodies.
 
-        Velocities are left alone. Sweeps end where none of them moves a contact farther than ``overlap tolerance``.
+        Sweeps are steps of a nonlinear conjugate gradient method (Silcowitz-Hansen, Niebe and Erleben 2010), which
+        suits a problem without friction: the next direction is β p + d, β the ratio of the energies of two successive
+        changes d, and where it exceeds 1 the directions are forgotten. Velocities are left alone. Sweeps end where none
+        of them moves a contact farther than ``overlap tolerance``.
         """
         at, each, put = self.space.at, self.space.each, self.space.put
 
@@ -533,9 +544,8 @@ class SceneSolver:
             d = after - push
             way = abs(d * own[0])
             along = np.array([d, 0, 0], dtype=object)
-            return [[after], [d], [largest([change[0], way])], [energy[0] + d * d * own[0], energy[1]]] + pushed(
-                row, along, mobilities, moved
-            )
+            totals = [[largest([change[0], way])], [energy[0] + d * d * own[0], energy[1]]]
+            return [[after], [d], *totals, *pushed(row, along, mobilities, moved)]
 
         def judge(change: Array, energy: Array, left: Array, smallest: Any) -> list[Any]:
             grows = less(energy[1], energy[0])

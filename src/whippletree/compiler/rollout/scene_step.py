@@ -65,10 +65,12 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (m); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
-    Outputs: q, v, travel, impulses, gaps (C,) at the end, account (T, 9), of the last step the mean acceleration ``a``
-    (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6), the number of steps that
-    were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all were, −1 where a body went
-    too far for the lists, −2 where a state is no longer finite.
+    A step of length 0 does nothing but look at the gaps; it is the last one.
+
+    Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
+    mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
+    the number of steps that were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all
+    were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
     """
     return _Builder(classes, kinds).program_of_steps()
 
@@ -127,6 +129,7 @@ class _Builder(WorkSpace):
             impulse=("C", 3),
             flag=("C",),
             now_dt=(),
+            lasts=(1,),
             alive=(1,),
             within=(1,),
             complete=(1,),
@@ -145,8 +148,7 @@ class _Builder(WorkSpace):
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
-        step = (
-            *self.narrow,
+        solve = (
             Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
             self.put(-1, self.at("complete"), self.at("solved")),
             self.put(0, self.at("made")),
@@ -154,14 +156,14 @@ class _Builder(WorkSpace):
             Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
-        begin = (
-            traced_block(lambda h: [[h]], [self.at("dt", STEP)], [self.at("now dt")]),
+        # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
+        looked = (*self.narrow, self._gaps(), If(self.address("lasts"), solve))
+        step = (
+            traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             Loop(NODE, "N", (self._pose(), self._expect())),
+            If(self.address("alive"), looked),
         )
-        # a step that would go too far without impulses is not even begun
-        steps = Loop(STEP, "T", (If(self.address("alive"), (*begin, If(self.address("alive"), step))),))
-        # once more, for the gaps at the end
-        body = (*self._begin(), steps, *self._results(), Loop(NODE, "N", (self._pose(),)), *self.narrow, self._gaps())
+        body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
         return self.program("scene_steps", body)
 
     def _begin(self) -> list[Statement]:
@@ -175,7 +177,7 @@ class _Builder(WorkSpace):
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse,)),
             self.put(1, self.at("alive")),
-            self.put(0, self.at("made steps"), self.at("now dt")),
+            self.put(0, self.at("made steps")),
         ]
 
     # ---- 1: bodies -----------------------------------------------------------------------------------------------
@@ -198,7 +200,11 @@ class _Builder(WorkSpace):
             mobility = [body[0], world[0, 0], world[0, 1], world[0, 2], world[1, 1], world[1, 2], world[2, 2]]
             return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free, free]
 
-        reads = [*self.each(("now q", "now v", "tau", "bodies", "placements"), NODE), self.at("gravity"), self.at("now dt")]
+        reads = [
+            *self.each(("now q", "now v", "tau", "bodies", "placements"), NODE),
+            self.at("gravity"),
+            self.at("now dt"),
+        ]
         return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free", "vel"), NODE))
 
     def _expect(self) -> Statement:

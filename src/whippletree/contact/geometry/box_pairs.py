@@ -114,7 +114,10 @@ def _face(box: Box, X: Pose, which: list[Any], towards: Array) -> _Face:
     normal = vector(*[select(outward, -x, x) for x in axis])
     half = _pick(which, list(box.half))
     u, w = _pick_vector(which, [b, c, a]), _pick_vector(which, [c, a, b])
-    hu, hw = _pick(which, [box.half[1], box.half[2], box.half[0]]), _pick(which, [box.half[2], box.half[0], box.half[1]])
+    hu, hw = (
+        _pick(which, [box.half[1], box.half[2], box.half[0]]),
+        _pick(which, [box.half[2], box.half[0], box.half[1]]),
+    )
     return _Face(X.p + half * normal, normal, u, w, hu, hw)
 
 
@@ -127,7 +130,9 @@ def _facing(box: Box, X: Pose, normal: Array) -> _Face:
 def _chosen(condition: Any, one: _Face, other: _Face) -> _Face:
     parts: list[Any] = []
     for a, b in zip(one, other, strict=True):
-        parts.append(vector(*[select(condition, x, y) for x, y in zip(a, b)]) if np.ndim(a) else select(condition, a, b))
+        parts.append(
+            vector(*[select(condition, x, y) for x, y in zip(a, b)]) if np.ndim(a) else select(condition, a, b)
+        )
     return _Face(*parts)
 
 

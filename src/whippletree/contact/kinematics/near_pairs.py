@@ -80,7 +80,7 @@ def _are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, re
         for number in np.unique(other[~np.isfinite(layout.radii[other])]):
             own = np.flatnonzero(other == number)
             gaps[own] = _from_unbounded(layout, poses, int(number), one[own])
-    return ~(gaps > reach)  # NaN is told, not left out
+    return np.asarray(~(gaps > reach))  # NaN is told, not left out
 
 
 def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Array) -> Array:

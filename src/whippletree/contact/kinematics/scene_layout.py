@@ -191,7 +191,9 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
     if model.constraints:
         return Unsuited("it has constraints")
     tree = skeleton(model)
-    if not tree.nodes or any(parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)):
+    if not tree.nodes or any(
+        parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)
+    ):
         return Unsuited("not all of its bodies move freely")
     if any(is_passive(joint) or joint.armature != 0 for joint in tree.joints):
         return Unsuited("its joints have springs, dampers or rotors")

@@ -11,11 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.box_pairs import NOWHERE
+from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.contact.time_step import RELAXATION_SPEED
@@ -25,11 +27,11 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, Scene, Told, Warm, rotations
-from whippletree.simulation.time_stepping.stepping_method import LOST, LONGEST, TOLERANCE, WORTH_TELLING, TimeStepping
+from whippletree.simulation.time_stepping.stepping_method import LONGEST, LOST, TOLERANCE, WORTH_TELLING, TimeStepping
 
 FEWEST_VELOCITIES = 65
-"""Velocities from which on a model without contact groups is stepped as a scene; smaller ones have a kernel of their
-own, which finishes with Newton's method."""
+"""Velocities from which on a model without contact groups is stepped as a scene; smaller ones whose pairs all have a
+closed form have a kernel of their own, which finishes with Newton's method."""
 
 EFFORT = 1000
 """Sweeps of a step at most, by default."""
@@ -46,16 +48,20 @@ WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 
 def is_scene(model: Model) -> bool:
     """Whether a model is stepped as a scene of many free bodies."""
-    if not (model.contact_groups or model.nv >= FEWEST_VELOCITIES):
+    if not model.touches:
         return False
-    return not isinstance(scene_layout(model), Unsuited)
+    layout = scene_layout(model)
+    if isinstance(layout, Unsuited):
+        return False
+    written = all(closed_form(layout.classes[k.first].shape, layout.classes[k.second].shape) for k in layout.kinds)
+    return bool(model.contact_groups) or model.nv >= FEWEST_VELOCITIES or not written
 
 
 class SceneStepping(TimeStepping):
     """One scene of many free bodies."""
 
-    options = (*TimeStepping.options, "effort")
-    counters = ("steps", "unconverged", "at_rounding", "worst", "lists_made")
+    options: ClassVar[tuple[str, ...]] = (*TimeStepping.options, "effort")
+    counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made")
 
     def __init__(
         self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = 1, effort: int = EFFORT
@@ -79,7 +85,8 @@ class SceneStepping(TimeStepping):
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first."""
         keys, gaps = self.scene.gaps(self.task.motion.split(self.task.start)[0])
-        names, told = self.layout.names, {}
+        names = self.layout.names
+        told: dict[str, str] = {}
         for place in np.argsort(gaps, kind="stable"):
             if not gaps[place] < -WORTH_TELLING:
                 break
@@ -174,12 +181,10 @@ class SceneStepping(TimeStepping):
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
         self.lists_made = self.scene.rebuilds
 
-    def _row(
-        self, row: int, y: Array, warm: Warm, told: Told, work: Mapping[str, float], counts: bool = True
-    ) -> Chunk:
+    def _row(self, row: int, y: Array, warm: Warm, told: Told, work: Mapping[str, float], counts: bool = True) -> Chunk:
         """A row of output; the first one tells accelerations and forces of a step that is taken back."""
         h, _ = self._division(max(row - 1, 0))
-        q, v = self.task.motion.split(y)
+        q = self.task.motion.split(y)[0]
         gaps = told.gaps if counts else self.scene.gaps(q)[1]
         account = told.account if counts else told.account[:0]
         values: dict[str, Any] = {
@@ -201,11 +206,11 @@ class SceneStepping(TimeStepping):
         return Chunk(self.task.times[row : row + 1], y[None], memo, variables=own)
 
     def _by_name(self, told: Told, gaps: Array | None, q: Array, h: float) -> dict[str, Array]:
-        """Gaps and forces of contacts that have names; those that are far away have an infinite gap."""
+        """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
         keys, gaps = (told.keys, gaps) if gaps is not None else self.scene.gaps(q)
         names = self._names
         every, forces = np.full(names.count, np.inf), np.zeros((names.count, 3))
-        every[names.places(keys)[0]] = gaps
+        every[names.places(keys)[0]] = np.where(gaps < NOWHERE / 2, gaps, np.inf)
         places, swapped = names.places(told.warm.keys)
         # seen from the other shape, the normal and the second tangent are reversed, and so is the force
         forces[places] = told.warm.impulses / h * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
@@ -267,7 +272,12 @@ class _Names:
         keys = sides.min(axis=1) * len(number) + sides.max(axis=1)
         order = np.argsort(keys, kind="stable")
         self.count = int(first[-1])
-        self._geometries, self._keys, self._first, self._leading = len(number), keys[order], first[order], sides[order, 0]
+        self._geometries, self._keys, self._first, self._leading = (
+            len(number),
+            keys[order],
+            first[order],
+            sides[order, 0],
+        )
 
     def places(self, keys: Array) -> tuple[Array, Array]:
         """Numbers of candidates, and whether their shapes are named the other way round."""

@@ -78,8 +78,9 @@ class Scene:
         """``tolerance``: m/s; ``overlap``: m, how much may be left at the end of a step; ``effort``: sweeps of one."""
         self.layout = layout
         self.tolerance, self.overlap, self.effort = tolerance, overlap, effort
-        self.kernel = _kernel(layout).ufunc
-        assert self.kernel is not None
+        kernel = _kernel(layout).ufunc
+        assert kernel is not None
+        self.kernel = kernel
         self.count = len(layout.bodies) - 1
         self.slots = np.array([kind.slots for kind in layout.kinds])
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
@@ -135,7 +136,7 @@ class Scene:
                 lists, travel = self.lists(Q, budget), np.zeros(len(Q))
                 impulses = _recalled(warm, lists.keys)
             count = min(len(dt) - done, max(1, int(AT_ONCE / (1 + len(lists.keys)))))
-            found = self._call(Q, V, forces, travel, impulses, lists, dt[done : done + count])
+            found = self._call(Q, V, forces, travel, impulses, lists, np.append(dt[done : done + count], 0.0))
             Q, V, travel, impulses, gaps, rows, a, kick, steps, ended = found
             made = int(steps)
             account.append(rows[:made])
@@ -154,7 +155,7 @@ class Scene:
         """Candidates that are near, and their gaps, m."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, THINNEST * self.size)
-        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), lists, np.zeros(0))
+        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), lists, np.zeros(1))
         return lists.keys, found[4]
 
     def _call(

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -53,11 +53,11 @@ GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose hei
 class TimeStepping(Method):
     """One scene with a solver that does what the tolerance asks; many scenes in a compiled batch."""
 
-    options = ("step", "tolerance", "sweeps")
+    options: ClassVar[tuple[str, ...]] = ("step", "tolerance", "sweeps")
     batches = True
     touches = True
     tolerances = False
-    counters = ("steps", "unconverged", "at_rounding", "worst")
+    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
