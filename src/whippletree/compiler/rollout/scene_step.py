@@ -38,8 +38,9 @@ from whippletree.spatial.joints import Free
 from whippletree.spatial.vectors import Pose
 
 ROUNDS, GLANCE = 60, 12
-"""Times that contacts which were left out may join the list of a step, and sweeps until they are first looked for, then
-twice as many each time: an impact travels through a pile, and there is no use in solving the problem of half of it."""
+"""Times that contacts which were left out may join the list of a step, and sweeps until they are looked for; twice as
+many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
+it."""
 
 NODE, STEP = "body", "step"
 
@@ -230,7 +231,9 @@ class _Builder(WorkSpace):
             row = _row(touch, *centres)
             speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
             slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
-            return [[select(less(0, p[0]), 1, select(less(touch[0] + h * slowest, 0), 1, -1))]]
+            # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
+            spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
+            return [[select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))]]
 
         reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
         return traced_block(near, reads, [self.at("flag", CONTACT)])
@@ -241,15 +244,16 @@ class _Builder(WorkSpace):
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
-            return [[short], [remaining[0] - short], [2 * glance[0]]]
+            return [[short], [remaining[0] - short]]
 
-        def judge(remaining: Array, unused: Array, complete: Array, done: Array) -> list[Any]:
+        def judge(remaining: Array, unused: Array, complete: Array, done: Array, glance: Array) -> list[Any]:
             left = remaining[0] + largest([unused[0], 0])
-            last = less(left, 1)
-            solved = select(less(complete[0], 0), -1, select(less(0, done[0]), 1, -1))
-            return [[left], [select(last, 1, solved)]]
+            joined = less(complete[0], 0)
+            solved = select(joined, -1, select(less(0, done[0]), 1, -1))
+            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 2 * glance[0])]]
 
         counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
+        counts.append(self.at("glance"))
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
             Loop(NODE, "N", (again,)),
@@ -257,11 +261,11 @@ class _Builder(WorkSpace):
             traced_block(
                 allow,
                 [self.at("remaining"), self.at("glance")],
-                [self.at("left sweeps"), self.at("remaining"), self.at("glance")],
+                [self.at("left sweeps"), self.at("remaining")],
             ),
             *self.solver.solve(),
             *self._look_around(),
-            traced_block(judge, counts, [self.at("remaining"), self.at("solved")]),
+            traced_block(judge, counts, [self.at("remaining"), self.at("solved"), self.at("glance")]),
             If(self.address("solved"), tuple(self.solver.move_apart())),
         ]
 

@@ -29,10 +29,6 @@ from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, Scene, Told, Warm, rotations
 from whippletree.simulation.time_stepping.stepping_method import LONGEST, LOST, TOLERANCE, WORTH_TELLING, TimeStepping
 
-FEWEST_VELOCITIES = 65
-"""Velocities from which on a model without contact groups is stepped as a scene; smaller ones whose pairs all have a
-closed form have a kernel of their own, which finishes with Newton's method."""
-
 EFFORT = 1000
 """Sweeps of a step at most, by default."""
 
@@ -47,14 +43,18 @@ WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 
 
 def is_scene(model: Model) -> bool:
-    """Whether a model is stepped as a scene of many free bodies."""
+    """Whether a model is stepped as a scene of many free bodies.
+
+    It is where it has groups, or pairs that have a form for lists only. A list of contacts in closed forms is left to
+    the other ways, whose solvers end at the tolerance, whatever that costs.
+    """
     if not model.touches:
         return False
     layout = scene_layout(model)
     if isinstance(layout, Unsuited):
         return False
     written = all(closed_form(layout.classes[k.first].shape, layout.classes[k.second].shape) for k in layout.kinds)
-    return bool(model.contact_groups) or model.nv >= FEWEST_VELOCITIES or not written
+    return bool(model.contact_groups) or not written
 
 
 class SceneStepping(TimeStepping):
