@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint stubs bench bench-gpu study docs clean
+.PHONY: help demo test test-gpu lint stubs bench bench-gpu sweep-demo study docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -40,6 +40,9 @@ test-gpu: $(VENV)/.test  ## the compiled functions on an NVIDIA GPU against the 
 
 bench-gpu: $(VENV)/.test  ## rates on an NVIDIA GPU, beside its two ceilings
 	$(PY) -m benchmarks.gpu
+
+sweep-demo: $(VENV)/.test  ## one sweep on this machine and on a local dask cluster of two workers, some of them killed
+	$(PY) -m benchmarks.sweep_engines
 
 study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
 	$(PY) -m studies.conditioning

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from whippletree.analysis.maps import workspace as workspace
     from whippletree.analysis.modes import eigenmodes as eigenmodes
     from whippletree.analysis.modes import frequency_response as frequency_response
+    from whippletree.campaigns.campaign import on_batch as on_batch
+    from whippletree.campaigns.campaign import sweep as sweep
+    from whippletree.campaigns.opening import open_sweep as open_sweep
+    from whippletree.campaigns.sweep_report import sweep_report as sweep_report
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
@@ -126,6 +130,10 @@ _LAZY = {
     "save_run": "whippletree.simulation.output.run_files",
     "show": "whippletree.view.live",
     "simulate": "whippletree.simulation.run",
+    "sweep": "whippletree.campaigns.campaign",
+    "on_batch": "whippletree.campaigns.campaign",
+    "open_sweep": "whippletree.campaigns.opening",
+    "sweep_report": "whippletree.campaigns.sweep_report",
     "single_run": "whippletree.simulation.one_by_one",
     "spatial_operators": "whippletree.tree.operators",
     "symbolic": "whippletree.compiler.casadi",
@@ -178,7 +186,9 @@ __all__ = [
     "load_run",
     "load_scenario",
     "mechanisms",
+    "on_batch",
     "on_ground",
+    "open_sweep",
     "plot",
     "reaction_names",
     "read_checkpoint",
@@ -191,6 +201,8 @@ __all__ = [
     "simulate",
     "single_run",
     "spatial_operators",
+    "sweep",
+    "sweep_report",
     "symbolic",
     "tidy_frame",
     "with_contacts",

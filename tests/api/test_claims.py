@@ -120,7 +120,7 @@ def layers_are_in_the_order_of_the_contract():
 def commands_of_the_page_exist():
     listed = {row[0].strip("`").split()[1] for row in rows_of("docs/scenarios.md", "command | does")}
     source = (ROOT / "src/whippletree/cli/__init__.py").read_text(encoding="utf-8")
-    assert listed == {"demo", "run", "info", "view", "plot", "condition", "convert", "bench", "cache"}
+    assert listed == {"demo", "run", "info", "view", "plot", "condition", "convert", "sweep", "bench", "cache"}
     assert all(re.search(rf"\b{name}\b", source, re.IGNORECASE) for name in listed)
     assert "130" in source
 

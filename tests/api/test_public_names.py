@@ -13,9 +13,9 @@ AssemblyError Builder DeviceError DeviceMemoryError EquilibriumError Event FileE
 MissingExtraError Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError
 WhippletreeError __version__ assemble compile conditioning constraint_set contact_set controllers dexterity diagnose
 eigenmodes embed equilibrium event_impulses event_states export_film export_html frequency_response inverse_kinematics
-linearize load load_run load_scenario mechanisms on_ground plot reaction_names read_checkpoint reference replay
-saltation_matrices save save_run show simulate single_run spatial_operators symbolic tidy_frame with_contacts
-without_rows workspace
+linearize load load_run load_scenario mechanisms on_batch on_ground open_sweep plot reaction_names read_checkpoint
+reference replay saltation_matrices save save_run show simulate single_run spatial_operators sweep
+sweep_report symbolic tidy_frame with_contacts without_rows workspace
 """
 
 FUNCTIONS = """

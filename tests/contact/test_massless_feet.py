@@ -1,11 +1,14 @@
 """Feet without mass that stick, slip under load, trail and lift off, against closed forms and independent equations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import simpson, solve_ivp
 from scipy.optimize import brentq
 
 import whippletree as wt
+from whippletree.model import Constraint
 from whole_runs import compared
 
 UPWARDS = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
@@ -230,26 +233,52 @@ def test_relaxing_names_the_motion_that_nothing_decides():
         wt.simulate(runner(1.0, 0.0, (1000.0, 5.0)), duration=0.1, massless="relax", **EVENTS)
 
 
-def spatial_runner(friction, damping=0.0):
-    return (
+def spatial_runner(friction, damping=0.0, hip="two revolutes"):
+    builder = (
         wt.Builder("spatial runner")
         .geometry("ground", "world", "half_space")
         .body("along")
         .body("across")
         .body("mass", 1.0)
-        .body("hip")
         .body("leg")
         .body("foot")
         .joint("x", "prismatic", "world", "along", axis=(1, 0, 0))
         .joint("y", "prismatic", "along", "across", axis=(0, 1, 0))
         .joint("z", "prismatic", "across", "mass", axis=(0, 0, 1), start=1.2)
-        .joint("roll", "revolute", "mass", "hip", axis=(1, 0, 0), start=0.1, damping=damping)
-        .joint("pitch", "revolute", "hip", "leg", axis=(0, 1, 0), start=0.1, damping=damping)
-        .joint("leg", "prismatic", "leg", "foot", axis=(0, 0, -1), start=LENGTH, rest=LENGTH, stiffness=1000.0)
+    )
+    if hip == "universal":
+        axes = {"axis": (1, 0, 0), "second_axis": (0, 1, 0)}
+        builder.joint("hip", "universal", "mass", "leg", **axes, start=(0.1, 0.1), damping=damping)
+    else:
+        builder.body("hip")
+        builder.joint("roll", "revolute", "mass", "hip", axis=(1, 0, 0), start=0.1, damping=damping)
+        builder.joint("pitch", "revolute", "hip", "leg", axis=(0, 1, 0), start=0.1, damping=damping)
+    return (
+        builder.joint("leg", "prismatic", "leg", "foot", axis=(0, 0, -1), start=LENGTH, rest=LENGTH, stiffness=1000.0)
         .geometry("tip", "foot", "point")
         .contact("foot on ground", "tip", "ground", friction=friction)
         .build()
     )
+
+
+def test_a_massless_leg_on_a_universal_joint_moves_as_one_on_two_revolutes():
+    """In stance the contact takes the place of the held motions, whichever kind of joint they belong to."""
+    states = []
+    for hip in ("two revolutes", "universal"):
+        run = wt.simulate(
+            spatial_runner(1.0, hip=hip), v0=[0.5, 0.2, 0, 0, 0, 0], duration=0.4, massless="hold", **EVENTS
+        )
+        states.append(np.concatenate([run.q.values[-1], run.v.values[-1]]))
+    assert np.abs(states[0][6:8] - (0.5, 0.2)).min() > 0.1  # the leg pushed it
+    np.testing.assert_allclose(states[1], states[0], atol=1e-9)
+
+
+def test_a_joint_that_the_user_holds_stays_held_in_contact():
+    """Also under the name that a held massless motion would have."""
+    model = spatial_runner(1.0)
+    held = [Constraint(f"hold {joint}", "hold", (joint,)) for joint in ("roll", "pitch", "leg")]
+    run = wt.simulate(replace(model, constraints=tuple(held)), duration=0.3, **EVENTS)
+    assert np.abs(run.v.values[-1][3:]).max() < 1e-12
 
 
 def test_a_spatial_runner_keeps_its_energy():

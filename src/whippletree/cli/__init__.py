@@ -20,7 +20,7 @@ from whippletree.errors import NameLookupError, WhippletreeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-COMMANDS = ("demo", "run", "info", "view", "plot", "condition", "convert", "bench", "cache")
+COMMANDS = ("demo", "run", "info", "view", "plot", "condition", "convert", "sweep", "bench", "cache")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from whippletree.cli.demonstration import Demo
     from whippletree.cli.models import Condition, Convert, Info
     from whippletree.cli.runs import Plot, Run, View
+    from whippletree.cli.sweeps import Sweep
     from whippletree.cli.tools import Bench, Cache
 
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
             raise NameLookupError("command", arguments[0], COMMANDS)
         command = tyro.cli(
-            Demo | Run | Info | View | Plot | Condition | Convert | Bench | Cache,
+            Demo | Run | Info | View | Plot | Condition | Convert | Sweep | Bench | Cache,
             prog="whippletree",
             description="Dynamics of constrained multibody systems.",
             args=arguments,

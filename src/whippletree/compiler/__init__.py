@@ -8,6 +8,7 @@
     cuda             one thread per state on an NVIDIA GPU
     named_function, call_shapes   functions that take a name first; shapes of a call told to users
     compiled, compiled_table   ``wt.compile``; its functions as type checkers see them
+    bound            functions whose open parameters have been given
     casadi           ``wt.symbolic``
 
 The chapter imports ``functions`` and what is below it; ``program``, ``llvm``, ``cpu`` and ``cuda`` know nothing

@@ -68,8 +68,14 @@ def _held(model: Model, motions: list[Motion]) -> list[Constraint]:
         velocity = int(np.argmax(np.abs(motion.direction)))
         joint, number = _owner(model, velocity)
         name = f"hold {_velocity_name(model, velocity)}"
-        held[name] = Constraint(name, "hold", (joint.name,), {} if joint.type.nv == 1 else {"component": number})
+        component = {} if joint.type.nv == 1 else {"component": number}
+        held[name] = Constraint(name, "hold", (joint.name,), {"massless": True, **component})
     return list(held.values())
+
+
+def only_for_massless(c: Constraint) -> bool:
+    """Whether a constraint is there only because nothing carries a massless motion: a contact may take its place."""
+    return c.kind in ("relax", "rest") or bool(c.parameters.get("massless"))
 
 
 def _relaxed(model: Model, motions: list[Motion]) -> list[Constraint]:

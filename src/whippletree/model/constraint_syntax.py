@@ -36,7 +36,7 @@ KINDS: dict[str, Words] = {
     "coupling": Words("joints", ("coefficients",)),
     "gear": Words("joints", ("ratios", "offset")),
     "prescribed": Words("joints", (), "motion"),
-    "hold": Words("joints", ("component",)),
+    "hold": Words("joints", ("component", "massless")),
 }
 
 COMMON = ("compliance", "switchable", "active", "without")

@@ -70,19 +70,20 @@ def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
         kind, _, rest = path.partition(".")
         name, _, word = rest.rpartition(".")
         if kind == "gravity":
-            gravity = np.array(value, dtype=object)
+            gravity = _numbers(value)
         elif kind == "bodies":
             k = model.body_index(name)
-            new = _matrix(value) if word == "inertia" else np.array(value, dtype=object)[()]
+            new = _matrix(value) if word == "inertia" else _numbers(value)[()]
             bodies[k] = replace(bodies[k], **{word: new})  # type: ignore[arg-type]
         elif word == "position":
             k = model.joint_index(name)
-            pose = joints[k].pose.astype(object)
-            pose[:3, 3] = value
+            place = _numbers(value)
+            pose = joints[k].pose.astype(place.dtype)
+            pose[:3, 3] = place
             joints[k] = replace(joints[k], pose=pose)
         else:
             k = model.joint_index(name)
-            joints[k] = replace(joints[k], **{word: np.array(value, dtype=object)[()]})  # type: ignore[arg-type]
+            joints[k] = replace(joints[k], **{word: _numbers(value)[()]})  # type: ignore[arg-type]
     origin = model.origin if model.origin is not None else model
     return replace(model, bodies=tuple(bodies), joints=tuple(joints), gravity=gravity, origin=origin)
 
@@ -104,4 +105,10 @@ def _six(I: Array) -> Array:
 
 def _matrix(six: Sequence[Any]) -> Array:
     xx, yy, zz, xy, xz, yz = six
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], dtype=object)
+    return _numbers([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _numbers(value: Any) -> Array:
+    """Plain numbers as floats, other scalars as they are."""
+    array = np.array(value)
+    return array if array.dtype.kind == "f" else np.array(value, dtype=object)

@@ -57,25 +57,36 @@ def _controller(model: Model, table: schema.Controller, folder: Path) -> Callabl
 
 def _from_python(table: schema.Controller, folder: Path) -> Callable[..., Any]:
     """A function of a Python file beside the scenario: running a scenario runs that file."""
-    if not table.file or not table.function:
-        raise ValueError("controller 'python': file and function have to be given")
-    path = folder / table.file
+    function = python_function(table.file, table.function, folder, "controller 'python'")
+    made: Callable[..., Any] = call_with(function, table.parameters, table.function) if table.parameters else function
+    return made
+
+
+def python_function(file: str, name: str, folder: Path, where: str) -> Callable[..., Any]:
+    """A function of a user's Python file.
+
+    Raises:
+        ValueError: there is no such file, or it fails.
+        NameLookupError: the file has no such function.
+    """
+    if not file or not name:
+        raise ValueError(f"{where}: file and function have to be given")
+    path = folder / file
     if not path.is_file():
-        raise ValueError(f"controller 'python': there is no file {str(path)!r}")
+        raise ValueError(f"{where}: there is no file {str(path)!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"controller 'python': {str(path)!r} is not a Python file")
+        raise ValueError(f"{where}: {str(path)!r} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"controller 'python': {str(path)!r} fails: {type(error).__name__}: {error}") from error
-    function = getattr(module, table.function, None)
+        raise ValueError(f"{where}: {str(path)!r} fails: {type(error).__name__}: {error}") from error
+    function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
-        functions = [name for name, value in vars(module).items() if callable(value)]
-        raise NameLookupError("function", table.function, functions, where=str(path))
-    made: Callable[..., Any] = call_with(function, table.parameters, table.function) if table.parameters else function
-    return made
+        functions = [word for word, value in vars(module).items() if callable(value)]
+        raise NameLookupError("function", name, functions, where=str(path))
+    return function
 
 
 def with_contact_tables(draft: Draft, model: Model, items: list[Any], lines: native_reader.Lines) -> Model:

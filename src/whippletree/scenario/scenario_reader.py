@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,13 @@ class Scenario:
         return self.path.parent / name
 
 
-def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+def load_scenario(path: str | os.PathLike[str], *, changes: Mapping[str, Any] | None = None) -> Scenario:
     """Read a scenario file (TOML); see :mod:`whippletree.scenario.schema` for its tables.
+
+    Args:
+        path: of the file.
+        changes: other parameters than the file has: ``model.WORD`` of its mechanism, ``controllers.K.WORD`` of its K-th
+            controller, counted from 0.
 
     Raises:
         FileError: listing every fault with its line; a misspelt key comes with the nearest that is known.
@@ -74,7 +79,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     place = Path(path)
     if place.suffix.lower() != ".toml":
         raise FileError(str(place), [f"a scenario is a .toml file, got {place.suffix!r}"])
-    return _Reader(place).scenario()
+    return _Reader(place, changes or {}).scenario()
 
 
 def is_scenario(path: str | os.PathLike[str]) -> bool:
@@ -88,12 +93,12 @@ def is_scenario(path: str | os.PathLike[str]) -> bool:
 class _Reader:
     """One file on its way to a scenario."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, changes: Mapping[str, Any]) -> None:
         self.path = path
         self.text = native_reader.decoded(path, read_bytes(path))
         self.lines = native_reader.Lines(self.text)
         self.draft = Draft(path, path.stem)
-        document = native_reader.parse(path, self.text)
+        document = _changed(path, native_reader.parse(path, self.text), changes)
         self.whole = native_reader.checked_table(
             self.draft, document, schema.File, "the file", partial(self.lines.find, "", 0)
         )
@@ -161,6 +166,23 @@ class _Reader:
             if isinstance(error, FileError):
                 raise
             raise FileError(str(self.path), [str(error)]) from None
+
+
+def _changed(path: Path, document: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a file with other parameters of its mechanism and its controllers."""
+    for word, value in changes.items():
+        kind, _, rest = word.partition(".")
+        table: Any = document.get("model", {}) if kind == "model" else None
+        if kind == "controllers":
+            number, _, rest = rest.partition(".")
+            tables = document.get("controllers", [])
+            if not number.isdigit() or int(number) >= len(tables):
+                raise FileError(str(path), [f"{word}: the scenario has {len(tables)} controllers, counted from 0"])
+            table = tables[int(number)]
+        if table is None or not rest:
+            raise FileError(str(path), [f"{word}: a scenario takes changes of model.WORD and controllers.K.WORD"])
+        table.setdefault("parameters", {})[rest] = value
+    return document
 
 
 def _start(model: Model, given: schema.Start) -> tuple[Array, Array]:

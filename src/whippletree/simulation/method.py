@@ -96,6 +96,8 @@ class Method(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     batches: ClassVar[bool] = False
     """Whether many start states run together; otherwise they run one after the other."""
+    opens: ClassVar[bool] = False
+    """Whether runs of different designs run together, too."""
     touches: ClassVar[bool] = False
     """Whether it sees contacts."""
     tolerances: ClassVar[bool] = True

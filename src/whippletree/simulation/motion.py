@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
@@ -59,6 +60,18 @@ class Motion:
         self._compiled_controller: NamedFunction | None = None
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+
+    def of_run(self, number: int) -> Motion:
+        """That of one run, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.of(number), self.controller, self.position_tolerance)
+
+    def of_runs(self, numbers: Array) -> Motion:
+        """That of states whose runs are given by number, where each has a design of its own."""
+        if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
+            return self
+        return Motion(self.dyn.at(numbers), self.controller, self.position_tolerance)
 
     @property
     def has_manifold(self) -> bool:
@@ -228,18 +241,19 @@ class Motion:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 result = _stacked(function(*inputs))
         except SingularSystemError:
-            return self._by_reference(name, inputs)
+            return self._by_reference(name, inputs, 0)
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
-            result[k] = self._by_reference(name, [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs])
+            own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
+            result[k] = self._by_reference(name, own, int(k))
         return result
 
-    def _by_reference(self, name: str, inputs: Sequence[Any]) -> Array:
-        """A function at one state where the compiled one has met a dead point."""
+    def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
+        """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""
         self.dead_points += 1
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", TieWarning)
-            found = _stacked(getattr(self._reference, name)(*inputs))
+            found = _stacked(getattr(self.of_run(number)._reference, name)(*inputs))
         self.ties.update(str(warning.message) for warning in told)
         return found
 

@@ -22,7 +22,8 @@ class InTurn(Method):
         super().__init__(task)
         self.failures: dict[int, str] = {}
         self._sequences = way.sequences
-        self._runs = [way(replace(task, start=start), **options) for start in task.start]
+        alone = (replace(task, start=start, motion=task.motion.of_run(k)) for k, start in enumerate(task.start))
+        self._runs = [way(own, **options) for own in alone]
         self._events: list[tuple[str, float]] = []
         self._account: dict[str, Any] = {}
         runs, size = task.start.shape

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
@@ -70,6 +71,7 @@ def simulate(
     project: bool = False,
     massless: str = "refuse",
     compiled: Compiled | None = None,
+    parameters: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 10.0,
@@ -103,6 +105,8 @@ def simulate(
         project: bring a start state that violates the constraints onto them; otherwise it is refused.
         massless: what to do about massless motions that nothing stops, as for ``wt.compile``.
         compiled: functions compiled before for this model, to share them among runs.
+        parameters: numbers of the model that differ from those it has, by path, such as ``bodies.rod.mass``: one for
+            all runs, or one for each. The functions are compiled once, whatever the numbers.
         progress: whether a long run shows how far it has come; default: on a terminal.
         checkpoint: a folder that keeps the run while it is computed. The same call with the same folder goes on where
             an earlier one was interrupted or killed, to the same bits; ``wt.read_checkpoint`` shows what is there. A
@@ -126,7 +130,12 @@ def simulate(
     way = _with_options(find_method(method, model).form_for(model, _is_alone(q0, v0)), method, options)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
-    dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
+    if parameters:
+        bound = _with_parameters(model, compiled, parameters, massless)
+        q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
+        dyn: Compiled = bound
+    else:
+        dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
@@ -151,7 +160,7 @@ def simulate(
     found_by = tuple(_on_state(event, model.nq) for event in events)
     start = motion.project(0.0, np.concatenate([q, v], axis=-1))
     task = Task(motion, start, times, watch.rtol, atol, found_by)
-    one_by_one = start.ndim == 2 and not way.batches
+    one_by_one = start.ndim == 2 and not (way.batches and (way.opens or parameters is None))
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
@@ -162,6 +171,7 @@ def simulate(
         keep = None
         if checkpoint is not None:
             choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
+            choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
             identify = partial(run_identity, dyn, task, controller, tuple(events), choices)
             keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
@@ -252,6 +262,23 @@ def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
         if trees[0] != trees[1]:
             raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
     return compiled
+
+
+def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mapping[str, Any], massless: str) -> Bound:
+    """The functions with these numbers."""
+    if compiled is None:
+        compiled = compile_model(model, massless=massless, parameters=tuple(parameters))
+    return Bound(_of_this_model(compiled, model), parameters)
+
+
+def _for_each(q0: Any, designs: int) -> Array:
+    """A start for each design; one that is given serves all."""
+    start = np.asarray(q0)
+    if start.ndim == 2 and len(start) != designs:
+        raise ShapeError(
+            f"simulate: q0 has {len(start)} runs and parameters have {designs}: give one of each for a run"
+        )
+    return np.broadcast_to(start, (designs, start.shape[-1]))
 
 
 def _refuse_open_parameters(dyn: Compiled) -> None:
@@ -345,7 +372,7 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         motion.evaluate("constraint_velocity", q=q, v=v, t=0.0),
     )
     for k in np.flatnonzero((np.abs(g) > STRICT).any(axis=1) | (np.abs(speed) > STRICT).any(axis=1)):
-        require_consistent(motion.model, q[k], v[k])
+        require_consistent(motion.of_run(int(k)).model, q[k], v[k])
 
 
 def _on_state(event: Event, nq: int) -> Event:

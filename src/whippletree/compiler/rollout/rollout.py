@@ -114,7 +114,12 @@ def _refuse(model: Model, plan: Plan) -> None:
             f"rollout: {relaxed!r} lets forces decide the velocity of a massless motion, which fixed steps of "
             f"{plan.method} do not follow: use wt.simulate with its adaptive method"
         )
-    if plan.method == "implicit_midpoint" and any(constraint_set(model).compliance):
+    refuse_compliant_rows(model, plan.method)
+
+
+def refuse_compliant_rows(model: Model, method: str) -> None:
+    """Raise where a method, compiled or not, would leave out the give of the model's constraints."""
+    if method == "implicit_midpoint" and any(constraint_set(model).compliance):
         raise UnsupportedError(
             f"rollout: model {model.name!r} has compliant constraints, which implicit_midpoint does not honour: use rk4"
         )

@@ -65,7 +65,10 @@ def prescribed(c: Constraint) -> Demands:
 
 
 def hold(c: Constraint) -> Demands:
-    """A joint, or one freedom (``component``) of a joint that has several, does not move: 1 velocity row."""
+    """A joint, or one freedom (``component``) of a joint that has several, does not move: 1 velocity row.
+
+    ``massless`` says that the row only holds a massless motion which nothing else carries: a contact may replace it.
+    """
     on: Literal["joints", "massless"] = "massless" if "component" in c.parameters else "joints"
     return (Demand("velocity", on, ("rate",), ("rad/s or m/s",), lambda rates, t: vector(rates[0])),)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.massless import only_for_massless
 from whippletree.contact.impact.impact import massless_motions
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.simulation.events.dry_joints import DryJoints
@@ -66,7 +67,7 @@ class Scene:
         self.row_names = system.row_names if self.model.constraints else ()
         self.rows = list(system.structure.independent) if self.model.constraints else []
         self.compliance = np.array([float(system.compliance[i]) for i in self.rows])
-        loose = {c.name for c in self.model.constraints if _only_for_massless(c.kind, c.name, c.on)}
+        loose = {c.name for c in self.model.constraints if only_for_massless(c)}
         owners = [name.rsplit(".", 1)[0] for name in self.row_names]
         self.loose = [n for n, i in enumerate(self.rows) if owners[i] in loose]
         self.firm = [n for n in range(len(self.rows)) if n not in self.loose]
@@ -165,8 +166,3 @@ class Scene:
 
     def _many(self, name: str, **state: Any) -> Array:
         return self.motion.evaluate(name, **state)
-
-
-def _only_for_massless(kind: str, name: str, on: tuple[str, ...]) -> bool:
-    """Whether a constraint is one of those that ``massless="hold"`` and ``"relax"`` add."""
-    return kind in ("relax", "rest") or (kind == "hold" and len(on) == 1 and name == f"hold {on[0]}")

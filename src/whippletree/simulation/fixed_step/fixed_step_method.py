@@ -16,11 +16,12 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.rollout.rollout import Plan
+from whippletree.compiler.rollout.rollout import Plan, refuse_compliant_rows
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.fixed_step.in_python import PythonSteps
 from whippletree.simulation.method import Chunk, Memo, Method, Task
+from whippletree.simulation.motion import Motion
 
 LONGEST_DEFAULT = 1e-3
 """s: without a ``step``, the longest one up to this that divides the output's spacing."""
@@ -50,7 +51,7 @@ class FixedStep(Method):
     """What the methods of fixed step share; each names its roll-out."""
 
     options = ("step",)
-    batches = True
+    batches = opens = True
     tolerances = False
     counters = ("steps_done", "python_steps")
     rollout: ClassVar[str]
@@ -68,7 +69,6 @@ class FixedStep(Method):
         self.failures: dict[int, str] = {}
         self.python_steps = 0
         self.steps_done = 0
-        self._python = PythonSteps(task.motion, self.rollout)
         self._kernel, self._reason = self._compiled()
 
     @classmethod
@@ -80,17 +80,19 @@ class FixedStep(Method):
     def _compiled(self) -> tuple[NamedFunction | None, str]:
         """The roll-out as a kernel; or none, and why."""
         motion = self.task.motion
+        refuse_compliant_rows(motion.model, self.rollout)
         try:
             if motion.controller is not None:
                 motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
-            plan = Plan(self.rollout, given=False, controller=motion.controller, spaced=True)
-            return motion.dyn.rollout_function(plan), ""
+            return motion.dyn.rollout_function(self._plan), ""
         except NotTraceable as error:
             return None, f"the controller cannot be traced: {error}"
         except UnsupportedError as error:
-            if self.rollout == "implicit_midpoint" and "compliant" in str(error):
-                raise
             return None, str(error)
+
+    @property
+    def _plan(self) -> Plan:
+        return Plan(self.rollout, given=False, controller=self.task.motion.controller, spaced=True)
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         single = self.task.start.ndim == 1
@@ -142,11 +144,11 @@ class FixedStep(Method):
 
     def _advance(self, y: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
         """States (count, runs, n) of all runs; of a single run that fails, those before, and why."""
-        states, good = self._rolled(y, rows)
+        states, good = self._rolled(self.task.motion, self._kernel, y, rows)
         for run in np.flatnonzero(good < rows.count):
             if not np.all(np.isfinite(y[run])):
                 continue  # it has failed before
-            alone, error = self._alone(states[: good[run], run], y[run], rows)
+            alone, error = self._alone(int(run), states[: good[run], run], y[run], rows)
             if error is not None and len(y) == 1 and self.task.start.ndim == 1:
                 return alone[:, None], error
             states[:, run] = np.nan
@@ -155,45 +157,45 @@ class FixedStep(Method):
                 self.failures[int(run)] = str(error)
         return states, None
 
-    def _rolled(self, y: Array, rows: Rows) -> tuple[Array, Array]:
+    def _rolled(self, motion: Motion, kernel: Any, y: Array, rows: Rows) -> tuple[Array, Array]:
         """States (count, runs, n) by the kernel, and how many rows of each run are good, (runs,)."""
         runs = len(y)
-        if self._kernel is None:
+        if kernel is None:
             return np.full((rows.count, runs, y.shape[1]), np.nan), np.zeros(runs, dtype=int)
         if not y.shape[1]:  # nothing moves
             return np.empty((rows.count, runs, 0)), np.full(runs, rows.count)
-        motion = self.task.motion
         q, v = motion.split(y)
         inputs = {"q0": q, "v0": v, "dt": rows.h, "clock": self.task.times[rows.first : rows.first + rows.count]}
         inputs |= {"offsets": rows.h * np.arange(rows.steps), "active": motion.all_on}
         states = np.empty((rows.count, runs, y.shape[1]))
         places = motion.split(np.swapaxes(states, 0, 1))  # the kernel writes run by run
         with np.errstate(all="ignore"):  # a run that grows without bound is told by its status
-            _, _, status, steps = self._kernel(
-                *[inputs[name] for name in self._kernel.inputs], out=(*places, None, None)
-            )
+            _, _, status, steps = kernel(*[inputs[name] for name in kernel.inputs], out=(*places, None, None))
         good = np.where(np.asarray(status) == 0, rows.count, np.asarray(steps) // rows.steps)
         return states, good.astype(int)
 
-    def _alone(self, good: Array, start: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
+    def _alone(self, run: int, good: Array, start: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
         """One run: rows in which the kernel fails are stepped in Python, then the kernel goes on."""
+        motion = self.task.motion.of_run(run)
+        kernel = self._kernel if motion is self.task.motion else motion.dyn.rollout_function(self._plan)
+        python = PythonSteps(motion, self.rollout)
         found = list(good)
         while len(found) < rows.count:
             y = found[-1] if found else start
             try:
-                found.append(self._python_row(y, rows, len(found)))
+                found.append(self._python_row(python, y, rows, len(found)))
             except IntegrationError as error:
                 return np.array(found).reshape(len(found), len(start)), error
             left = replace(rows, first=rows.first + len(found), count=rows.count - len(found))
-            if left.count and self._kernel is not None:
-                states, more = self._rolled(found[-1][None], left)
+            if left.count and kernel is not None:
+                states, more = self._rolled(motion, kernel, found[-1][None], left)
                 found += list(states[: more[0], 0])
         return np.array(found), None
 
-    def _python_row(self, y: Array, rows: Rows, number: int) -> Array:
+    def _python_row(self, python: PythonSteps, y: Array, rows: Rows, number: int) -> Array:
         begin = float(self.task.times[rows.first + number])
         for k in range(rows.steps):
-            y = self._python.step(begin + k * rows.h, rows.h, y)
+            y = python.step(begin + k * rows.h, rows.h, y)
             self.python_steps += 1
         return y
 

@@ -149,6 +149,8 @@ class _Grid:
         across = 1 if self.runs is None else self.runs
         self.moments = np.broadcast_to(times[:, None], (len(times), across)).reshape(-1)[self._good]
         """(k,), s."""
+        self.numbers = np.broadcast_to(np.arange(across), (len(times), across)).reshape(-1)[self._good]
+        """Of the runs to which the states belong, (k,)."""
 
     def variable(
         self, dimensions: tuple[str, ...], values: Array, title: str, units: str, names: Sequence[str] = ()
@@ -183,7 +185,7 @@ class Output:
     """What follows from the states, each worked out when it is asked for."""
 
     def __init__(self, motion: Motion, grid: _Grid, watch: Watch) -> None:
-        self.motion, self.grid, self.watch = motion, grid, watch
+        self.motion, self.grid, self.watch = motion.of_runs(grid.numbers), grid, watch
         self.model = motion.model
         self.q, self.v = motion.split(grid.states)
 

@@ -18,7 +18,7 @@ def tidy_frame(run: xarray.Dataset) -> Any:
         A ``pandas.DataFrame`` with the columns ``time``, for a batch ``run``, ``variable`` (``q``, ``kinetic_energy``,
         …), ``name`` (of the joint, row or reaction; empty for a single number), ``value`` and ``unit``.
     """
-    import pandas  # type: ignore[import-untyped]
+    import pandas
 
     parts = [_part(run, str(name)) for name in run.data_vars if _is_series(run[name])]
     return pandas.concat(parts, ignore_index=True)

@@ -1,0 +1,241 @@
+"""A stretch of runs, computed: from their values to rows of a table, time series and events.
+
+Runs of one case go through ``wt.simulate`` together. One that fails, whatever the reason, is a row with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.campaigns.cases import Case, Subject
+from whippletree.campaigns.design import Design
+from whippletree.campaigns.starts import close_starts
+from whippletree.campaigns.targets import Target, numbers, placed
+from whippletree.compiler.bound import Bound
+from whippletree.compiler.compiled import Compiled
+from whippletree.compiler.compiled import compile as compile_model
+from whippletree.model import Model
+from whippletree.simulation.one_by_one import single_run
+from whippletree.simulation.run import simulate
+
+if TYPE_CHECKING:
+    import xarray
+
+KEEPS = ("final", "series", "events")
+"""What can be kept of a run beside its parameters and metrics."""
+
+Metric = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """All that decides what runs are and what is kept of them."""
+
+    subject: Subject
+    design: Design
+    targets: tuple[Target, ...]
+    keep: tuple[str, ...]
+    metrics: Mapping[str, Metric]
+    _functions: dict[str, Compiled] = field(default_factory=dict, repr=False)
+    """By case: compiled once in a process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_functions": {}}
+
+
+@dataclass(eq=False)
+class Block:
+    """What was computed of a stretch of runs."""
+
+    columns: dict[str, Any]
+    """One entry for each run."""
+    series: xarray.Dataset | None
+    """Over run and time; None where none is kept."""
+    events: dict[str, list[Any]]
+    """``run``, ``time`` and ``event``, one entry for each event."""
+
+
+@dataclass(eq=False)
+class _Found:
+    """Of the runs of one case."""
+
+    rows: Array
+    """Which runs of the block they are."""
+    columns: dict[str, Any]
+    failures: list[str]
+    series: Any = None
+    events: list[tuple[int, str, float]] = field(default_factory=list)
+
+
+def compute_block(work: Work, first: int, last: int) -> Block:
+    """Run the runs from ``first`` up to ``last``."""
+    values = work.design.values(first, last)
+    count = last - first
+    found: list[_Found] = []
+    for chosen, rows in _cases(work.targets, values, count):
+        own = {path: [x[k] for k in rows] for path, x in values.items()}
+        found += _run_case(work, chosen, own, rows)
+    columns: dict[str, Any] = {"run": np.arange(first, last)}
+    columns |= {path: _column(x) for path, x in values.items()}
+    columns["failure"] = _gathered([(f.rows, f.failures) for f in found], count, "")
+    names = dict.fromkeys(name for f in found for name in f.columns)
+    for name in [*names, *(name for name in work.metrics if name not in names)]:
+        columns[name] = _gathered([(f.rows, f.columns[name]) for f in found if name in f.columns], count, np.nan)
+    events = sorted((first + int(f.rows[k]), time, name) for f in found for k, name, time in f.events)
+    told = {word: [event[i] for event in events] for i, word in enumerate(("run", "time", "event"))}
+    return Block(columns, _joined(found, first, count) if "series" in work.keep else None, told)
+
+
+def _cases(
+    targets: Sequence[Target], values: Mapping[str, Sequence[Any]], count: int
+) -> list[tuple[dict[str, Any], Array]]:
+    """Values that make a case, and the runs that have them."""
+    paths = [target.path for target in targets if target.makes_cases]
+    groups: dict[str, tuple[dict[str, Any], list[int]]] = {}
+    for k in range(count if paths else min(count, 1)):
+        chosen = {path: values[path][k] for path in paths}
+        groups.setdefault(repr(chosen), (chosen, []))[1].append(k)
+    if not paths:
+        return [({}, np.arange(count))]
+    return [(chosen, np.array(rows)) for chosen, rows in groups.values()]
+
+
+def _run_case(work: Work, chosen: Mapping[str, Any], values: Mapping[str, Sequence[Any]], rows: Array) -> list[_Found]:
+    """All runs of a case together; where that raises, each by itself, so that one does not take the others along."""
+    try:
+        return [_simulated(work, work.subject.case(chosen), repr(chosen), values, rows)]
+    except MemoryError:
+        raise
+    except Exception as error:
+        if len(rows) == 1:
+            return [_Found(rows, {}, [f"{type(error).__name__}: {error}"])]
+    alone = ({path: x[k : k + 1] for path, x in values.items()} for k in range(len(rows)))
+    return [part for k, own in enumerate(alone) for part in _run_case(work, chosen, own, rows[k : k + 1])]
+
+
+def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _Found:
+    kept = None if "series" in work.keep or work.metrics else ()
+    _, batch = _batch(work, case, name, values, len(rows), kept)
+    failures = [str(text) for text in batch["failure"].values]
+    columns = _final(batch) if "final" in work.keep else {}
+    for metric, function in work.metrics.items():
+        columns[metric] = _measured(metric, function, batch, failures)
+    series = batch.drop_vars("failure") if "series" in work.keep else None
+    return _Found(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
+
+
+def _batch(
+    work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], runs: int, variables: Any
+) -> tuple[Model, xarray.Dataset]:
+    """Runs of one case side by side, and the model of the first; ``variables`` where the case does not say them."""
+    options = dict(case.options)
+    opened = numbers(case.model, work.targets, values, runs)
+    q = placed(case.model, "q0", case.q0, work.targets, values, runs)
+    v = placed(case.model, "v0", case.v0, work.targets, values, runs)
+    dyn = _functions(work, case, name, tuple(opened))
+    if case.model.constraints:
+        held = [target for target in work.targets if target.kind == "q0"]
+        q = close_starts(dyn, opened, q, case.q0, held)
+        options["project"] = True
+    asked = options.pop("variables", None)
+    options.pop("massless", None)  # decided when the functions were compiled
+    batch = simulate(
+        case.model, q, v, controller=case.controller, compiled=dyn, parameters=opened or None, progress=False,
+        variables=variables if asked is None else asked, **options,
+    )  # fmt: skip
+    return Bound(dyn, opened).model if opened else dyn.model, batch
+
+
+def rerun(work: Work, number: int) -> tuple[Model, xarray.Dataset]:
+    """One run once more, with everything that a simulation tells, and its model."""
+    values = work.design.values(number, number + 1)
+    chosen = {target.path: values[target.path][0] for target in work.targets if target.makes_cases}
+    model, batch = _batch(work, work.subject.case(chosen), repr(chosen), values, 1, None)
+    return model, single_run(batch, 0)
+
+
+def _functions(work: Work, case: Case, name: str, paths: tuple[str, ...]) -> Compiled:
+    """Of a case, compiled once."""
+    if name not in work._functions:
+        massless = case.options.get("massless", "refuse")
+        work._functions[name] = compile_model(case.model, massless=massless, parameters=paths)
+    return work._functions[name]
+
+
+def _final(batch: xarray.Dataset) -> dict[str, Array]:
+    """The last state of every run that exists, and its time."""
+    q, v = batch["q"].values, batch["v"].values
+    good = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    last = len(good) - 1 - np.argmax(good[::-1], axis=0)
+    run = np.arange(q.shape[1])
+    found = {"end_time": np.where(good.any(axis=0), batch["time"].values[last], np.nan)}
+    for word, states in (("q", q), ("v", v)):
+        names = batch[word].attrs.get("names") or [str(k) for k in range(states.shape[-1])]
+        found |= {f"{word}.{name}": states[last, run, k] for k, name in enumerate(names)}
+    return found
+
+
+def _measured(name: str, function: Metric, batch: xarray.Dataset, failures: list[str]) -> Array:
+    """One number for every run; where a metric has none, the run's failure says why."""
+    runs = batch.sizes["run"]
+    if getattr(function, "on_batch", False):
+        found = np.asarray(function(batch), dtype=float)
+        if found.shape != (runs,):
+            raise ValueError(f"metric {name!r} returned shape {found.shape} for {runs} runs, expected ({runs},)")
+        return found
+    found = np.full(runs, np.nan)
+    for k in range(runs):
+        if failures[k]:
+            continue
+        try:
+            told = np.asarray(function(single_run(batch, k)), dtype=float)
+            if told.shape != ():
+                raise ValueError(f"returned an array of shape {told.shape}, expected one number")
+            found[k] = float(told)
+        except Exception as error:
+            failures[k] = f"metric {name!r}: {type(error).__name__}: {error}"
+    return found
+
+
+def _events(batch: xarray.Dataset) -> list[tuple[int, str, float]]:
+    told = zip(batch.attrs.get("event_names", ()), batch.attrs.get("event_times", ()))
+    parts = ((re.fullmatch(r"run (\d+): (.*)", name), time) for name, time in told)
+    return [(int(part[1]), part[2], float(time)) for part, time in parts if part is not None]
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """Numbers as an array; anything else as text."""
+    array = np.asarray(values) if all(isinstance(x, (int, float)) for x in values) else None
+    return array if array is not None else [x if isinstance(x, str) else repr(x) for x in values]
+
+
+def _gathered(parts: Sequence[tuple[Array, Any]], count: int, empty: Any) -> Any:
+    """Values of parts of the runs, in the order of the runs."""
+    if isinstance(empty, str):
+        texts = [empty] * count
+        for rows, values in parts:
+            for k, text in zip(rows.tolist(), values):
+                texts[k] = text
+        return texts
+    found = np.full(count, empty)
+    for rows, values in parts:
+        found[rows] = values
+    return found
+
+
+def _joined(found: Sequence[_Found], first: int, count: int) -> Any:
+    """Series of all runs in their order, (run, time, …); of a run that has none, NaN."""
+    import xarray
+
+    parts = [f.series.assign_coords(run=first + f.rows).transpose("run", ...) for f in found if f.series is not None]
+    if not parts:
+        return None
+    whole = parts[0] if len(parts) == 1 else xarray.concat(parts, dim="run", join="outer", combine_attrs="override")
+    whole.attrs = {}
+    return whole.reindex(run=np.arange(first, first + count))

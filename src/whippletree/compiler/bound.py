@@ -1,0 +1,108 @@
+"""Functions whose open parameters have been given: they are called as those of a finished model.
+
+A design study compiles a model once with some numbers left open. Each design then is a :class:`Bound` of that code: the
+same machine code with its own numbers, so nothing is compiled again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.compiled import Compiled
+from whippletree.errors import ShapeError, UnsupportedError
+from whippletree.model import Model
+from whippletree.model.parameters import find_parameter, with_parameters
+
+if TYPE_CHECKING:
+    from whippletree.compiler.named_function import NamedFunction
+    from whippletree.compiler.rollout.rollout import Plan
+    from whippletree.functions.registry import Function
+
+
+class BoundFunction:
+    """A compiled function that takes its last inputs, the open parameters, from elsewhere."""
+
+    def __init__(self, function: NamedFunction, values: Mapping[str, Any]) -> None:
+        self._function = function
+        given = dict(values) | {f"d{path}": np.zeros_like(value) for path, value in values.items()}
+        self.inputs = tuple(name for name in function.inputs if name not in given)
+        self.name, self.outputs, self.fails = function.name, function.outputs, function.fails
+        self._given = {name: given[name] for name in function.inputs if name in given}
+
+    @property
+    def status(self) -> Any:
+        """Of the last call, as :class:`~whippletree.compiler.named_function.NamedFunction` has it."""
+        return self._function.status
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Evaluate; the parameters follow, or stand between, what is given here."""
+        found = dict(zip(self.inputs, inputs)) | named | self._given
+        if len(inputs) > len(self.inputs):
+            raise TypeError(f"{self.name}: {len(inputs)} inputs were given; its inputs are {', '.join(self.inputs)}")
+        return self._function(**found, out=out)
+
+
+class Bound(Compiled):
+    """The functions of one design, or of many side by side, by code that was compiled with its numbers left open."""
+
+    def __init__(self, opened: Compiled, values: Mapping[str, Any]) -> None:
+        """``values``: of every open parameter, of its own shape; or of many designs, with one more axis in front.
+
+        A call of many designs takes as many states, one for each.
+        """
+        shapes = {path: find_parameter(opened.model, path).shape for path in opened.parameters}
+        self._values = {path: np.asarray(values[path], dtype=float) for path in opened.parameters}
+        counts = {len(x) for path, x in self._values.items() if x.ndim > len(shapes[path])}
+        for path, x in self._values.items():
+            if x.shape[x.ndim - len(shapes[path]) :] != shapes[path] or x.ndim > len(shapes[path]) + 1:
+                raise ShapeError(f"parameter {path!r} has shape {x.shape}, expected {shapes[path]} or (runs, …) of it")
+        if len(counts) > 1:
+            raise ShapeError(f"parameters of {' and '.join(map(str, sorted(counts)))} designs side by side")
+        self.designs: int | None = next(iter(counts), None)
+        if self.designs is not None:
+            self._values = {p: np.broadcast_to(x, (self.designs, *shapes[p])) for p, x in self._values.items()}
+        self._opened = opened
+        super().__init__(self._model_of(0), opened.dtype, None, (), route=opened.route)
+
+    def of(self, number: int) -> Bound:
+        """One of many designs."""
+        return self if self.designs is None else Bound(self._opened, {p: x[number] for p, x in self._values.items()})
+
+    def at(self, numbers: Array) -> Bound:
+        """Designs by number, side by side in that order, repeated as often as they are named."""
+        return self if self.designs is None else Bound(self._opened, {p: x[numbers] for p, x in self._values.items()})
+
+    def _model_of(self, number: int) -> Model:
+        several = self.designs is not None
+        numbers = {path: x[number] if several else x for path, x in self._values.items()}
+        model = with_parameters(self._opened.model, numbers)
+        return replace(model, origin=None)  # its numbers are plain: its own structure decides
+
+    def _function(self, function: Function, names: tuple[Any, ...]) -> Any:
+        return BoundFunction(self._opened._function(function, names), self._values)
+
+    def rollout_function(self, plan: Plan) -> Any:
+        """The roll-out of these designs."""
+        return BoundFunction(self._opened.rollout_function(plan), self._values)
+
+    def jvp(self, name: str, *names: Any) -> Any:
+        """The derivative along a direction in which the parameters stay."""
+        return BoundFunction(self._opened.jvp(name, *names), self._values)
+
+    def vjp(self, name: str, *names: Any) -> NamedFunction:
+        """Not offered: a gradient has entries for the parameters, too."""
+        raise UnsupportedError(f"vjp of {name}: take it from the functions that leave the parameters open")
+
+    @cached_property
+    def contact_steps(self) -> NamedFunction:
+        """Compiled for this design: the steps of a scene do not leave parameters open."""
+        return Compiled(self.model, self.dtype, None, (), route=self.route).contact_steps
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bound, (self._opened, self._values)
