@@ -16,6 +16,7 @@ from benchmarks.conditioning import conditioning_rows
 from benchmarks.contacts import contact_rows
 from benchmarks.contests import chain_rows, robot_rows, rollout_rows, thread_rows
 from benchmarks.first_use import first_use_rows
+from benchmarks.reaching import reaching_rows
 from benchmarks.robots import ROBOTS, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.stepping import stepping_rows
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "stepping": stepping_rows,
     "conditioning": conditioning_rows,
     "analysis": analysis_rows,
+    "reaching": reaching_rows,
 }
 """Contests beside those of the robots."""
 

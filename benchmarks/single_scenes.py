@@ -77,7 +77,7 @@ class Ours:
     def __init__(self, model: Model, step: float) -> None:
         self.model, self.step = model, step
         self.dyn = wt.compile(model)
-        self.blocks = Blocks(model).count
+        self.blocks = Blocks(model, servos=True).count
 
     def run(self, q: Array, v: Array, count: int) -> tuple[Array, float, float]:
         """States (count, nq), the largest residual and how many steps the kernel left to Python."""
@@ -85,8 +85,9 @@ class Ours:
         for first in range(0, count, CALL):
             n = min(CALL, count - first)
             tau, dt = np.zeros((n, self.model.nv)), np.full(n, self.step)
+            commands = [np.zeros((n, len(self.model.actuators)))] * bool(self.model.actuators)
             with np.errstate(all="ignore"):
-                made = self.dyn.contact_steps(q, v, impulses, tau, dt, TOLERANCE, np.inf)
+                made = self.dyn.contact_steps(q, v, impulses, tau, *commands, dt, TOLERANCE, np.inf)
             found.append(made[0])
             q, v, impulses = made[0][-1], made[1][-1], made[2][-1]
             worst, left = max(worst, float(made[3][:, 1].max())), left + float((made[3][:, 1] > TOLERANCE).sum())
@@ -209,7 +210,8 @@ def _scattered(ours: Ours, rest: Array, rng: np.random.Generator) -> Array:
     return q
 
 
-def _assets() -> Path:
+def assets_folder() -> Path:
+    """Where gymnasium's files of robots are."""
     found = importlib.util.find_spec("gymnasium")
     if found is None or found.origin is None:
         raise SystemExit("single_scenes: give the folder with gymnasium's files, or install gymnasium")
@@ -223,7 +225,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--starts", type=int, default=5)
     given = parser.parse_args()
-    folder = given.folder or _assets()
+    folder = given.folder or assets_folder()
     print(
         f"{'robot':13}{'from':8}{'kernel':>8}{'simulate':>10}{'mj_step':>9}{'ratio':>8}{'overlap':>12}{'MuJoCo':>9}"
         f"{'residual':>12}{'MuJoCo':>9}{'left':>7}{'first s':>9}"

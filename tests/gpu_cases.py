@@ -50,6 +50,8 @@ def random_inputs(model, shapes, batch, dtype, seed=0):
                 if joint.kind in ("free", "spherical"):
                     quaternion = x[..., part.stop - 4 : part.stop]
                     quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
+        if name == "metric":
+            x = x @ np.swapaxes(x, -1, -2) + 0.1 * np.eye(x.shape[-1])
         found.append(np.abs(x).astype(dtype) if name in POSITIVE else x.astype(dtype))
     return found
 

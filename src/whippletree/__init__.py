@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
     from whippletree.constraints.assembly import without_rows as without_rows
+    from whippletree.constraints.cluster_operators import spatial_operators as spatial_operators
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.minimal_coordinates import embed as embed
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
     from whippletree.simulation.output.run_files import save_run as save_run
     from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
-    from whippletree.tree.operators import spatial_operators as spatial_operators
     from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
@@ -135,7 +135,7 @@ _LAZY = {
     "open_sweep": "whippletree.campaigns.opening",
     "sweep_report": "whippletree.campaigns.sweep_report",
     "single_run": "whippletree.simulation.one_by_one",
-    "spatial_operators": "whippletree.tree.operators",
+    "spatial_operators": "whippletree.constraints.cluster_operators",
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",

@@ -159,7 +159,7 @@ class _GravityCompensation:
         return compile_model(self.model).gravity
 
 
-def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Controller:
+def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Actuated:
     """The joint forces of the model's actuators under their commands.
 
     Args:
@@ -179,23 +179,23 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -
     given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
     if not callable(given) and given.ndim == 2 and not duration:
         raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
-    return _Actuated(model, given, duration)
+    return Actuated(model, given, duration)
 
 
-class _Actuated:
-    """Generic on symbols and traced scalars, compiled on plain numbers."""
+class Actuated:
+    """A model's actuators under their commands: generic on symbols and traced scalars, compiled on plain numbers."""
 
     def __init__(self, model: Model, ctrl: Any, duration: float | None) -> None:
         self.model, self.ctrl, self.duration = model.tree, ctrl, duration
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
-        ctrl = self._at(t, q, v)
+        ctrl = self.commands(t, q, v)
         if all(np.asarray(x).dtype != object for x in (q, v, ctrl)):
             return self._compiled(q, v, ctrl)
         entry = functions.find("actuator_forces").implementation
         return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
 
-    def _at(self, t: Any, q: Any, v: Any) -> Array:
+    def commands(self, t: Any, q: Any, v: Any) -> Array:
         """The commands (actuators,) at one time and state."""
         if callable(self.ctrl):
             return _commands(self.model, self.ctrl(t, q, v), table=False)

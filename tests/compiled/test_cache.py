@@ -1,20 +1,23 @@
 """The cache of object code: found again, never trusted when damaged, shared by processes, bounded in size."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import whippletree as wt
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm import jit, kernel
 from whippletree.compiler.llvm.cache import Cache, default_cache
-from whippletree.compiler.llvm.kernel import Interface, Recipe, digest, source_digest
+from whippletree.compiler.llvm.kernel import STAGES, Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
 from whippletree.errors import UnsupportedError
 
@@ -393,3 +396,12 @@ def test_loading_is_fast(cache):
     start = time.perf_counter()
     use(Recipe(digest(program()), None), cache)
     assert time.perf_counter() - start < 0.5
+
+
+def test_every_chapter_that_writes_programs_decides_the_key():
+    """A program outside the catalogue is known to the cache by its name alone: its source must count."""
+    package = Path(wt.__file__).parent
+    writers = [path for path in package.rglob("*.py") if re.search(r"\.program\(\(", path.read_text(encoding="utf-8"))]
+    chapters = {path.relative_to(package).parts[0] for path in writers}
+    assert "analysis" in chapters
+    assert chapters <= set(STAGES)

@@ -55,6 +55,8 @@ def inputs_of(model, entry, count, seed=0):
         x = rng.uniform(-1, 1, (count, *catalogue.resolve(shape, known)))
         if name in ("q", "r"):
             x = wt.reference(model.tree).integrate(model.home.q, 0.3 * rng.uniform(-1, 1, (count, model.nv)))
+        if name == "metric":
+            x = x @ np.swapaxes(x, -1, -2) + 0.1 * np.eye(x.shape[-1])
         arrays.append(np.abs(x) + 0.1 if name in POSITIVE else x)
     return arrays
 

@@ -135,6 +135,98 @@ CASES = {
     ),
 }
 
+NAN = float("nan")
+NUMBERS = {
+    "a load that is not finite": (
+        lambda: wt.equilibrium(ARM, forces={"tip": (NAN, 0, 0)}),
+        ValueError,
+        "equilibrium: forces['tip'] holds nan: every number must be finite",
+    ),
+    "an open parameter that is not finite": (
+        lambda: wt.equilibrium(FOUR_BAR, parameters={"bodies.rocker rod.mass": [1.0, np.inf]}),
+        ValueError,
+        "equilibrium: parameter 'bodies.rocker rod.mass' holds inf: every number must be finite",
+    ),
+    "a velocity that is not finite": (
+        lambda: wt.linearize(ARM, [0, 0], [NAN, 0]),
+        ValueError,
+        "linearize: v holds nan: every number must be finite",
+    ),
+    "a velocity that overflows": (
+        lambda: wt.linearize(ARM, [0, 0], [1e200, 0]),
+        ValueError,
+        "linearize: numbers overflow at this state of model 'chain of 2 rods' (the largest velocity is 1e+200): there "
+        "is no finite linear system",
+    ),
+    "no state at all": (
+        lambda: wt.linearize(ARM, np.zeros((0, 2))),
+        wt.ShapeError,
+        "linearize: the batch (0,) is empty: there is no state about which to linearise, and none that could choose "
+        "coordinates",
+    ),
+    "no iterations": (
+        lambda: wt.inverse_kinematics(ARM, {"tip": (1, 0, 0)}, iterations=0),
+        ValueError,
+        "inverse_kinematics: iterations is 0, expected a whole number from 1 on",
+    ),
+    "no tolerance": (
+        lambda: wt.inverse_kinematics(ARM, {"tip": (1, 0, 0)}, tolerance=NAN),
+        ValueError,
+        "inverse_kinematics: tolerance is nan, expected a positive number of rad and m",
+    ),
+    "batches that do not fit": (
+        lambda: wt.inverse_kinematics(ARM, {"tip": np.zeros((4, 3))}, np.zeros((3, 2))),
+        wt.ShapeError,
+        "inverse_kinematics: these batches do not fit together: guess (3,), the goal of 'tip' (4,)",
+    ),
+    "a matrix that is no pose": (
+        lambda: wt.inverse_kinematics(ARM, {"tip": np.diag([1.0, 1.0, 1.0, 5.0])}),
+        ValueError,
+        "inverse_kinematics: the goal of 'tip' is no pose: its last row must be 0, 0, 0, 1",
+    ),
+    "dexterity of an open loop": (
+        lambda: wt.dexterity(FOUR_BAR, "coupler rod", open_start()),
+        wt.AssemblyError,
+        None,
+    ),
+    "costs that are not positive": (
+        lambda: wt.compile(FOUR_BAR).inverse_dynamics_with_motors(("crank", "rocker"))(
+            FOUR_BAR.home.q, [0] * 3, [0] * 3, [-1] * 3
+        ),
+        wt.SingularSystemError,
+        "model 'four-bar': costs must be positive, or nothing says how motors share a load: give newtons and newton "
+        "metres a price each",
+    ),
+    "a metric that is not definite": (
+        lambda: wt.compile(FOUR_BAR).inverse_dynamics_with_metric(("crank", "rocker"))(
+            FOUR_BAR.home.q, [0] * 3, [0] * 3, np.diag([1, 1, -3.0])
+        ),
+        wt.SingularSystemError,
+        "model 'four-bar': metric must be positive definite, or nothing says how motors share a load: give newtons "
+        "and newton metres a price each",
+    ),
+    "no linear system": (
+        lambda: wt.frequency_response(ARM, [1.0]),
+        TypeError,
+        "frequency_response: expected what wt.linearize returns, got Model",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_that_make_no_sense_are_named(case):
+    call, kind, message = NUMBERS[case]
+    with pytest.raises(kind) as raised:
+        call()
+    if message is not None:
+        assert str(raised.value) == message
+
+
+def test_empty_batches_have_empty_answers():
+    assert wt.equilibrium(FOUR_BAR, np.zeros((0, 3))).q.shape == (0, 3)
+    assert wt.inverse_kinematics(ARM, {"tip": np.zeros((0, 3))}, starts=4).q.shape == (0, 2)
+    assert wt.dexterity(ARM, "tip", np.zeros((0, 2))).condition.shape == (0,)
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_message(case):

@@ -167,12 +167,12 @@ def test_massless_tip_of_a_tree():
 def test_functions_that_cannot_honour_constraints_refuse():
     model = wt.mechanisms.four_bar()
     message = (
-        "hybrid_dynamics: model 'four-bar' has 1 constraints ('pin'), which this function cannot honour: use "
+        "interbody_forces: model 'four-bar' has 1 constraints ('pin'), which this function cannot honour: use "
         "model.tree for the tree without them"
     )
     for make in (wt.reference, wt.compile):
         with pytest.raises(wt.UnsupportedError) as caught:
-            _ = make(model).hybrid_dynamics
+            _ = make(model).interbody_forces
         assert str(caught.value) == message
     with pytest.raises(wt.UnsupportedError, match="dagger: model 'pendulum' has no constraints"):
         _ = wt.reference(wt.mechanisms.pendulum()).dagger

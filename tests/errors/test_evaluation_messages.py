@@ -141,8 +141,8 @@ MESSAGES = [
     ),
     (
         wt.UnsupportedError,
-        lambda: wt.reference(TIED).hybrid_dynamics(())(Z7, Z6, Z6),
-        "hybrid_dynamics: model 'tied' has 1 constraints ('loop'), which this function cannot honour: use model.tree "
+        lambda: wt.reference(TIED).interbody_forces(Z7, Z6, Z6),
+        "interbody_forces: model 'tied' has 1 constraints ('loop'), which this function cannot honour: use model.tree "
         "for the tree without them",
     ),
 ]

@@ -34,6 +34,7 @@ CASES = {
     "universal": ("frames", {"axis": (0, 1, 0), "second_axis": (1, 0, 0)}),
     "slider": ("frames", {"axis": (0, 3, 4)}),
     "cylindrical": ("frames", {"axis": (1, 0, 0)}),
+    "plane": ("frames", {"normal": (0.6, 0, 0.8)}),
     "point_on_line": ("frames", {"direction": (1, 1, 1)}),
     "point_on_plane": ("frames", {"normal": (2, -1, 2)}),
     "point_on_curve": ("frames", {"curve": circle}),

@@ -23,7 +23,7 @@ CLOSURES = {
 }
 
 
-def load_text(folder: Path, inner: str, version: str = "1.6", **options: str) -> wt.Model:
+def load_text(folder: Path, inner: str, version: str = "1.6", **options: object) -> wt.Model:
     path = folder / "robot.sdf"
     path.write_text(f"<sdf version='{version}'><model name='m'>{inner}</model></sdf>", encoding="utf-8")
     return wt.load(path, **options)
@@ -110,6 +110,25 @@ def test_a_second_joint_closes_a_loop(tmp_path: Path) -> None:
     assert dict(closing.parameters) == {"axis": (0, 0, 1), "damping": 2}
     assert [(f.body, f.pose[:3, 3].tolist()) for f in model.frames] == [("b", [-1, 2, 0]), ("c", [0, 1, 0])]
     assert "joint 'bc' closes a loop: what acts along it (damping) is kept, without effect" in model.source
+    assert "loop cut at joint 'bc' (revolute, 'b' to 'c'): constraint 'bc' of kind 'hinge'" in model.source
+
+
+def test_the_user_chooses_where_a_loop_is_cut(tmp_path: Path) -> None:
+    """At another joint, or at the same one with what acts along it; a screw that closes a loop is cut like this."""
+    data = "<axis><xyz>0 0 1</xyz><dynamics><damping>2</damping></dynamics></axis>"
+    places = link("a") + link("b", "1 0 0 0 0 0") + link("c", "0 1 0 0 0 0")
+    loop = (
+        joint("ab", "a", "b") + joint("ac", "a", "c") + joint("bc", "b", "c", inner=f"<pose>0 1 0 0 0 0</pose>{data}")
+    )
+    model = load_text(tmp_path, places + loop, cut=["ac"])
+    assert [(c.name, c.kind) for c in model.constraints] == [("ac", "hinge")]
+    assert model.joints[model.joint_index("bc")].damping == 2
+    model = load_text(tmp_path, places + loop, cut=["bc"])
+    assert [(c.name, c.kind, c.joint) for c in model.constraints] == [("bc", "weld", "revolute")]
+    screw = load_text(tmp_path, places + joint("ab", "a", "b") + joint("ac", "a", "c") + joint("s", "b", "c", "screw"))
+    assert [(c.name, c.kind, c.joint) for c in screw.constraints] == [("s", "weld", "helical")]
+    for found in (model, screw):
+        np.testing.assert_allclose(wt.reference(found).constraint_residual(found.neutral.q), 0, atol=1e-15)
 
 
 @pytest.mark.parametrize(("first", "second", "ratio"), [("0 0 1", "0 0 1", -0.5), ("0 0 -1", "0 0 1", 0.5)])

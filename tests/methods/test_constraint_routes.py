@@ -194,7 +194,7 @@ def test_one_mechanism_through_every_route(tree, light, tie):
     expected, forces = by_route(model, "block", motion.q, v, motion.tau)
     scale = 1 + np.abs(expected).max()
     kappa = wt.diagnose(model, motion.q).condition
-    for route in ("augmented", "nullspace", None, *(["schur"] if heavy else [])):
+    for route in ("augmented", "nullspace", "elimination", None, *(["schur"] if heavy else [])):
         a, f = by_route(model, route, motion.q, v, motion.tau)
         np.testing.assert_allclose(a, expected, atol=1e-11 * kappa * scale, rtol=0)
         np.testing.assert_allclose(f, forces, atol=1e-9 * kappa * (1 + np.abs(forces).max()), rtol=0)
@@ -249,7 +249,7 @@ def test_compliance_is_the_lower_right_block():
     soft = replace(model, constraints=(replace(model.constraints[0], parameters={"compliance": 0.01}),))
     q, v, tau = model.home.q, np.zeros(3), np.array([1.0, 0.0, -2.0])
     expected, forces = by_route(soft, "block", q, v, tau)
-    for route in ("schur", "augmented", "nullspace", None):
+    for route in ("schur", "augmented", "nullspace", "elimination", None):
         a, f = by_route(soft, route, q, v, tau)
         np.testing.assert_allclose(a, expected, atol=1e-11)
         np.testing.assert_allclose(f, forces, atol=1e-11)

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from random import Random
 
 import mpmath
 import numpy as np
+import pinocchio as pin
 import pytest
 
 import whippletree as wt
@@ -18,6 +21,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.embedding import cluster_routes
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.redundancy import find_structure
+from whippletree.constraints.single_motions import null_vector
 from whippletree.functions.registry import find
 from whippletree.model import Constraint, State
 from whippletree.tree.inverse import inverse_dynamics
@@ -51,7 +55,7 @@ def test_trees_of_loops_through_every_route(seed, massless):
     state = allowed_state(model, motion)
     tolerance = conditioned(model, motion.q)
     found = wt.reference(model, route="embedding")
-    for route in ("augmented", "nullspace", "block"):
+    for route in ("augmented", "nullspace", "block", "elimination"):
         other = wt.reference(model, route=route)
         assert far_apart(found.forward_dynamics(*state), other.forward_dynamics(*state)) < tolerance
         if route != "nullspace":  # which shares the force of redundant rows
@@ -198,7 +202,7 @@ def test_embedding_is_chosen_where_loops_are_many_and_local():
     assert wt.diagnose(chain).route == "embedding"
     assert "embedding" in str(wt.diagnose(chain))
     assert wt.diagnose(ladder).route == "schur"
-    assert set(cluster_routes(constraint_set(chain)).values()) == {"schur"}
+    assert set(cluster_routes(constraint_set(chain)).values()) == {"motion"}
 
 
 def test_operations_grow_with_the_cells():
@@ -352,6 +356,38 @@ def test_independent_velocities_are_checked_by_name():
         wt.embed(model, independent=("crank_1", "crank_9"))
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_the_motion_that_rows_leave_is_made_of_their_minors(k):
+    """A x = 0 and x² = det A Aᵀ, exactly; zero where a row repeats another."""
+    rng = Random(k)
+    A = np.array([[Fraction(rng.randint(-9, 9), 7) for _ in range(k + 1)] for _ in range(k)], dtype=object)
+    x = null_vector(A)
+    assert (A @ x == 0).all()
+    assert np.isclose(float(x @ x), np.linalg.det((A @ A.T).astype(float)))
+    if k > 1:
+        A[1] = 3 * A[0]
+        assert (null_vector(A) == 0).all()
+
+
+@pytest.mark.parametrize("file", ["cassie.sdf", "cassie_reduced.sdf"])
+def test_loops_with_one_motion_or_none_inside_a_robot(file):
+    """Gears, rods and five-bar loops of Cassie on a free base, with rotors: accelerations and forces of every row."""
+    robots = Path(pin.__file__).parents[4] / "share/example-robot-data/robots/cassie_description/robots"
+    model = wt.load(robots / file, base="free")
+    joints = [replace(j, rotor_inertia=0.01) if j.type.nv == 1 else j for j in model.joints]
+    model = replace(model, joints=tuple(joints))
+    system = constraint_set(model)
+    assert "motion" in cluster_routes(system).values()
+    rng = np.random.default_rng(7)
+    block, embedded = wt.reference(model, route="block"), wt.reference(model, route="embedding")
+    q = wt.assemble(model, block.integrate(model.home.q, 0.1 * rng.normal(size=model.nv)))
+    v = block.project_velocity(q, rng.normal(size=model.nv))
+    tau = rng.normal(size=model.nv)
+    expected, forces = block.forward_dynamics(q, v, tau), block.constraint_forces(q, v, tau)
+    assert far_apart(embedded.forward_dynamics(q, v, tau), expected) < 1e-10
+    assert far_apart(embedded.constraint_forces(q, v, tau), forces) < 1e-8
+
+
 def test_another_choice_is_taken_at_a_dead_point():
     """With crank and coupler in line the rocker stands still to first order: it determines nothing."""
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.3, 1.0, 0.8))
@@ -365,6 +401,24 @@ def test_another_choice_is_taken_at_a_dead_point():
         rocker.velocity_map(q)
     assert rocker.rechosen(q).independent != ("rocker",)
     assert np.isfinite(rocker.rechosen(q).velocity_map(q).X).all()
+
+
+def test_the_choice_is_changed_along_a_motion_only_where_it_must_be():
+    """A crank-rocker through one turn of its crank, driven from the rocker: a dead point of the rocker twice."""
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.3, 0.9, 0.7))
+    minimal = wt.embed(model, independent=["rocker"])
+    q, changes = model.home.q, 0
+    for angle in np.linspace(0, 2 * np.pi, 200) + q[0]:
+        q = wt.assemble(model, q, hold={"crank": angle})
+        other = minimal.suited(q, least=0.05)
+        changes += other.independent != minimal.independent
+        minimal = other
+        assert minimal.sine(q) > 0.05
+        X = minimal.velocity_map(q).X
+        M = minimal.mass_matrix(q)
+        np.testing.assert_allclose(minimal.mass_matrix_inverse(q) @ M, np.eye(1), rtol=1e-9)
+        np.testing.assert_allclose(wt.reference(model).dagger(q)[0], X @ np.linalg.inv(M) @ X.T, rtol=1e-7, atol=1e-10)
+    assert 1 <= changes <= 4
 
 
 def test_a_tree_is_its_own_minimal_system():

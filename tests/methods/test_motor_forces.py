@@ -205,6 +205,51 @@ def test_in_contact_contacts_and_motors_share():
     assert np.count_nonzero(np.abs(residual) > 1e-9) == 1
 
 
+@pytest.mark.parametrize("motors", [("crank", "rocker"), ("crank", "coupler", "rocker")])
+def test_a_full_metric_settles_how_motors_share(motors):
+    """The least tauᵀ W tau of all that cause the motion, by NumPy; a diagonal metric is that of costs."""
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
+    rng, q, v = np.random.default_rng(3), model.home.q, np.zeros(3)
+    G = rng.normal(size=(3, 3))
+    metric = G @ G.T + 0.1 * np.eye(3)
+    ref, dyn = wt.reference(model), wt.compile(model)
+    a = ref.forward_dynamics(q, v, [1.0, 2.0, 3.0])
+    tau, f, residual = dyn.inverse_dynamics_with_metric(motors)(q, v, a, metric)
+    A, h = ref.constraint_jacobian(q), ref.inverse_dynamics(q, v, a)
+    assert h == pytest.approx(tau + A.T @ f, abs=1e-11)
+    assert residual == pytest.approx(np.zeros(3), abs=1e-11)
+    assert ref.forward_dynamics(q, v, tau) == pytest.approx(a, abs=1e-10)
+    # every other way to cause it: along what the rows carry in motors alone; the least has no slope there
+    columns = [i for name in motors for i in range(3)[model.slice(name)]]
+    passive = [i for i in range(3) if i not in columns]
+    spare = A.T @ np.linalg.svd(A.T[passive])[2][len(passive) :].T if passive else A.T
+    assert spare.T @ metric[:, columns] @ tau[columns] == pytest.approx(np.zeros(spare.shape[1]), abs=1e-10)
+    block = metric[np.ix_(columns, columns)]
+    other = inverse_dynamics_under_constraints(model, q, v, a, actuated=motors, weights=block)
+    assert other.tau == pytest.approx(tau, abs=1e-10)
+    costs = rng.uniform(1, 2, 3)
+    plain, diagonal = (
+        dyn.inverse_dynamics_with_motors(motors)(q, v, a, costs),
+        dyn.inverse_dynamics_with_metric(motors)(q, v, a, np.diag(costs)),
+    )
+    assert all(x == pytest.approx(y, abs=1e-12) for x, y in zip(plain, diagonal, strict=True))
+
+
+def test_straight_legs_lose_rows_of_motors_and_nothing_else():
+    """At a straight leg no motor holds the foot along it; the trunk does, and forces stay what they are nearby."""
+    model = wt.mechanisms.quadruped()
+    legs = tuple(j.name for j in model.joints if j.kind != "free")
+    q = model.home.q.copy()
+    for joint in legs:
+        if "knee" in joint:
+            q[model.q_slice(joint)] = 0
+    dyn, zero = wt.compile(model), np.zeros(18)
+    tau, _, p, residual = dyn.inverse_dynamics_in_contact(legs)(q, zero, zero, np.ones(18), np.ones(12), np.ones(4))
+    h, J = dyn.bias(q, zero), dyn.contact_jacobian(q)
+    assert h == pytest.approx(tau + J.T @ p, abs=1e-9)
+    assert residual == pytest.approx(zero, abs=1e-9)
+
+
 def test_an_unknown_joint_is_named():
     model = wt.mechanisms.four_bar()
     with pytest.raises(wt.NameLookupError, match="there is no joint 'crnk'"):

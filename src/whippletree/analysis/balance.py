@@ -22,7 +22,6 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
-from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
@@ -48,6 +47,10 @@ CLOSED = 1e-12
 DAMPING = 1e-12
 """Of a correction of open loops, relative to the size of the rows."""
 
+QUICK_ABOVE = 4000
+"""Operations of a function beyond which its machine code is generated with little effort: an analysis evaluates it a
+few times, and LLVM would take seconds for the derivatives of forty bodies. Batches of designs are of smaller models."""
+
 LONGEST_CORRECTION = 0.5
 """rad or m: beyond, the linearisation of a loop means little."""
 
@@ -63,6 +66,32 @@ class HeldRows(NamedTuple):
     """A⁺ (..., nv, m): least-norm velocities for given rates of the rows."""
     deficient: Array
     """(...,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
+
+
+class Stop(NamedTuple):
+    """A limit of a joint: sign (q − bound) ≥ 0."""
+
+    name: str
+    """``elbow.lower`` or ``elbow.upper``."""
+    coordinate: int
+    velocity: int
+    sign: int
+    bound: float
+
+    def gap(self, q: Array) -> Array:
+        """How far the joint is from the limit, rad or m, (...,)."""
+        return np.asarray(self.sign * (q[..., self.coordinate] - self.bound))
+
+
+def stops_of(model: Model) -> tuple[Stop, ...]:
+    """Every finite limit of a joint of one freedom."""
+    found = []
+    for joint, place, own, kind in zip(model.joints, model.q_slices, model.v_slices, model.joint_types, strict=True):
+        for word, sign in (("lower", 1), ("upper", -1)):
+            bound = float(getattr(joint, word))
+            if kind.nq == kind.nv == 1 and np.isfinite(bound):
+                found.append(Stop(f"{joint.name}.{word}", place.start, own.start, sign, bound))
+    return tuple(found)
 
 
 class Balance:
@@ -90,11 +119,13 @@ class Balance:
             core = self._cores[path]
             if value.shape[value.ndim - len(core) :] != core:
                 raise ShapeError(f"{function}: parameter {path!r} has shape {value.shape}, expected (..., *{core})")
+            self._require_finite(f"parameter {path!r}", value)
         self.dyn = functions_of(model, tuple(self.opened))
         self.tau = self.velocity_vector("tau", tau)
         self.forces = {name: self._load(name, value, 3, "forces") for name, value in (forces or {}).items()}
         self.wrenches = {name: self._load(name, value, 6, "wrenches") for name, value in (wrenches or {}).items()}
         self.t = float(t)
+        self._require_finite("t", np.asarray(self.t))
         system = constraint_set(model)
         self.active = np.ones(len(system.switches)) if active is None else np.asarray(active, dtype=float)
         if self.active.shape != (len(system.switches),):
@@ -106,6 +137,7 @@ class Balance:
             i for i, k in enumerate(system.switch_of_row) if not system.compliance[i] and (k < 0 or self.active[k] != 0)
         ]
         self.contacts = self._contact_modes(contacts)
+        self.stops: tuple[Stop, ...] = ()
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -114,8 +146,7 @@ class Balance:
         at = np.array(q, dtype=float)
         if at.ndim < 1 or at.shape[-1] != self.model.nq:
             raise ShapeError(shape_message(self.function, word, at.shape, (self.model.nq,), self.model))
-        if not np.all(np.isfinite(at)):
-            raise ValueError(f"{self.function}: {word} holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
+        self._require_finite(word, at)
         refuse_zero_quaternions(self.function, word, at, self.model)
         return at
 
@@ -124,6 +155,7 @@ class Balance:
         array = np.zeros(self.model.nv) if values is None else np.array(values, dtype=float)
         if array.ndim < 1 or array.shape[-1] != self.model.nv:
             raise ShapeError(shape_message(self.function, word, array.shape, (self.model.nv,), self.model))
+        self._require_finite(word, array)
         return array
 
     def _load(self, frame: str, value: Any, size: int, word: str) -> Array:
@@ -131,7 +163,13 @@ class Balance:
         array = np.array(value, dtype=float)
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(f"{self.function}: {word}[{frame!r}] has shape {array.shape}, expected (..., {size})")
+        self._require_finite(f"{word}[{frame!r}]", array)
         return array
+
+    def _require_finite(self, word: str, values: Array) -> None:
+        if not np.all(np.isfinite(values)):
+            found = values[~np.isfinite(values)].flat[0]
+            raise ValueError(f"{self.function}: {word} holds {found}: every number must be finite")
 
     def _contact_modes(self, contacts: Mapping[str, str] | None) -> dict[int, str]:
         if not contacts:
@@ -177,6 +215,13 @@ class Balance:
         forces, wrenches = ({n: change(x) for n, x in loads.items()} for loads in (self.forces, self.wrenches))
         return change(self.tau), forces, wrenches
 
+    def resting_on(self, contacts: Sequence[int], stops: Sequence[Stop]) -> Balance:
+        """The same with some contacts, without friction, and some limits held."""
+        found = copy(self)
+        found.contacts, found.stops = {**self.contacts, **dict.fromkeys(contacts, FRICTIONLESS)}, tuple(stops)
+        found.__dict__.pop("at_position_level", None)
+        return found
+
     def at_time(self, t: float) -> Balance:
         """The same at another time."""
         found = copy(self)
@@ -220,6 +265,12 @@ class Balance:
         for frame, load in self._loads(q):
             total = total + _pulled(self.evaluate("jacobian", frame, q=q), load)
         return np.asarray(total)
+
+    def pull(self, q: Array) -> Array:
+        """r = gravity − τ at rest (..., nv): what the rows carry in a balance, Aᵀ f = r."""
+        return np.asarray(
+            self.evaluate("gravity", q=q) - self.joint_forces(q, np.zeros((*q.shape[:-1], self.model.nv)))
+        )
 
     def _loads(self, q: Array) -> list[tuple[str, Array]]:
         """The wrench of every load, in its frame's axes."""
@@ -273,25 +324,30 @@ class Balance:
         positions = set(constraint_set(self.model).position_rows)
         level = [row in positions for row in self.kept_rows]
         level += [row == 0 for mode in self.contacts.values() for row in range(_row_count(mode))]
+        level += [True for _ in self.stops]
         return np.array(level, dtype=bool)
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Every row that holds, constraints first."""
+        """Every row that holds: constraints, contacts, limits of joints."""
         names = list(constraint_set(self.model).named(self.kept_rows))
         listed = contact_set(self.model).names if self.contacts else ()
         for k, mode in self.contacts.items():
             names += [
                 f"{listed[k]}.{row}" for row in ("normal", "tangent 1", "tangent 2")[: 3 if mode == STICKING else 1]
             ]
-        return tuple(names)
+        return (*names, *[stop.name for stop in self.stops])
 
     @property
     def _contact_rows(self) -> list[int]:
         return [3 * k + row for k, mode in self.contacts.items() for row in range(_row_count(mode))]
 
     def _stacked(self, suffix: str, core: int, along: str | None, **inputs: Array) -> Array:
-        """Rows of ``constraint_…`` and ``contact_…`` functions, one below the other; ``core``: further dimensions."""
+        """Rows of ``constraint_…`` and ``contact_…`` functions, one below the other; ``core``: further dimensions.
+
+        Limits of joints come last: unit rows, with no bias.
+        """
+        batch = np.broadcast_shapes(*[x.shape[:-1] for x in inputs.values()])
         parts = []
         for kind, rows in (("constraint", self.kept_rows), ("contact", self._contact_rows)):
             if not rows:
@@ -301,10 +357,13 @@ class Balance:
             else:
                 whole = self.slopes(f"{kind}_{suffix}", along=along, **inputs)
             parts.append(np.take(whole, rows, axis=whole.ndim - 1 - core))
-        if not parts:
-            batch = np.broadcast_shapes(inputs["q"].shape[:-1])
-            return np.zeros((*batch, 0, *[self.model.nv] * core))
-        return np.concatenate(parts, axis=parts[0].ndim - 1 - core)
+        limits = np.zeros((*batch, len(self.stops), *[self.model.nv] * core))
+        for k, stop in enumerate(self.stops):
+            if along is None and suffix == "jacobian":
+                limits[..., k, stop.velocity] = stop.sign
+            elif along is None and suffix == "velocity":
+                limits[..., k] = stop.sign * inputs["v"][..., stop.velocity]
+        return np.concatenate([*parts, limits], axis=limits.ndim - 1 - core)
 
     def jacobian(self, q: Array) -> Array:
         """A (..., m, nv)."""
@@ -340,6 +399,7 @@ class Balance:
             parts.append(np.asarray(self.evaluate("constraint_residual", q=q))[..., kept])
         if self.contacts:
             parts.append(np.asarray(self.evaluate("contact_gaps", q=q))[..., list(self.contacts)])
+        parts += [stop.gap(q)[..., None] for stop in self.stops]
         return np.concatenate(parts, axis=-1)
 
     def closed(self, q: Array) -> Array:
@@ -417,7 +477,7 @@ def functions_of(model: Model, parameters: Sequence[str] = ()) -> Compiled:
     kept: dict[tuple[str, ...], Compiled] = model.__dict__.setdefault("_analysis_functions", {})
     key = tuple(parameters)
     if key not in kept:
-        kept[key] = compile_model(model, parameters=key)
+        kept[key] = Compiled(model, np.float64, None, key, quick_above=QUICK_ABOVE)
     return kept[key]
 
 
@@ -459,14 +519,62 @@ def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TO
         return HeldRows(A, every, np.zeros((*batch, n, m)), np.zeros(batch, dtype=bool))
     sizes = np.linalg.norm(A, axis=-1)
     scales = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
-    U, s, Vt = np.linalg.svd(A * scales[..., None], full_matrices=True)
+    unit = A * scales[..., None]
+    many = A.size > MANY * m * n and m < n and m * n <= SMALL_ROWS
+    if many and rank in (None, m):
+        batch = A.shape[:-2]
+        Z, inverse, sound = _by_reflections(unit.reshape(-1, m, n), rank_tolerance)
+        if np.any(sound):
+            deficient = np.zeros(len(Z), dtype=bool)
+            lost = np.flatnonzero(~sound)
+            if len(lost):
+                Z[lost], inverse[lost], deficient[lost] = _by_singular_values(
+                    unit.reshape(-1, m, n)[lost], m, rank_tolerance
+                )
+            motions, right, less = (x.reshape(*batch, *x.shape[1:]) for x in (Z, inverse, deficient))
+            return HeldRows(A, motions, right * scales[..., None, :], less)
+    motions, right, less = _by_singular_values(unit, rank, rank_tolerance)
+    return HeldRows(A, motions, right * scales[..., None, :], less)
+
+
+MANY, SMALL_ROWS = 64, 100
+"""From how many states on, and up to how many entries of A, reflections over the whole batch are faster."""
+
+
+def _by_singular_values(unit: Array, rank: int | None, rank_tolerance: float) -> tuple[Array, Array, Array]:
+    """Motions, right inverse and whether the rank is below that of the batch, for rows of unit length."""
+    U, s, Vt = np.linalg.svd(unit, full_matrices=True)
     ranks = np.sum(s > rank_tolerance, axis=-1)
     rank = int(np.max(ranks, initial=0)) if rank is None else rank
     kept = s[..., :rank]
     reciprocals = np.where(kept > rank_tolerance, 1 / np.where(kept > rank_tolerance, kept, 1.0), 0.0)
     V = np.swapaxes(Vt, -1, -2)
     inverse = (V[..., :, :rank] * reciprocals[..., None, :]) @ np.swapaxes(U[..., :, :rank], -1, -2)
-    return HeldRows(A, V[..., :, rank:], inverse * scales[..., None, :], ranks < rank)
+    return V[..., :, rank:], inverse, ranks < rank
+
+
+def _by_reflections(unit: Array, rank_tolerance: float) -> tuple[Array, Array, Array]:
+    """Motions and right inverse of unit rows (k, m, n) by Householder's reflections, and where they are sound.
+
+    All states at once: a small matrix costs LAPACK's overhead ten times over. With Rᵀ = A Q, the smallest singular
+    value is at least the product of R's diagonal over |A|^(m − 1), and |A|² ≤ m: that makes the full rank certain.
+    """
+    k, m, n = unit.shape
+    left, Q = unit.copy(), np.broadcast_to(np.eye(n), (k, n, n)).copy()
+    for j in range(m):
+        x = left[:, j, j:]
+        size = np.sqrt(np.einsum("ki,ki->k", x, x))
+        u = x.copy()
+        u[:, 0] += np.where(x[:, 0] < 0, -size, size)
+        square = np.einsum("ki,ki->k", u, u)
+        u /= np.sqrt(np.where(square > 0, square, 1.0))[:, None]
+        for part in (left[:, :, j:], Q[:, :, j:]):
+            part -= 2 * np.einsum("kri,ki->kr", part, u)[:, :, None] * u[:, None, :]
+    diagonal = np.abs(np.einsum("kjj->kj", left[:, :, :m]))
+    sound = np.prod(diagonal, axis=-1) > 10 * rank_tolerance * m ** ((m - 1) / 2)
+    lower = np.where(sound[:, None, None], left[:, :, :m], np.eye(m))
+    inverse = Q[:, :, :m] @ np.linalg.inv(lower)
+    return Q[:, :, m:].copy(), inverse, sound
 
 
 def _row_count(mode: str) -> int:

@@ -13,32 +13,23 @@ their downward direction. Statics needs no mass: massless links, and motions wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
-from whippletree.analysis.balance import CLOSED, Balance, functions_of, held_rows
+from whippletree.analysis.balance import Balance, held_rows, stops_of
+from whippletree.analysis.balance_search import FLAT, STILL_CLOSED, Point, Search, apply, symmetric, transposed
 from whippletree.analysis.linear import eigenvalues_at_rest
+from whippletree.analysis.resting import Resting, RestingSearch
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import generic_configurations
-from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import AssemblyError, EquilibriumError, ShapeError, SingularSystemError, UnsupportedError
-from whippletree.model import Constraint, Model
+from whippletree.model import Constraint, Model, require_model
 from whippletree.simulation.output.labels import velocities as velocity_names
-from whippletree.tree.mechanism import Mechanism
 
 STABLE, UNSTABLE, NEUTRAL, FIXED, NOT_FOUND = "stable", "unstable", "neutral", "no freedom", "not found"
-
-FLAT = 1e-9
-"""Stiffness relative to the terms that meet in it below which a direction counts as neutral."""
-
-LONGEST = 0.5
-"""Largest step, rad or m: beyond, a quadratic model of the potential means little."""
 
 OVERLAP = 1e-9
 """Depth, m, from which shapes count as overlapping."""
@@ -47,20 +38,8 @@ FADING = 1e-7
 """Growth relative to the largest eigenvalue that may be rounding: eigenvalues that meet, as at the onset of flutter,
 move with its root."""
 
-CLEAR = 0.05
-"""Smallest singular value of the chosen rows of a basis at which motions may be written by these coordinates."""
-
-LEVEL = 1e-12
-"""Change of the potential, relative to it and to the forces times a metre, that may be rounding."""
-
-STILL_CLOSED = 1e-8
-"""Residual of a loop, m or rad, that a step may leave: more is another branch, or a loop that cannot close there."""
-
 ROUNDING = 1e-10
 """Force left, relative to those that meet, that counts as balanced where rounding allows no less."""
-
-SHORTEST = 1e-14
-"""Trust radius, rad or m, at which no step helps any more."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +62,10 @@ class Equilibrium:
     """Largest force that is left along an allowed motion, N m or N, (...,)."""
     iterations: int
     beyond_limits: tuple[str, ...]
-    """Joints whose limits the configuration exceeds: there a stop would carry a part of the load."""
+    """Joints whose limits the configuration exceeds, with ``stops=False``: a stop would carry a part of the load."""
+    resting_on: tuple[str, ...]
+    """Contacts and joint limits that carry, ``floor.normal`` or ``elbow.lower`` as in ``rows``; in a batch, those that
+    carry in any element."""
     model: Model = field(repr=False)
 
     @property
@@ -108,6 +90,8 @@ class Equilibrium:
         system = constraint_set(self.model)
         if self.model.constraints and not system.switches and self.motions.shape[-1] > system.structure.mobility:
             lines.append("  at a singular configuration: rows depend on each other, and more can move than usual")
+        if self.resting_on:
+            lines.append(f"  resting on {', '.join(map(repr, self.resting_on))}")
         if self.beyond_limits:
             lines.append(f"  beyond the limits of {', '.join(map(repr, self.beyond_limits))}, which were not asked")
         return "\n".join(lines)
@@ -134,6 +118,7 @@ def equilibrium(
     parameters: Mapping[str, Any] | None = None,
     hold: Mapping[str, Any] | None = None,
     minimise: bool = True,
+    stops: bool = True,
     t: float = 0.0,
     active: Any = None,
     tolerance: float = 1e-11,
@@ -142,7 +127,7 @@ def equilibrium(
     """A configuration near a guess in which gravity, springs, loads and constraint forces balance.
 
     Args:
-        model: any model; prescribed motions are taken at time ``t``. Contacts and joint limits carry nothing.
+        model: any model; prescribed motions are taken at time ``t``.
         guess: (..., nq); default: the model's home. Loops need not be closed.
         tau: joint forces that act, (..., nv), N m or N; springs of the joints act beside them.
         forces: N in world axes at the origin of a frame, ``{"tip": (0, 200, 0)}``: they keep their direction.
@@ -150,6 +135,10 @@ def equilibrium(
         parameters: numbers of the model to be replaced, by path, each with the batch in front.
         hold: joints by name that stay at a coordinate.
         minimise: look for a minimum of the potential; if False, for the nearest balance, stable or not.
+        stops: whether contacts and joint limits carry what pushes against them, without friction (a balance without
+            it is one with it). They are part of a search downhill only: for loads without a potential, or without
+            ``minimise``, they carry nothing, and with ``stops=False`` neither: limits that are exceeded are named
+            (``beyond_limits``), shapes that overlap are refused.
         t: time, for constraints that depend on it.
         active: 1 or 0 for every switchable constraint; default: all on.
         tolerance: force left along an allowed motion, relative to the forces that meet in it or that a displacement of
@@ -158,45 +147,138 @@ def equilibrium(
 
     Returns:
         The configuration, whether it is stable, and the forces that hold it. In a batch, elements without an answer
-        are ``not found`` and keep the best configuration.
+        are ``not found`` and keep the best configuration; those that contacts and limits hold have columns of zeros
+        in ``motions`` for what these take away.
 
     Raises:
         EquilibriumError: if no balance was found from a single guess: the potential has no minimum that way.
         AssemblyError: if the loops do not close near a single guess.
     """
+    if not tolerance >= 0 or iterations < 1:
+        raise ValueError(
+            f"equilibrium: tolerance ({tolerance}) must not be negative, iterations ({iterations}) positive"
+        )
+    require_model(model, "equilibrium")
     model = _with_held(model, hold)
     words: dict[str, Any] = {"tau": tau, "forces": forces, "wrenches": wrenches, "parameters": parameters}
     balance = Balance("equilibrium", model, **words, t=t, active=active)
     q = balance.coordinates("guess", model.home.q if guess is None else guess)
     batch = np.broadcast_shapes(q.shape[:-1], balance.batch)
     flat = np.broadcast_to(q, (*batch, model.nq)).reshape(int(np.prod(batch, dtype=int)), model.nq)
-    search = _Search(balance.flattened(batch), minimise and balance.conservative, tolerance)
-    point, count = search.run(flat if batch else search.assembled(flat), iterations)
-    stability = _judged(search, point)
-    if not batch and stability[0] == NOT_FOUND and search.has_branched(point):
-        point, count = search.run(point.q, iterations)
+    downhill = minimise and balance.conservative
+    search = Search(balance.flattened(batch), downhill, tolerance)
+    start = flat if batch else search.assembled(flat)
+    supported = stops and downhill
+    if supported and model.touches:
+        answers = _Answers.empty(search, len(start))
+        lost = np.arange(len(start))
+    else:
+        point, count = search.run(start, iterations)
         stability = _judged(search, point)
+        if not batch and stability[0] == NOT_FOUND and search.has_branched(point):
+            point, count = search.run(point.q, iterations)
+            stability = _judged(search, point)
+        answers = _Answers.of(search, point, stability, count)
+        lost = np.flatnonzero(_crossed(balance, point.q) | (stability == NOT_FOUND)) if supported else np.zeros(0, int)
+    if len(lost) and (model.touches or stops_of(model)):
+        _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
-        _require_found(balance, point, str(stability[0]), count)
-    _refuse_penetration(search.balance, point.q)
-    K, Z, f, unbalanced = _reported(search, point)
-    found, K, Z, f = (x.reshape(*batch, *x.shape[1:]) for x in (point.q, K, Z, f))
-    return Equilibrium(
-        found,
-        stability.reshape(batch) if batch else str(stability[0]),
-        K,
-        Z,
-        f,
-        balance.row_names,
-        unbalanced.reshape(batch),
-        count,
-        _beyond_limits(model, point.q),
-        model,
-    )
+        _require_found(balance, answers)
+    if not supported:
+        _refuse_penetration(search.balance, answers.q)
+    return answers.reported(batch, model)
+
+
+class _Answers:
+    """What is known of every configuration of a flat batch; each has as many rows and motions as any."""
+
+    def __init__(self, search: Search, q: Array, stability: Array, count: int) -> None:
+        self.search, self.q, self.stability, self.iterations = search, q, stability, count
+        self.rows = search.balance.row_names
+        self.points: dict[int, Point] = {}
+        n, m, d = search.balance.model.nv, len(self.rows), search.balance.model.nv - search.rank
+        self.K, self.Z = np.zeros((len(q), d, d)), np.zeros((len(q), n, d))
+        self.forces, self.unbalanced = np.zeros((len(q), m)), np.zeros(len(q))
+        self.resting_on: tuple[str, ...] = ()
+        self.width = 0  # the most motions that supports leave
+
+    @staticmethod
+    def empty(search: Search, count: int) -> _Answers:
+        """Nothing found yet."""
+        words = np.full(count, NOT_FOUND, dtype=object)
+        return _Answers(search, np.zeros((count, search.balance.model.nq)), words, 0)
+
+    @staticmethod
+    def of(search: Search, point: Point, stability: Array, count: int) -> _Answers:
+        """What a search found."""
+        answers = _Answers(search, point.q, stability, count)
+        answers.K, answers.Z, answers.forces, answers.unbalanced = _reported(search, point)
+        answers.points = {0: point.taken(np.arange(1))} if len(point.q) else {}
+        return answers
+
+    def put(self, k: int, found: Resting, word: str, names: tuple[str, ...]) -> None:
+        """Take over one configuration that rests on supports, whose rows are the last of its forces."""
+        K, Z, _, unbalanced = (x[0] for x in _reported(found.search, found.point))
+        d, own = K.shape[-1], len(self.search.balance.row_names)
+        if d > self.K.shape[-1]:  # at a dead point more moves than usually
+            more = d - self.K.shape[-1]
+            self.K = np.pad(self.K, ((0, 0), (0, more), (0, more)))
+            self.Z = np.pad(self.Z, ((0, 0), (0, 0), (0, more)))
+        self.K[k], self.Z[k] = 0.0, 0.0
+        self.K[k, :d, :d], self.Z[k, :, :d] = K, Z
+        for name in names:
+            if name not in self.rows:
+                self.rows = (*self.rows, name)
+                self.forces = np.pad(self.forces, ((0, 0), (0, 1)))
+        self.forces[k] = 0.0
+        self.forces[k, :own] = found.forces[:own]
+        self.forces[k, [self.rows.index(name) for name in names]] = found.forces[own:]
+        self.q[k], self.stability[k], self.unbalanced[k] = found.point.q[0], word, unbalanced
+        self.points[k], self.iterations = found.point, max(self.iterations, found.iterations)
+        self.resting_on = tuple(dict.fromkeys((*self.resting_on, *names)))
+        self.width = max(self.width, d)
+
+    def reported(self, batch: tuple[int, ...], model: Model) -> Equilibrium:
+        """The result; one that rests on supports has no more motions than they leave it."""
+        K, Z = self.K, self.Z
+        if not batch and self.resting_on:
+            K, Z = K[..., : self.width, : self.width], Z[..., : self.width]
+        found, K, Z, f = (x.reshape(*batch, *x.shape[1:]) for x in (self.q, K, Z, self.forces))
+        return Equilibrium(
+            found,
+            self.stability.reshape(batch) if batch else str(self.stability[0]),
+            K,
+            Z,
+            f,
+            self.rows,
+            self.unbalanced.reshape(batch),
+            self.iterations,
+            _beyond_limits(model, self.q),
+            self.resting_on,
+            model,
+        )
+
+
+def _rest_on_supports(
+    answers: _Answers, balance: Balance, start: Array, lost: Array, tolerance: float, iterations: int
+) -> None:
+    """Search elements of the batch one by one with contacts and joint limits that carry."""
+    for k in lost:
+        one = RestingSearch(balance.taken(np.array([k])), tolerance)
+        found = one.run(start[[k]], iterations)
+        word = str(_judged(found.search, found.point)[0])
+        names = found.search.balance.row_names[len(balance.row_names) :]
+        answers.put(int(k), found, STABLE if word == FIXED and names else word, names)
+
+
+def _crossed(balance: Balance, q: Array) -> Array:
+    """Whether a joint limit is exceeded, (n,)."""
+    gaps = [stop.gap(q) for stop in stops_of(balance.model)]
+    return np.any([gap < -OVERLAP for gap in gaps], axis=0) if gaps else np.zeros(len(q), dtype=bool)
 
 
 def _with_held(model: Model, hold: Mapping[str, Any] | None) -> Model:
-    """The model with a prescribed constant coordinate for every joint that is held."""
+    """The model with a prescribed constant coordinate for every joint that is held, whose limits are not asked."""
     if not hold:
         return model
     held = []
@@ -204,242 +286,27 @@ def _with_held(model: Model, hold: Mapping[str, Any] | None) -> Model:
         if model.joint_types[model.joint_index(name)].nv != 1 or np.shape(value) != ():
             raise ShapeError(f"equilibrium: hold takes one number for a joint of one freedom, and {name!r} is not so")
         held.append(Constraint(f"hold {name}", "coupling", (name,), {"coefficients": (float(value),)}))
-    return replace(model, constraints=(*model.constraints, *held))
+    joints = tuple(replace(j, lower=-np.inf, upper=np.inf) if j.name in hold else j for j in model.joints)
+    return replace(model, joints=joints, constraints=(*model.constraints, *held))
 
 
-class _Point:
-    """Everything that a step and a judgement need at the configurations of a flat batch.
-
-    Coordinates are scaled by their own stiffness, so that a hair spring counts beside a car's, and motions are made as
-    local as they can be, so that each is compared with the forces that meet in it.
-    """
-
-    def __init__(self, balance: Balance, q: Array, rank: int, *, potential: bool) -> None:
-        self.q = np.array(q)
-        still = np.zeros((len(q), balance.model.nv))
-        tau, weight = balance.joint_forces(q, still), np.asarray(balance.evaluate("gravity", q=q))
-        tree = np.asarray(balance.evaluate("inverse_dynamics_derivatives", q=q, v=still, a=np.zeros_like(still))[0])
-        loads = balance.joint_force_slopes(q, still)[0]
-        terms, A, r = np.abs(tree) + np.abs(loads), balance.jacobian(q), weight - tau
-        possible = _possible_forces(balance, q)
-        D = _own_scales(terms.sum(axis=-1) + np.abs(weight) + np.abs(tau) + possible)
-        rows = held_rows(A * D[:, None, :], rank)
-        self.Z = D[..., None] * _localised(rows.motions)
-        self.r, self.g = r, _apply(_T(self.Z), r)
-        f = _apply(_T(rows.inverse), D * r)
-        bent = np.einsum("nmjk,nm->njk", balance.jacobian_slopes(q), f)
-        self.K = _T(self.Z) @ (tree - loads - bent) @ self.Z
-        terms = terms + np.abs(bent)
-        reach = np.abs(self.Z)
-        self.sizes = (_T(reach) @ terms @ reach).max(axis=(-2, -1), initial=0.0)
-        # what meets in the balance, and what would meet elsewhere: a hanging pendulum's own forces all vanish
-        carried = np.abs(_apply(_T(A), f))
-        meeting = np.maximum.reduce([np.abs(weight), np.abs(tau), carried, terms.sum(axis=-1), possible])
-        self.meeting = _apply(_T(reach), meeting)
-        self.imbalance = _ratio(np.abs(self.g), self.meeting).max(axis=-1, initial=0.0)
-        self.scale = meeting.max(axis=-1, initial=0.0)
-        self.V = np.array(balance.potential(q)) if potential else np.sum(self.g * self.g, axis=-1) / 2
-        self.gap = np.abs(balance.residual(q)).max(axis=-1, initial=0.0)
-
-    def taken(self, chosen: Array) -> _Point:
-        """Some of the configurations, by number or by mask."""
-        found = copy(self)
-        vars(found).update({name: values[chosen] for name, values in vars(self).items()})
-        return found
-
-    def put(self, where: Array, other: _Point) -> None:
-        """Take over the other's configurations at these places."""
-        for name, values in vars(self).items():
-            values[where] = getattr(other, name)
-
-
-class _Search:
-    """The search for equilibria of a flat batch; those that have arrived leave it."""
-
-    def __init__(self, balance: Balance, downhill: bool, tolerance: float) -> None:
-        self.balance, self.downhill, self.tolerance = balance, downhill, tolerance
-        self.rank = _usual_rank(balance)
-
-    def assembled(self, q: Array) -> Array:
-        """One guess with its loops closed, however far they are open; open parameters and switches count."""
-        balance, model = self.balance, self.balance.model
-        if not balance.kept_rows or np.abs(balance.residual(q)).max(initial=0.0) <= CLOSED:
-            return q
-        if balance.opened or not np.all(balance.active != 0):
-            return q
-        closure = Closure(Mechanism.of(model), constraint_set(model).demands, balance.t)
-        return close_loops(closure, q[0], {}, attainable(model))[None]
-
-    def run(self, q: Array, iterations: int) -> tuple[_Point, int]:
-        """The configurations that were reached, and in how many steps; a last one takes what rounding leaves."""
-        point, count = self._searched(q, iterations)
-        left = np.flatnonzero(self.rests(point))
-        here, none = point.taken(left), np.zeros(len(left), dtype=bool)
-        last = self._trial(left, here, self._step(here, np.full(len(left), LONGEST), none, 1.0))
-        closer = last.imbalance < here.imbalance
-        point.put(left[closer], last.taken(closer))
-        return point, count
-
-    def _searched(self, q: Array, iterations: int) -> tuple[_Point, int]:
-        point = self._point(self.balance, self.balance.closed(q))
-        radius, left = np.full(len(q), LONGEST), np.arange(len(q))
-        for count in range(iterations):
-            here = point.taken(left)
-            resting = self.rests(here)
-            falling = resting & self._is_saddle(here) if self.downhill else np.zeros_like(resting)
-            moving = (~resting | falling) & (radius[left] > SHORTEST)
-            left, here, falling = left[moving], here.taken(moving), falling[moving]
-            if not len(left):
-                return point, count
-            best = self._trial(left, here, self._step(here, radius[left], falling, 1.0))
-            if np.any(falling):
-                other = self._trial(left, here, self._step(here, radius[left], falling, -1.0))
-                lower = falling & (other.V < best.V)
-                best.put(lower, other.taken(lower))
-            better = self._is_better(here, best)
-            radius[left] = np.where(better, np.minimum(2 * radius[left], LONGEST), radius[left] / 4)
-            point.put(left[better], best.taken(better))
-        return point, iterations
-
-    def has_branched(self, point: _Point) -> bool:
-        """Whether one configuration has led to where rows depend on each other; then it is searched on with its rank.
-
-        Where two branches of a linkage meet, the search may follow the one of more freedoms.
-        """
-        own = self.balance.model.nv - held_rows(self.balance.jacobian(point.q)).motions.shape[-1]
-        found, self.rank = own < self.rank, own
-        return bool(found)
-
-    def _point(self, balance: Balance, q: Array) -> _Point:
-        return _Point(balance, q, self.rank, potential=self.downhill)
-
-    def rests(self, point: _Point) -> Array:
-        """Where forces balance within the tolerance."""
-        return np.asarray(point.imbalance <= self.tolerance)
-
-    def _is_saddle(self, point: _Point) -> Array:
-        if not point.K.shape[-1]:
-            return np.zeros(point.V.shape, dtype=bool)
-        lowest = np.linalg.eigvalsh(_symmetric(point.K))[..., 0]
-        return np.asarray(lowest < -FLAT * point.sizes)
-
-    def _step(self, point: _Point, radius: Array, falling: Array, sign: float) -> Array:
-        """Newton's step with the size of every curvature; from a saddle, along its downward direction."""
-        if not point.Z.shape[-1]:
-            return np.zeros(point.Z.shape[:-1])
-        floor = FLAT * point.sizes[..., None]
-        if self.downhill:
-            values, U = np.linalg.eigh(_symmetric(point.K))
-            along = _apply(_T(U), point.g)
-            curvature = np.abs(values)
-            # where the potential is flat and level there is nowhere to go; where it slopes, go as far as allowed
-            steep = np.where(curvature > floor, curvature, np.inf)
-            y = -along / steep
-            sloping = (curvature <= floor) & (np.abs(along) > self.tolerance * _apply(_T(np.abs(U)), point.meeting))
-            y = np.where(sloping, -np.sign(along) * radius[..., None], y)
-            step = _apply(U, y)
-            step = np.where(falling[..., None], sign * radius[..., None] * U[..., :, 0], step)
-        else:
-            U, s, Vt = np.linalg.svd(point.K)
-            inverse = np.where(s > floor, 1 / np.where(s > floor, s, 1.0), 0.0)
-            step = -_apply(_T(Vt), inverse * _apply(_T(U), point.g))
-        d = _apply(point.Z, step)
-        longest = np.abs(d).max(axis=-1, initial=0.0)
-        shrink = np.where(longest > radius, radius / np.where(longest > 0, longest, 1.0), 1.0)
-        return np.asarray(d * shrink[..., None])
-
-    def _trial(self, left: Array, point: _Point, step: Array) -> _Point:
-        balance = self.balance.taken(left)
-        moved = np.asarray(balance.evaluate("integrate", q=point.q, d=step))
-        return self._point(balance, balance.closed(moved))
-
-    def _is_better(self, point: _Point, trial: _Point) -> Array:
-        """Lower; or level, as far as rounding tells, and closer to a balance."""
-        noise = LEVEL * (np.abs(point.V) + point.scale)
-        fall = point.V - trial.V
-        closed = trial.gap <= STILL_CLOSED
-        lower = fall > (noise if self.downhill else 0.0)
-        closer = (fall >= -noise) & (trial.imbalance < point.imbalance)
-        return np.asarray(closed & (lower | closer) & np.isfinite(trial.imbalance))
-
-
-def _possible_forces(balance: Balance, q: Array) -> Array:
-    """About what weights and loads could exert on every joint (n, nv), wherever they point now: rounding is beside it.
-
-    A mass m on a joint that feels its inertia m l² exerts m g l at most, which is g √(m · m l²).
-    """
-    model = balance.model
-    masses = np.array([float(body.mass) for body in model.bodies])
-    for k in reversed(range(len(masses))):
-        if model.parents[k] >= 0:
-            masses[model.parents[k]] += masses[k]
-    freedoms = [kind.nv for kind in model.joint_types]
-    inertia = np.abs(np.asarray(balance.evaluate("diagonal_of_mass_matrix", q=q)))
-    pull = float(np.linalg.norm(np.asarray(model.gravity, dtype=float)))
-    total = pull * np.sqrt(np.repeat(masses, freedoms) * inertia)
-    for loads in (balance.forces, balance.wrenches):
-        for frame, load in loads.items():
-            J = np.asarray(balance.evaluate("jacobian", frame, q=q))
-            total = total + np.linalg.norm(J, axis=-2) * np.linalg.norm(load, axis=-1)[..., None]
-    return np.asarray(total)
-
-
-def _own_scales(stiffness: Array) -> Array:
-    """1 / √stiffness of every coordinate (n, nv); those without any are given the others' mean."""
-    some = stiffness > 0
-    mean = stiffness.sum(axis=-1, keepdims=True) / np.maximum(some.sum(axis=-1, keepdims=True), 1)
-    return np.asarray(1 / np.sqrt(np.where(some, stiffness, np.where(mean > 0, mean, 1.0))))
-
-
-def _localised(Z: Array) -> Array:
-    """Bases (n, nv, d) of the same motions with ones at some coordinates: parts that do not touch stay apart."""
-    nv, d = Z.shape[-2:]
-    if not len(Z) or not 0 < d < nv:
-        return Z
-    chosen = scipy.linalg.qr(Z[0].T, pivoting=True, mode="r")[1][:d]
-    part = Z[:, chosen, :]
-    clear = np.linalg.svd(part, compute_uv=False)[:, -1] > CLEAR
-    result = np.array(Z)
-    local = Z[clear] @ np.linalg.inv(part[clear])
-    result[clear] = local / np.linalg.norm(local, axis=-2, keepdims=True)
-    return result
-
-
-def _ratio(x: Array, y: Array) -> Array:
-    """x / y, 0 where both are 0."""
-    return np.asarray(x / np.where(y > 0, y, 1.0))
-
-
-def _reported(search: _Search, point: _Point) -> tuple[Array, Array, Array, Array]:
+def _reported(search: Search, point: Point) -> tuple[Array, Array, Array, Array]:
     """Stiffness along orthonormal motions, these motions, the rows' least-norm forces, and the force that is left."""
     rows = held_rows(search.balance.jacobian(point.q), search.rank)
     Z, R = np.linalg.qr(point.Z)
     back = np.linalg.inv(R)
-    left = np.abs(_apply(_T(back), point.g)).max(axis=-1, initial=0.0)
-    return _T(back) @ point.K @ back, Z, _apply(_T(rows.inverse), point.r), left
+    left = np.abs(apply(transposed(back), point.g)).max(axis=-1, initial=0.0)
+    return transposed(back) @ point.K @ back, Z, apply(transposed(rows.inverse), point.r), left
 
 
-def _usual_rank(balance: Balance) -> int:
-    """Of the rows at a configuration that has nothing special about it."""
-    if not balance.kept_rows:
-        return 0
-    q = np.stack(generic_configurations(constraint_set(balance.model), 1))
-    A = np.asarray(functions_of(balance.model).constraint_jacobian(**_timed(balance, q)))[..., balance.kept_rows, :]
-    return int(balance.model.nv - held_rows(A).motions.shape[-1])
-
-
-def _timed(balance: Balance, q: Array) -> dict[str, Any]:
-    return {"q": q, "t": balance.t} if constraint_set(balance.model).timed else {"q": q}
-
-
-def _judged(search: _Search, point: _Point) -> Array:
+def _judged(search: Search, point: Point) -> Array:
     """In words, for every configuration."""
     words = np.full(len(point.q), STABLE, dtype=object)
     balanced = (point.imbalance <= max(search.tolerance, ROUNDING)) & (point.gap <= STILL_CLOSED)
     if not point.K.shape[-1]:
         words[:] = FIXED
     elif search.balance.conservative:
-        lowest = np.linalg.eigvalsh(_symmetric(point.K))[..., 0]
+        lowest = np.linalg.eigvalsh(symmetric(point.K))[..., 0]
         edge = FLAT * point.sizes
         words[:] = np.where(lowest > edge, STABLE, np.where(lowest < -edge, UNSTABLE, NEUTRAL))
     else:
@@ -447,7 +314,7 @@ def _judged(search: _Search, point: _Point) -> Array:
     return np.where(balanced, words, NOT_FOUND)
 
 
-def _judged_by_motion(balance: Balance, point: _Point) -> Array:
+def _judged_by_motion(balance: Balance, point: Point) -> Array:
     """Without a potential, by the eigenvalues of the motion near the configuration."""
     try:
         values = eigenvalues_at_rest(balance, point.q)
@@ -462,9 +329,10 @@ def _judged_by_motion(balance: Balance, point: _Point) -> Array:
     return np.where(growth > edge, UNSTABLE, np.where(growth < -edge, STABLE, NEUTRAL))
 
 
-def _require_found(balance: Balance, point: _Point, stability: str, count: int) -> None:
-    if stability != NOT_FOUND:
+def _require_found(balance: Balance, answers: _Answers) -> None:
+    if answers.stability[0] != NOT_FOUND:
         return
+    point, count = answers.points[0], answers.iterations
     if point.gap[0] > STILL_CLOSED:
         raise AssemblyError(
             f"equilibrium: the loops of model {balance.model.name!r} stay open by {point.gap[0]:.6g} near the guess: "
@@ -480,14 +348,20 @@ def _require_found(balance: Balance, point: _Point, stability: str, count: int) 
     raise EquilibriumError(
         f"equilibrium: model {balance.model.name!r} has no balance of forces near the guess ({count} steps): what is "
         f"left pushes along {listed}, N m or N. The potential falls without end that way, or the guess is too far: "
-        f"hold a joint (hold=), give it a spring or a stop, or move the guess.",
+        f"hold a joint (hold=), give it a spring or a stop, or move the guess.{_about_friction(balance)}",
         point.q[0],
         left,
     )
 
 
+def _about_friction(balance: Balance) -> str:
+    if not balance.model.contacts or not np.any(contact_set(balance.model).friction):
+        return ""
+    return " Friction of contacts is no part of the search: what only friction holds, let settle with wt.simulate."
+
+
 def _refuse_penetration(balance: Balance, q: Array) -> None:
-    """Contacts carry nothing in this search, so a configuration in which shapes overlap is no answer."""
+    """Contacts carry nothing in such a search, so a configuration in which shapes overlap is no answer."""
     if not balance.model.touches:
         return
     gaps = np.asarray(balance.evaluate("contact_gaps", q=q)).reshape(-1, len(contact_set(balance.model).names))
@@ -510,15 +384,3 @@ def _beyond_limits(model: Model, q: Array) -> tuple[str, ...]:
         if kind.nq == kind.nv == 1 and np.any((q[..., part] < joint.lower) | (q[..., part] > joint.upper)):
             found.append(joint.name)
     return tuple(found)
-
-
-def _symmetric(K: Array) -> Array:
-    return np.asarray((K + _T(K)) / 2)
-
-
-def _T(matrix: Array) -> Array:
-    return np.swapaxes(matrix, -1, -2)
-
-
-def _apply(matrix: Array, x: Array) -> Array:
-    return np.asarray((matrix @ x[..., None])[..., 0])

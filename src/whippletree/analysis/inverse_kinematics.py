@@ -27,6 +27,13 @@ ITERATIONS = 100
 FIRST_STARTS = 4
 """Random starts that are tried at first; later rounds have twice as many, so that easy problems stay cheap."""
 
+AT_ONCE = 16
+"""Random starts that are tried at once at least, over all problems: fewer would not fill the lanes of the processor."""
+
+IMPATIENCE = 0.5
+"""While there are further starts, a search is left whose cost is more than this share of what it was two calls before:
+close to a goal it falls much faster, and elsewhere another start is the better bet."""
+
 ROUNDS = 4
 """Iterations of one call; problems that have arrived or stalled leave between calls."""
 
@@ -119,11 +126,12 @@ def inverse_kinematics(
     require_model(model, "inverse_kinematics")
     task, arrays = _task(model, goals, limits)
     start = _guess(model, guess)
-    batch = np.broadcast_shapes(start.shape[:-1], *[g.shape[:-2] for g in arrays])
+    _require_counts(starts, iterations, tolerance)
+    batch = _common_batch(start, task, arrays)
     goal = np.stack([np.broadcast_to(g, (*batch, 4, 4)) for g in arrays], axis=-3).reshape(-1, len(arrays), 4, 4)
     q = np.broadcast_to(start, (*batch, model.nq)).reshape(-1, model.nq).copy()
     solver = _Solver(model, task, _weights(task, weights), tolerance, iterations, t, active)
-    found = solver.run(q.copy(), goal)
+    found = solver.run(q.copy(), goal, patient=starts == 0)
     tried = solver.try_again(found, q, goal, starts, seed, limits)
     shaped = [x.reshape((*batch, *x.shape[1:])) for x in (found.q, found.reached, found.apart, found.gap, tried)]
     moved, reached, apart, gap, tried = shaped
@@ -131,6 +139,24 @@ def inverse_kinematics(
     return Reached(
         moved, bool(reached) if reached.ndim == 0 else reached, apart[..., 1], apart[..., 0], gap, names, tried, model
     )
+
+
+def _require_counts(starts: Any, iterations: Any, tolerance: Any) -> None:
+    for word, value, least in (("starts", starts, 0), ("iterations", iterations, 1)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"inverse_kinematics: {word} is {value!r}, expected a whole number from {least} on")
+    if not tolerance > 0:
+        raise ValueError(f"inverse_kinematics: tolerance is {tolerance!r}, expected a positive number of rad and m")
+
+
+def _common_batch(start: Array, task: Task, goals: list[Array]) -> tuple[int, ...]:
+    shapes = {"guess": start.shape[:-1]}
+    shapes |= {f"the goal of {name!r}": g.shape[:-2] for (name, _), g in zip(task.frames, goals, strict=True)}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{word} {shape}" for word, shape in shapes.items())
+        raise ShapeError(f"inverse_kinematics: these batches do not fit together: {listed}") from None
 
 
 def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[Task, list[Array]]:
@@ -175,6 +201,8 @@ def _as_pose(name: str, array: Array, kind: str) -> Array:
         return pose
     R = array[..., :3, :3]
     error = np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(initial=0.0)
+    if np.any(array[..., 3, :] != (0, 0, 0, 1)):
+        raise ValueError(f"inverse_kinematics: the goal of {name!r} is no pose: its last row must be 0, 0, 0, 1")
     if not error <= UNROTATED or np.any(np.linalg.det(R) < 0):
         raise ValueError(
             f"inverse_kinematics: the goal of {name!r} has no rotation in its upper left corner (RᵀR differs from 1 by "
@@ -200,6 +228,11 @@ def _weights(task: Task, weights: Mapping[str, Any] | None) -> Array:
     for name, value in (weights or {}).items():
         if name not in names:
             raise ShapeError(f"inverse_kinematics: weights names {name!r}, which has no goal ({', '.join(names)})")
+        if np.shape(value) not in ((), (2,)):
+            raise ShapeError(
+                f"inverse_kinematics: weights[{name!r}] has shape {np.shape(value)}, expected one number or (rotation, "
+                f"position)"
+            )
         result[names.index(name)] = value
     if not np.all(result > 0) or not np.all(np.isfinite(result)):
         raise ValueError("inverse_kinematics: weights must be positive")
@@ -220,8 +253,12 @@ class _Found:
         best = np.where(arrived.any(axis=1), rank.argmin(axis=1), other.cost.reshape(len(where), starts).argmin(axis=1))
         chosen = np.arange(len(where)) * starts + best
         better = other.reached[chosen] | (other.cost[chosen] < self.cost[where])
+        self.put(where[better], other, chosen[better])
+
+    def put(self, where: Array, other: _Found, chosen: Any) -> None:
+        """Take over some of the other's problems."""
         for name in ("q", "apart", "gap", "cost", "reached"):
-            getattr(self, name)[where[better]] = getattr(other, name)[chosen[better]]
+            getattr(self, name)[where] = getattr(other, name)[chosen]
 
 
 class _Solver:
@@ -234,21 +271,26 @@ class _Solver:
         self.fixed = {"t": t, "active": self.balance.active}
         self.fixed = {word: value for word, value in self.fixed.items() if word in self.iterate.inputs}
 
-    def run(self, q: Array, goals: Array) -> _Found:
-        """Every problem until it has arrived, or stalls; where it stalls, the closest with all loops closed."""
+    def run(self, q: Array, goals: Array, *, patient: bool) -> _Found:
+        """Every problem until it has arrived, or stalls; if ``patient``, where it stalls is as close as it can be."""
         count, frames = len(q), goals.shape[1]
         found = _Found(q, np.zeros((count, frames, 2)), np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
-        self._iterate(found, np.arange(count), goals, 1.0)
-        lost = np.flatnonzero(~found.reached)
-        if np.any(self.balance.at_position_level) and len(lost):
-            found.q[lost] = self.balance.closed(found.q[lost])
-            self._iterate(found, lost, goals, STRICT)
-            found.q[lost] = self.balance.closed(found.q[lost])
-            found.gap[lost] = np.abs(self.balance.residual(found.q[lost])).max(axis=-1, initial=0.0)
+        self._iterate(found, np.arange(count), goals, 1.0, patient)
+        if patient:
+            self._come_closest(found, np.flatnonzero(~found.reached), goals)
         return found
 
-    def _iterate(self, found: _Found, left: Array, goals: Array, strictness: float) -> None:
+    def _come_closest(self, found: _Found, lost: Array, goals: Array) -> None:
+        """The closest configurations with all loops closed."""
+        if np.any(self.balance.at_position_level) and len(lost):
+            found.q[lost] = self.balance.closed(found.q[lost])
+            self._iterate(found, lost, goals, STRICT, True)
+            found.q[lost] = self.balance.closed(found.q[lost])
+            found.gap[lost] = np.abs(self.balance.residual(found.q[lost])).max(axis=-1, initial=0.0)
+
+    def _iterate(self, found: _Found, left: Array, goals: Array, strictness: float, patient: bool) -> None:
         damping = np.ones(len(left))
+        before = np.full((2, len(left)), np.inf)
         for done in range(0, self.iterations, ROUNDS):
             if not len(left):
                 return
@@ -259,21 +301,31 @@ class _Solver:
             met = np.all(apart <= self.tolerance, axis=(-2, -1)) & (gap <= self.tolerance**2)
             found.reached[left[met]] = True
             going = ~met & (damping < STALLED)
-            left, damping = left[going], damping[going]
+            if not patient:
+                going &= cost <= IMPATIENCE * before[0]
+            left, damping, before = left[going], damping[going], np.stack([before[1], cost])[:, going]
 
     def try_again(self, found: _Found, guess: Array, goals: Array, starts: int, seed: int, limits: bool) -> Array:
-        """Random starts for problems that are not solved, twice as many at once every time; how many were used."""
+        """Random starts for problems that are not solved, twice as many at once every time; how many were used.
+
+        What is still not solved then is led as close as it comes, from the best that was found.
+        """
         tried, random, count = np.ones(len(guess), dtype=int), np.random.default_rng(seed), FIRST_STARTS
+        asked = starts > 0
         while starts > 0:
             lost = np.flatnonzero(~found.reached)
             if not len(lost):
-                break
-            count = min(count, starts)
+                return tried
+            count = min(max(count, -(-AT_ONCE // len(lost))), starts)
             many = _random_starts(self.model, guess[lost], count, random, limits)
-            further = self.run(many.reshape(-1, self.model.nq), np.repeat(goals[lost], count, axis=0))
+            further = self.run(many.reshape(-1, self.model.nq), np.repeat(goals[lost], count, axis=0), patient=False)
             found.improve(lost, further, count, self.distance(guess[lost]))
             tried[lost] += count
             starts, count = starts - count, 2 * count
+        lost = np.flatnonzero(~found.reached)
+        if asked and len(lost):
+            closest = self.run(found.q[lost].copy(), goals[lost], patient=True)
+            found.put(lost, closest, slice(None))
         return tried
 
     def distance(self, guess: Array) -> Any:

@@ -34,7 +34,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import MASSLESS
 from whippletree.constraints.failures import failure
 from whippletree.constraints.routes import MASSLESS_TOLERANCE
-from whippletree.errors import AssemblyError, NameLookupError, ShapeError, SingularSystemError
+from whippletree.errors import AssemblyError, NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
 from whippletree.simulation.output.labels import velocities as velocity_names
 from whippletree.tree.skeleton import skeleton
@@ -47,6 +47,9 @@ CLEAR = 1e-3
 
 DISTINCT = 1e-9
 """The same below which coordinates do not describe the motions at all."""
+
+NEARBY = 1e-3
+"""Distance, rad or m, at which rows of contacts are compared with those at q: further than rounding of a rank sees."""
 
 LATER = (0.7, -1.1)
 """Times, over that in which the state moves by a radian or a metre, at which ``steady`` looks whether A is the same."""
@@ -94,6 +97,8 @@ class LinearSystem:
     steady: bool
     """Whether A stays what it is along the motion through the state, so that its eigenvalues mean growth and decay."""
     model: Model = field(repr=False)
+    balance: Balance = field(repr=False)
+    """The model with its loads, open parameters, switches and held contacts."""
 
     def __repr__(self) -> str:
         batch = f" × {self.A.shape[:-2]}" if self.A.ndim > 2 else ""
@@ -157,6 +162,7 @@ def linearize(
     """
     words: dict[str, Any] = {"tau": tau, "forces": forces, "wrenches": wrenches, "parameters": parameters}
     balance = Balance("linearize", model, **words, t=t, active=active)
+    _refuse_compliance(model)
     q, v = _states(balance, q, v)
     held = _held_contacts(balance, contacts, q, v)
     if held:
@@ -166,7 +172,22 @@ def linearize(
         raise NameLookupError("axes", axes, AXES)
     state = _State(balance, q, v)
     system = _chosen_axes(state, coordinates, axes)
+    if not np.all(np.isfinite(system.A)):
+        raise ValueError(
+            f"linearize: numbers overflow at this state of model {model.name!r} (the largest velocity is "
+            f"{np.abs(v).max(initial=0.0):.3g}): there is no finite linear system"
+        )
     return system.finished(inputs, outputs)
+
+
+def _refuse_compliance(model: Model) -> None:
+    """A row that yields adds to the inertia, at every state another: that is not in the equations above."""
+    yielding = [c.name for c in model.constraints if c.parameters.get("compliance")]
+    if yielding:
+        raise UnsupportedError(
+            f"linearize: constraint {yielding[0]!r} of model {model.name!r} is compliant, which is not supported here: "
+            f"make it rigid (compliance=0), or put springs into joints"
+        )
 
 
 def eigenvalues_at_rest(balance: Balance, q: Array) -> Array:
@@ -180,6 +201,11 @@ def _states(balance: Balance, q: Any, v: Any) -> tuple[Array, Array]:
     at = balance.coordinates("q", q)
     rates = balance.velocity_vector("v", v)
     batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1], balance.batch)
+    if 0 in batch:
+        raise ShapeError(
+            f"{balance.function}: the batch {batch} is empty: there is no state about which to linearise, and none "
+            f"that could choose coordinates"
+        )
     return np.broadcast_to(at, (*batch, at.shape[-1])), np.broadcast_to(rates, (*batch, rates.shape[-1]))
 
 
@@ -198,8 +224,8 @@ def _held_contacts(balance: Balance, contacts: Mapping[str, str] | str, q: Array
     return touching_contacts(balance, q, v)
 
 
-def require_on_manifold(balance: Balance, q: Array, v: Array) -> None:
-    """Refuse states that violate the rows that hold them.
+def require_on_manifold(balance: Balance, q: Array, v: Array, *, velocities: bool = True) -> None:
+    """Refuse states that violate the rows that hold them; with ``velocities``, those at velocity level too.
 
     Raises:
         AssemblyError: naming the row that is violated most.
@@ -209,6 +235,8 @@ def require_on_manifold(balance: Balance, q: Array, v: Array) -> None:
         (balance.residual(q), positions, POSITION_TOLERANCE, "q", "wt.assemble(model, q) closes the loops"),
         (balance.row_velocity(q, v), balance.row_names, VELOCITY_TOLERANCE, "v", "project_velocity(q, v) corrects it"),
     ):
+        if word == "v" and not velocities:
+            continue
         worst = np.abs(found).reshape(-1, len(names)).max(axis=0, initial=0.0) if names else np.zeros(0)
         gaps = {name: float(x) for name, x in zip(names, worst, strict=True) if not x <= tolerance}
         if gaps:
@@ -242,12 +270,21 @@ class _State:
         d = self.all.motions.shape[-1]
         whole = not self.balance.contacts and bool(np.all(self.balance.active != 0)) and not any(system.compliance)
         more = whole and bool(model.constraints) and d > system.structure.mobility
+        more = more or (bool(self.balance.contacts) and d > self._freedoms_nearby())
         if more or np.any(self.all.deficient) or np.any(self.at_position.deficient):
             raise SingularSystemError(
                 f"{self.balance.function}: model {model.name!r}: constraint rows depend on each other at this q (a "
                 f"dead point), so that the motion near it is not that of one linear system. wt.diagnose(model, q) "
                 f"names the rows; move q off the dead point."
             )
+
+    def _freedoms_nearby(self) -> int:
+        """How many motions the rows allow a little aside, along motions that they allow here."""
+        Z = self.at_position.motions
+        aside = NEARBY * np.cos(np.arange(1, Z.shape[-1] + 1))
+        q = np.asarray(self.balance.evaluate("integrate", q=self.q, d=Z @ aside))
+        flat = self.balance.flattened(q.shape[:-1])
+        return int(held_rows(flat.jacobian(flat.closed(q.reshape(-1, q.shape[-1])))).motions.shape[-1])
 
     def _require_inertia(self) -> None:
         if not self.inertia.shape[-1]:
@@ -396,6 +433,7 @@ class _System:
             self.axes,
             self.steady,
             model,
+            balance,
         )
 
     def _outputs(self, outputs: Sequence[str] | None) -> tuple[Array, tuple[str, ...]]:

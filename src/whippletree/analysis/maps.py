@@ -20,6 +20,7 @@ import numpy as np
 
 from whippletree.analysis.balance import Balance, held_rows
 from whippletree.analysis.inverse_kinematics import inverse_kinematics
+from whippletree.analysis.linear import require_on_manifold
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
@@ -91,14 +92,18 @@ def dexterity(
 
     Raises:
         NameLookupError: an unknown frame, joint or part.
+        AssemblyError: loops that are open at q.
         UnsupportedError: a frame that no joint moves: its Jacobian has nothing but zeros.
     """
     balance = Balance("dexterity", model, t=t, active=active)
     if part not in PARTS:
         raise NameLookupError("part of a motion", part, PARTS)
+    if not 0 < length < np.inf:
+        raise ValueError(f"dexterity: length is {length}, expected a positive number of metres")
     at = balance.coordinates("q", q)
+    require_on_manifold(balance, at, np.zeros((*at.shape[:-1], model.nv)), velocities=False)
     J = _frame_rows(balance, frame, at, part, length)
-    if not np.any(J):
+    if J.size and not np.any(J):
         raise UnsupportedError(
             f"dexterity: no joint of model {model.name!r} changes the {part} of frame {frame!r}: its Jacobian has "
             f"nothing but zeros"

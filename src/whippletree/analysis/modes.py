@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.analysis.balance import Balance, held_rows
+from whippletree.analysis.balance import TOUCHING, held_rows, stops_of
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
@@ -70,7 +70,7 @@ class Modes:
 
         Args:
             mode: its number; one that does not vibrate is shown as if it had the period 1 s.
-            amplitude: largest displacement of a joint, rad or m; loops are closed.
+            amplitude: largest displacement of a joint, rad or m; loops and held contacts stay closed.
             moments: of the period.
 
         Returns:
@@ -80,13 +80,15 @@ class Modes:
 
         if self.shapes.ndim > 2:
             raise ShapeError("motion: the modes are those of a batch: ask for the modes of one state")
+        if not np.isfinite(amplitude) or moments < 1:
+            raise ValueError(f"motion: amplitude ({amplitude}) must be finite, and moments ({moments}) at least 1")
         if not 0 <= mode < self.shapes.shape[-1]:
             raise NameLookupError("mode", mode, [str(k) for k in range(self.shapes.shape[-1])])
         model, shape = self.system.model, np.asarray(self.shapes[:, mode])
         phases = np.linspace(0.0, 1.0, moments)
         waves = np.exp(2j * np.pi * phases)[:, None] * shape * (amplitude / np.abs(shape).max())
         rate = self.frequencies[mode] if self.frequencies[mode] else 1.0
-        balance = Balance("motion", model)
+        balance = self.system.balance
         q = balance.closed(np.asarray(balance.evaluate("integrate", q=self.system.q, d=waves.real)))
         v = (2j * np.pi * rate * waves).real
         rows = held_rows(balance.jacobian(q))
@@ -143,9 +145,13 @@ def _not_steady(system: LinearSystem) -> str:
     if not np.any(system.v):
         worst = np.abs(rate).reshape(-1, rate.shape[-1]).max(axis=0)
         name = system.states[system.positions.shape[-1] + int(np.argmax(worst))]
+        at_stop = [stop.name for stop in stops_of(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING)]
+        cure = "wt.equilibrium(model, q).q is one nearby"
+        if at_stop:
+            cure = f"Limits carry nothing here: hold what leans on {', '.join(at_stop[:3])} by a constraint"
         return (
             f"eigenmodes: q is no equilibrium of model {model.name!r}: {name!r} accelerates by {worst.max():.6g}. "
-            f"wt.equilibrium(model, q).q is one nearby; wt.linearize has the matrices of any state."
+            f"{cure}; wt.linearize has the matrices of any state."
         )
     return (
         f"eigenmodes: the motion of model {model.name!r} is not steady: the matrix A changes along it, so that its "
@@ -200,6 +206,8 @@ def frequency_response(system: LinearSystem, frequencies: Any) -> Array:
         SingularSystemError: at a frequency at which the undamped system resonates: the response has no bound.
         UnsupportedError: if the state is not steady.
     """
+    if not isinstance(system, LinearSystem):
+        raise TypeError(f"frequency_response: expected what wt.linearize returns, got {type(system).__name__}")
     if not system.steady:
         raise UnsupportedError(_not_steady(system).replace("eigenmodes", "frequency_response", 1))
     f = np.asarray(frequencies, dtype=float)

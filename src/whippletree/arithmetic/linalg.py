@@ -48,13 +48,13 @@ class LDLT(NamedTuple):
         return (x.T * self.reciprocals).T
 
 
-def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None) -> LDLT:
+def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None, least: Any = 0) -> LDLT:
     """Factor a symmetric matrix as L D Lᵀ without pivoting; stable where A is positive definite.
 
     A pivot that is exactly zero raises ZeroDivisionError on scalars that divide so; with ``lenient`` its reciprocal is
     NaN instead, for callers that look at the pivots. ``negligible``: for matrices that may be semidefinite, the share
-    of its diagonal entry up to which a pivot counts as zero and its reciprocal is 0; then ``solve`` finds one of many
-    solutions.
+    of its diagonal entry, and ``least`` what is added to it, up to which a pivot counts as zero and its reciprocal is
+    0; then ``solve`` finds one of many solutions.
     """
     n = len(A)
     L = np.eye(n, dtype=int).astype(object)
@@ -66,9 +66,9 @@ def ldlt(A: Array, *, lenient: bool = False, negligible: Any = None) -> LDLT:
             pivot = pivot - L[j, k] * scaled[k]
         D[j] = pivot
         if negligible is None:
-            R[j] = _reciprocal(pivot, lenient)
+            R[j] = reciprocal(pivot, lenient)
         else:
-            counts = scalars.less(negligible * A[j, j], pivot)
+            counts = scalars.less(negligible * A[j, j] + least, pivot)
             R[j] = scalars.select(counts, 1 / scalars.select(counts, pivot, 1), 0)
         for i in range(j + 1, n):
             entry = A[i, j]
@@ -126,7 +126,7 @@ def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> Tre
     L = np.eye(n, dtype=int).astype(object)
     D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
     for k in reversed(range(n)):
-        D[k], R[k] = H[k, k], _reciprocal(H[k, k], lenient)
+        D[k], R[k] = H[k, k], reciprocal(H[k, k], lenient)
         for i in _ancestors(parents, k):
             L[k, i] = H[k, i] * R[k]
             for j in [i, *_ancestors(parents, i)]:
@@ -151,7 +151,8 @@ def sparse_order(pattern: Array) -> list[int]:
     return eliminated[::-1]
 
 
-def _reciprocal(x: Any, lenient: bool) -> Any:
+def reciprocal(x: Any, lenient: bool) -> Any:
+    """1 / x; with ``lenient``, NaN where a scalar refuses to divide by zero."""
     try:
         return 1 / x
     except ZeroDivisionError:
@@ -338,7 +339,7 @@ def orthonormal_complement(A: Array) -> Complement:
         remainders[k] = u @ u
         norm = scalars.sqrt(remainders[k])
         u[0] = u[0] + scalars.select(scalars.less(u[0], 0), -norm, norm)
-        scale = 2 * _reciprocal(u @ u, lenient=True)
+        scale = 2 * reciprocal(u @ u, lenient=True)
         R[k:, k:] = R[k:, k:] - np.multiply.outer(u * scale, u @ R[k:, k:])
         reflections.append((u, scale))
     Q2 = np.eye(n, dtype=int).astype(object)[:, r:]

@@ -13,6 +13,7 @@ from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Block, Program
 from whippletree.errors import MissingExtraError
 from whippletree.functions import Function
+from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model, require_model
 
 
@@ -47,7 +48,7 @@ class Symbolic:
             raise AttributeError(name)
         function = functions.find(name, self.model)
         if function.names:
-            return lambda *names: self._function(function, names)
+            return lambda *names: self._function(function, checked_names(function, names))
         return self._function(function, ())
 
     def _function(self, function: Function, names: Sequence[Any]) -> Any:
@@ -56,6 +57,7 @@ class Symbolic:
         (Running it on CasADi scalars directly would be ten times slower, and NumPy and CasADi disagree on who
         multiplies an array by a symbol.)
         """
+        function = for_names(function, self.model, tuple(names))
         program = unrolled_program(self.model, function, names, self.parameters, checked=False)
         inputs, outputs = program.of_role("input"), program.of_role("output")
         symbols = [self._casadi.SX.sym(_identifier(b.name), *(b.shape or (1,))) for b in inputs]

@@ -17,6 +17,7 @@ from whippletree.functions.reference_table import (
     Impact,
     InverseDynamicsDerivatives,
     InverseDynamicsInContact,
+    InverseDynamicsWithMetric,
     InverseDynamicsWithMotors,
     JointReactions,
     JointReactionsWithWeights,
@@ -137,23 +138,29 @@ class _MassMatrixSolve(_Function):
         """
 
 class _OperationalInertia(_Function):
-    def __call__(self, q: ArrayLike, *, out: Any = None) -> Array:
-        """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes.
-
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-        Returns inertia (6, 6).
-        """
-
-class _OperationalInertiaInverse(_Function):
     def __call__(self, q: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> Array:
-        """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ.
+        """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns inverse (6, 6).
+        Returns inertia (task, task).
+        """
+
+class _OperationalInertiaInverse(_Function):
+    def __call__(self, q: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> Array:
+        """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns inverse (task, task).
         """
 
 class _InverseDynamics(_Function):
@@ -249,14 +256,33 @@ class _InverseDynamicsWithMotors(_Function):
         Returns tau (nv,), f (rows,), residual (nv,).
         """
 
+class _InverseDynamicsWithMetric(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, metric: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
+
 class _HybridDynamics(_Function):
-    def __call__(self, q: ArrayLike, v: ArrayLike, given: ArrayLike, *, out: Any = None) -> HybridDynamics:
+    def __call__(self, q: ArrayLike, v: ArrayLike, given: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             given (nv,)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), tau (nv,).
         """
 
@@ -279,6 +305,15 @@ class _PassiveForces(_Function):
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+
+class _GravityDerivatives(_Function):
+    def __call__(self, q: ArrayLike, *, out: Any = None) -> Array:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
 
 class _InverseDynamicsDerivatives(_Function):
@@ -939,21 +974,27 @@ class CompiledTable:
             b (nv,)
         Returns x (nv,).
         """
-    def operational_inertia(self, frame: str) -> _OperationalInertia:
-        """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes.
+    def operational_inertia(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertia:
+        """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
 
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-        Returns inertia (6, 6).
-        """
-    def operational_inertia_inverse(self, frame: str) -> _OperationalInertiaInverse:
-        """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ.
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns inverse (6, 6).
+        Returns inertia (task, task).
+        """
+    def operational_inertia_inverse(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertiaInverse:
+        """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns inverse (task, task).
         """
     @property
     def inverse_dynamics(self) -> _InverseDynamics:
@@ -1038,6 +1079,21 @@ class CompiledTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), residual (nv,).
         """
+    def inverse_dynamics_with_metric(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
     def hybrid_dynamics(self, joints: str | tuple[str, ...] | list[str]) -> _HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
@@ -1045,6 +1101,8 @@ class CompiledTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             given (nv,)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), tau (nv,).
         """
     @property
@@ -1065,6 +1123,14 @@ class CompiledTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+    @property
+    def gravity_derivatives(self) -> _GravityDerivatives:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
     @property
     def inverse_dynamics_derivatives(self) -> _InverseDynamicsDerivatives:

@@ -46,6 +46,10 @@ class Told:
         return self.of_class if function is None else self.of_function(function)
 
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple of a tuple in half the time that its own constructor takes."""
+
+
 class NamedFunction:
     """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
 
@@ -131,7 +135,7 @@ class NamedFunction:
         """Several results with their names; one result as it is."""
         if self._tuple is None or type(results) is not tuple:
             return results
-        return self._tuple(*results)
+        return _new_tuple(self._tuple, results)
 
     # ---- status --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,11 @@ From what a constraint demands to what it carries:
     ties, loop_clusters      which rows belong together; loops as nodes of a tree of clusters
     cluster_structure        redundancy found cluster by cluster, equal clusters once
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
+    single_motions           clusters whose rows leave one motion, or none
+    cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
+    body_system              accelerations of bodies, forces of joints and closures: a system as sparse as its graph
+    elimination              that system factored front by front: ladders, trusses, grids
+    long_structure           loops closed and redundant rows found by it, for long mechanisms
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
     node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
@@ -26,6 +31,7 @@ From what a constraint demands to what it carries:
     reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
+    prescribed_joints        hybrid dynamics and operational-space inertia
     actuation                forces of motors and rows that cause a motion
     failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
 

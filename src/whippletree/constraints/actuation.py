@@ -5,17 +5,23 @@
 has many solutions where there are more motors (columns of B), and contacts (rows of J), than the motion needs. The one
 with the least uᵀ W u + pᵀ W_c p has multipliers y, a virtual velocity that the rows allow:
 
-    u = W⁻¹ Bᵀ y,   p = W_c⁻¹ J y          P y + Aᵀ f = h,   A y = 0          P = B W⁻¹ Bᵀ + Jᵀ W_c⁻¹ J
+    u = W⁻¹ Bᵀ y,   W_c p = J y          B W⁻¹ Bᵀ y + Aᵀ f + Jᵀ p = h,   A y = 0
 
-This is the block matrix of document 000 with P in the place of the mass matrix. P is singular, as the mass matrix of
-massless links is, and condition (32) says that every motion that the rows allow moves some motor or contact: the
-system is not under-actuated. So y = P† h and f = A† h, whatever the masses, by the same route
-(:mod:`whippletree.constraints.kkt`).
+Motors can be eliminated at once, and no metric is ever inverted. With all rows in one matrix A = [A_m A_p] (columns of
+motors and of passive velocities), C = diag(0, W_c) and f the forces of all rows,
 
-Where it is under-actuated, motions N are left that the rows allow and that move no motor and no contact. Which of the
-passive velocities span them is decided by pivots (``select``, so that it may change with what is switched on); these
-get a motor of their own, whose force is the *residual*: what is missing for the motion. It is zero exactly when the
-motion can be had, because Nᵀ h = Nᵀ (residual).
+    (A_m W A_mᵀ + C) f − A_p y_p = A_m W h_m          A_pᵀ f = h_p
+
+The second line times A_p R is added to the first, which changes no answer: S = A_m W A_mᵀ + A_p R A_pᵀ + C is positive
+definite exactly when the rows are independent, whatever the motors. Then
+
+    f = S⁻¹ (r + A_p y_p),   r = A_m W h_m + A_p R h_p          (A_pᵀ S⁻¹ A_p) y_p = h_p − A_pᵀ S⁻¹ r
+
+and the motors provide what the rows leave, u = h_m − A_mᵀ f. Masses do not enter: massless links are as good as any.
+
+A pivot of nothing in A_pᵀ S⁻¹ A_p belongs to a passive velocity that no row notices beyond those before it: the system
+is under-actuated (``select`` decides, so that it may change with what is switched on). What is left of h there is the
+*residual*: what is missing for the motion. It is zero exactly when the motion can be had.
 """
 
 from __future__ import annotations
@@ -25,9 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.arithmetic import scalars
-from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints import kkt
+from whippletree.arithmetic import linalg, scalars
+from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
@@ -54,8 +59,10 @@ class Pushers(NamedTuple):
 
     J: Array
     """(3k, nv)."""
-    shares: Array
-    """1 / cost of every row, 0 for those that do not touch, (3k,)."""
+    costs: Array
+    """Of the squares of the forces, (3k,)."""
+    touching: Array
+    """1 for the rows of contacts that carry, 0 for all others, (3k,)."""
 
 
 def actuate(
@@ -64,37 +71,38 @@ def actuate(
     q: Array,
     v: Array,
     a: Array,
-    costs: Array,
+    metric: Array,
     t: Any,
     active: Array | None,
     pushers: Pushers | None = None,
 ) -> Actuated:
     """The forces of the motors of some joints, of the rows and of contacts for the accelerations a (nv,).
 
-    Accelerations that the rows forbid are corrected first, as little as the motors notice: in Σ (Δaᵢ)² / costᵢ.
+    ``metric`` (nv, nv), symmetric, is W in the rows and columns of motors. Accelerations that the rows forbid are
+    corrected first, as little as the motors notice: in Δaᵀ W⁻¹ Δa.
     """
     n = m.tree.model.nv
     links = m.moving(q, v)
     motors = [i for name in joints for i in range(n)[m.tree.model.slice(name)]]
-    shares = zeros(n)
-    for i in motors:
-        shares[i] = 1 / costs[i]
     rows = _HeldRows(m, links, q, v, t, active)
-    virtual = _missing(rows, [i for i in range(n) if i not in motors], pushers)
-    extra = virtual * _mean(shares)
-    P = np.diag(shares + extra)
-    if pushers is not None:
-        P = P + pushers.J.T @ (pushers.J.T * pushers.shares).T
-    factor = _factor(m, P, rows)
+    count = len(rows.A)
+    sharing = _Sharing(m, rows, pushers, motors, metric)
     wanted = _forces(m, links, a)
-    allowed = a + factor.solve(zeros(n), rows.right(rows.A @ a + rows.gamma)).a if len(rows.A) else a
-    h = _forces(m, links, allowed) if len(rows.A) else wanted
+    if count:
+        missing = zeros(len(sharing.A))
+        missing[:count] = rows.right(rows.A @ a + rows.gamma)
+        allowed = a + sharing.correction(missing)
+        h = _forces(m, links, allowed)
+    else:
+        allowed, h = a, wanted
     soft = rows.compliant_forces(allowed)
-    y, pulled = factor.solve(h - rows.soft.T @ soft, zeros(len(rows.A)))
-    tau = shares * y
-    f = rows.all_rows(-pulled, soft)
-    p = zeros(0) if pushers is None else pushers.shares * (pushers.J @ y)
-    return Actuated(tau, f, p, extra * y + (wanted - h))
+    f, left = sharing.carried(h - rows.soft.T @ soft)
+    tau = zeros(n)
+    tau[motors] = left[motors]
+    passive = sharing.passive
+    residual = wanted - h
+    residual[passive] = residual[passive] + sharing.idle * left[passive]
+    return Actuated(tau, rows.all_rows(f[:count], soft), f[count:], residual)
 
 
 class _HeldRows:
@@ -103,9 +111,7 @@ class _HeldRows:
     def __init__(self, m: Mechanism, links: Field, q: Array, v: Array, t: Any, active: Array | None) -> None:
         system = constraint_set(m.tree.model)
         self.count = len(system.row_names)
-        self.order = system.elimination if self.count else None
         kept = list(system.structure.independent) if self.count else []
-        squares = dict(zip(kept, system.structure.squares, strict=True)) if self.count else {}
         self.hard = [i for i in kept if not system.compliance[i]]
         self.yielding = [i for i in kept if system.compliance[i]]
         found = system.rows(m, links, q, v, t)
@@ -115,12 +121,6 @@ class _HeldRows:
         self.gamma, self.soft, self.soft_bias = gamma[self.hard], A[self.yielding], gamma[self.yielding]
         on = np.ones(len(self.yielding), dtype=int).astype(object) if mask is None else mask[self.yielding]
         self.stiffness = np.array([s / system.compliance[i] for s, i in zip(on, self.yielding)], dtype=object)
-        self._powers = [round(np.log2(float(squares[i]))) for i in self.hard]
-
-    def by_size(self, values: Array) -> Array:
-        """Numbers of the rows (k, ...) over their typical squares, as powers of two: these keep exact scalars exact."""
-        scaled = [x / 2**p if p >= 0 else x * 2**-p for x, p in zip(values, self._powers, strict=True)]
-        return np.array(scaled, dtype=object).reshape(np.shape(values))
 
     def right(self, values: Array) -> Array:
         """A right-hand side, zero for rows that are off."""
@@ -137,66 +137,105 @@ class _HeldRows:
         return result
 
 
-def _factor(m: Mechanism, P: Array, rows: _HeldRows) -> kkt.Factored:
-    if m.route == "nullspace":
-        return kkt.nullspace(P, rows.A, RANK_TOLERANCE)
-    corner = None if rows.mask is None else 1 - rows.mask
-    mean = kkt.row_scales(P, np.ones(1, dtype=int))[0]
-    scales = rows.by_size(np.array([mean] * len(rows.A), dtype=object))
-    factor = kkt.augmented(P, rows.A, scales, corner, order=rows.order)
-    number = len(m.tree.nodes) + DEPENDENT
-    m.doubts += [(number, margin) for _, margin in factor.margins(PIVOT_TOLERANCE)]
-    return factor
+class _Sharing:
+    """The rows of constraints and contacts together, S factored, and which passive velocities nothing notices."""
+
+    def __init__(
+        self, m: Mechanism, rows: _HeldRows, pushers: Pushers | None, motors: Sequence[int], metric: Array
+    ) -> None:
+        n = m.tree.model.nv
+        self.motors, self.passive = list(motors), [i for i in range(n) if i not in motors]
+        self.metric = metric[np.ix_(self.motors, self.motors)]
+        self.R = _mean(np.diag(self.metric))
+        self.A, corner = _stacked(rows, pushers, n)
+        if m.route == "nullspace":
+            self.A, corner = _independent(self.A, corner)
+        A_m, self.A_p = self.A[:, self.motors], self.A[:, self.passive]
+        weighed = (A_m @ self.metric, self.A_p * self.R)
+        S = _symmetric(A_m, weighed[0], self.A_p, weighed[1], corner)
+        self.factor = linalg.ldlt(S, lenient=True)
+        number = len(m.tree.nodes) + DEPENDENT
+        m.doubts += [
+            (number, pivot - PIVOT_TOLERANCE * S[i, i]) for i, pivot in enumerate(self.factor.pivots[: len(rows.A)])
+        ]
+        # A_pᵀ S⁻¹ A_p = Xᵀ D⁻¹ X
+        self.X = self.factor.forward(self.A_p)
+        T = _symmetric(self.X.T, (self.X.T * self.factor.reciprocals))
+        least = NOTHING / self.R
+        self.noticed = linalg.ldlt(T, negligible=PIVOT_TOLERANCE, least=least)
+        self.idle = vector(
+            *[
+                scalars.select(scalars.less(PIVOT_TOLERANCE * T[i, i] + least, pivot), 0, 1)
+                for i, pivot in enumerate(self.noticed.pivots)
+            ]
+        )
+
+    def carried(self, h: Array) -> tuple[Array, Array]:
+        """Forces of all rows that carry h (nv,), and what they leave of it."""
+        r = self.A[:, self.motors] @ (self.metric @ h[self.motors]) + self.A_p @ (h[self.passive] * self.R)
+        f = self._solve(r, h[self.passive])[0]
+        return f, np.asarray(h - self.A.T @ f)
+
+    def correction(self, missing: Array) -> Array:
+        """y (nv,) with A y = −missing that motors notice least; rows of contacts are not asked."""
+        pull, y_p = self._solve(missing, zeros(len(self.passive)))
+        y = zeros(self.A.shape[1])
+        against = self.A.T @ pull
+        y[self.motors] = -(self.metric @ against[self.motors])
+        y[self.passive] = y_p - self.idle * self.R * against[self.passive]
+        return y
+
+    def _solve(self, r: Array, h_p: Array) -> tuple[Array, Array]:
+        """f and y_p with S f − A_p y_p = r and A_pᵀ f = h_p, apart from idle velocities."""
+        x = self.factor.forward(r)
+        y_p = self.noticed.solve(h_p - self.X.T @ (x * self.factor.reciprocals))
+        return self.factor.backward((x + self.X @ y_p) * self.factor.reciprocals), y_p
 
 
-def _missing(rows: _HeldRows, passive: Sequence[int], pushers: Pushers | None) -> Array:
-    """1 for the passive velocities that span what no motor, row or contact notices, 0 for all others, (nv,).
-
-    Eliminating the passive columns one after the other leaves a pivot of nothing for each that depends on those before.
-    """
-    columns = rows.A[:, passive]
-    G = columns.T @ rows.by_size(columns) if len(columns) else zeros(len(passive), len(passive))
-    if pushers is not None:
-        touching = np.array([scalars.select(scalars.less(0, s), 1, 0) for s in pushers.shares], dtype=object)
-        own = pushers.J[:, passive]
-        G = G + own.T @ (own.T * touching).T
-    result = zeros(rows.A.shape[1])
-    result[list(passive)] = _idle_pivots(G)
-    return result
+def _stacked(rows: _HeldRows, pushers: Pushers | None, n: int) -> tuple[Array, Array]:
+    """Rows of constraints, then of contacts (m, n), and the diagonal of C (m,): 1 for rows that are off."""
+    off = zeros(len(rows.A)) if rows.mask is None else 1 - rows.mask
+    if pushers is None:
+        return rows.A, off
+    J = (pushers.J.T * pushers.touching).T
+    soft = vector(*[scalars.select(scalars.less(0, on), cost, 1) for on, cost in zip(pushers.touching, pushers.costs)])
+    return np.concatenate([rows.A, J]).reshape(-1, n), np.concatenate([off, soft])
 
 
-def _idle_pivots(G: Array) -> Array:
-    """1 for the indices of a positive semi-definite matrix whose pivot is nothing but rounding, (n,)."""
-    n = len(G)
-    L, D, idle = zeros(n, n), zeros(n), zeros(n)
-    for j in range(n):
-        pivot: Any = G[j, j]
-        for k in range(j):
-            pivot = pivot - L[j, k] * L[j, k] * D[k]
-        lost = scalars.less(pivot - PIVOT_TOLERANCE * G[j, j], NOTHING)
-        idle[j] = scalars.select(lost, 1, 0)
-        D[j] = scalars.select(lost, 0, pivot)
-        reciprocal = scalars.select(lost, 0, 1 / scalars.select(lost, 1, pivot))
-        for i in range(j + 1, n):
-            entry: Any = G[i, j]
-            for k in range(j):
-                entry = entry - L[i, k] * L[j, k] * D[k]
-            L[i, j] = entry * reciprocal
-    return idle
+def _independent(A: Array, corner: Array) -> tuple[Array, Array]:
+    """Rows that depend on earlier ones at this state switched off; of numbers only."""
+    rigid = [i for i, c in enumerate(corner) if c == 0]
+    kept = {rigid[k] for k in linalg.orthogonal_rows(A[rigid], RANK_TOLERANCE).kept}
+    off = [i for i in rigid if i not in kept]
+    A, corner = A.copy(), corner.copy()
+    A[off], corner[off] = 0, 1
+    return A, corner
+
+
+def _symmetric(*parts: Array) -> Array:
+    """Σ Fᵢ Gᵢᵀ over pairs (F, G), known to be symmetric, and a diagonal if there is one more: one triangle is
+    computed."""
+    pairs, diagonal = list(zip(parts[::2], parts[1::2])), parts[-1] if len(parts) % 2 else None
+    size = len(parts[0])
+    S = zeros(size, size)
+    for i in range(size):
+        for j in range(i, size):
+            S[i, j] = S[j, i] = sum((F[i] @ G[j] for F, G in pairs), start=0)
+        if diagonal is not None:
+            S[i, i] = S[i, i] + diagonal[i]
+    return S
 
 
 NOTHING = 2.0**-80
-"""Square of a column, relative to those of typical rows, below which it is what rounding left of zero."""
+"""Share of a passive velocity's own weight that rows notice below which it is what rounding left of zero."""
 
 
-def _mean(shares: Array) -> Any:
-    """A typical 1/cost, so that motors of the passive joints that have none weigh as others do; 1 if there are none."""
+def _mean(costs: Array) -> Any:
+    """A typical cost, so that passive joints weigh as motors do; 1 if there are no motors."""
     total: Any = 0
-    count = 0
-    for s in shares:
-        if not (isinstance(s, int) and s == 0):
-            total, count = total + s, count + 1
-    return total / count if count else 1
+    for cost in costs:
+        total = total + cost
+    return total / len(costs) if len(costs) else 1
 
 
 def _forces(m: Mechanism, links: Field, a: Array) -> Array:

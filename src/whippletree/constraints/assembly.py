@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.body_system import Unknowns
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
+from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
 from whippletree.constraints.loop_closure import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.redundancy import is_long
 from whippletree.constraints.rows import prepare
 from whippletree.errors import AssemblyError, NameLookupError
 from whippletree.model import Model, State, require_model
@@ -49,7 +52,7 @@ def assemble(
     require_model(model, "assemble")
     start = (model.start or model.neutral).q if guess is None else guess
     q = coordinates("assemble", "guess", start, model)
-    return close_loops(Closure(_mechanism(model), constraint_set(model).demands, t), q, hold or {}, tolerance)
+    return close_loops(_closure(model, t), q, hold or {}, tolerance)
 
 
 def require_consistent(
@@ -75,15 +78,14 @@ def require_consistent(
         AssemblyError: naming the rows; ``wt.assemble`` and ``project_velocity`` are the cures.
     """
     system = constraint_set(model)
-    m = _mechanism(model)
-    at, rates = np.array(q, dtype=float).astype(object), np.array(v, dtype=float).astype(object)
-    rows = system.rows(m, m.moving(at, rates), at, rates, t)
+    at, rates = np.array(q, dtype=float), np.array(v, dtype=float)
+    rows = _row_values(model, at, rates, t)
     asked = [
         i
         for i, k in enumerate(system.switch_of_row)
         if k < 0 and not system.compliance[i] and i not in system.relaxed_rows
     ]
-    residual = dict(zip(system.position_rows, rows.residual().astype(float), strict=True))
+    residual = dict(zip(system.position_rows, rows.residual, strict=True))
     gaps = {system.row_names[i]: float(residual[i]) for i in asked if abs(residual.get(i, 0.0)) > position_tolerance}
     if gaps:
         raise AssemblyError(
@@ -92,7 +94,7 @@ def require_consistent(
             q,
             gaps,
         )
-    velocity = rows.velocity().astype(float)
+    velocity = rows.velocity
     slips = {system.row_names[i]: float(velocity[i]) for i in asked if abs(velocity[i]) > velocity_tolerance}
     if slips:
         raise AssemblyError(
@@ -149,7 +151,7 @@ def home_state(model: Model, start: State) -> State:
     moment on) is changed as little as possible.
     """
     q, v = start.q, start.v
-    closure = Closure(_mechanism(model), constraint_set(model).demands)
+    closure = _closure(model, 0.0)
     g, tolerance = closure.residual(np.array(q, dtype=float)), attainable(model)
     if g.size and not np.abs(g).max() <= tolerance:
         q = close_loops(closure, np.array(q, dtype=float), {}, tolerance)
@@ -161,16 +163,36 @@ def home_state(model: Model, start: State) -> State:
     return State(q, v)
 
 
+def _closure(model: Model, t: float) -> Closure:
+    """The equations that close a model's loops, sparse where they are many."""
+    system = constraint_set(model)
+    kind = LongClosure if is_long(system) else Closure
+    return kind(_mechanism(model), system.demands, t)
+
+
+def _row_values(model: Model, q: Array, v: Array, t: float) -> LongValues:
+    """Residual and velocity of all rows at a state."""
+    system, m = constraint_set(model), _mechanism(model)
+    if is_long(system):
+        return long_values(m.tree, system.demands, q, v, t)
+    at, rates = q.astype(object), v.astype(object)
+    rows = system.rows(m, m.moving(at, rates), at, rates, t)
+    return LongValues(rows.residual().astype(float), rows.velocity().astype(float))
+
+
 def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
     """The least change of v (nv,) after which A v + gₜ = 0 at time 0: joints that no row asks to move keep theirs."""
     system, m = constraint_set(model), _mechanism(model)
-    at, rates = (x.astype(float).astype(object) for x in (q, v))
     asked = [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
-    rows = system.rows(m, m.moving(at, rates), at, rates, 0)
-    slips = rows.velocity()[asked].astype(float)
+    slips = _row_values(model, q.astype(float), v.astype(float), 0.0).velocity[asked]
     if not np.any(np.abs(slips) > VELOCITY_TOLERANCE):
         return np.zeros(model.nv)
-    return np.asarray(-np.linalg.lstsq(rows.jacobian()[asked].astype(float), slips, rcond=STRUCTURE_TOLERANCE)[0])
+    if is_long(system):
+        unknowns = Unknowns(m.tree, system.demands, asked, [0] * len(system.row_names))
+        return least_motion(LongRowSystem(unknowns, q.astype(float), 0.0), slips)
+    at = q.astype(float).astype(object)
+    A = system.rows(m, m.still(at), at, None, 0).jacobian()[asked].astype(float)
+    return np.asarray(-np.linalg.lstsq(A, slips, rcond=STRUCTURE_TOLERANCE)[0])
 
 
 def _mechanism(model: Model) -> Mechanism:

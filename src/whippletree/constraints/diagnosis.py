@@ -113,6 +113,9 @@ class Diagnosis:
             lines.append(f"  mobility at this configuration: {self.mobility}. It is singular: {consequence}")
         if system.off:
             lines.append(f"  switched off by the model: {_listed(system.off)}")
+        cuts = [f"{c.name} ({c.joint} joint, as {c.kind})" for c in model.constraints if c.joint]
+        if cuts:
+            lines.append(f"  loops cut at joints: {_listed(cuts)}")
         idle = [f"{c.name} ({', '.join(words)})" for c in model.constraints if (words := _idle_data(c))]
         if idle:
             lines.append(f"  data of joints that close loops, kept without effect: {_listed(idle)}")

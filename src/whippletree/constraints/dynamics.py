@@ -4,7 +4,8 @@
 
 The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
 ``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
-corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities.
+corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities. ``embedding`` takes loops
+one by one, ``elimination`` those that reach far: ladders, trusses, grids.
 All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
 their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
@@ -20,7 +21,8 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import embedding, kkt, recursive_dynamics
+from whippletree.constraints import elimination, embedding, kkt, recursive_dynamics
+from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
 from whippletree.constraints.exploration import LONG
@@ -35,13 +37,14 @@ from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field, add
 
-COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding")
+COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
 """Routes that never branch on a value."""
 
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
-DEPENDENT, MASSLESS = 0, 1
-"""Numbers of the two ways to fail, after the nodes of the tree in ``mechanism.doubts``."""
+DEPENDENT, MASSLESS, PRESCRIBED = 0, 1, 2
+"""Numbers of the ways to fail, after the nodes of the tree in ``mechanism.doubts``: rows depend on each other, a motion
+has no inertia, accelerations that were given leave rows that no other joint can meet."""
 
 
 class Closed(NamedTuple):
@@ -94,6 +97,8 @@ def closed(
     rows = system.rows(m, links, q, v, t)
     if m.route == "embedding":
         return _closed_by_clusters(m, system, rows, q, t, active)
+    if m.route == "elimination" or (m.tree.model.nv > LONG and by_bodies(m)):
+        return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):
         # rows that are redundant elsewhere may not be here
@@ -130,6 +135,18 @@ def _closed_by_clusters(
     terms = row_terms(system, active, kept)
     clusters, masks = _clustered(m, active)
     factor = embedding.embedded(clusters, masks, q, t)
+    return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
+
+
+def _closed_by_bodies(
+    m: Mechanism, system: ConstraintSet, links: Field, rows: Rows, q: Array, t: Any, active: Array | None
+) -> Closed:
+    """The block matrix, factored at body level."""
+    require_bodies(system)
+    kept = list(system.structure.independent)
+    terms = row_terms(system, active, kept)
+    factor = elimination.eliminated(m, system, links, q, t, terms.mask)
+    _doubt(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
 
@@ -220,6 +237,8 @@ def default_route(m: Mechanism, system: ConstraintSet) -> str:
         return "tree"
     if is_cheaper_by_clusters(system):
         return "embedding"
+    if is_cheaper_by_bodies(system):
+        return "elimination"
     return whole_route(m, system)
 
 
@@ -233,6 +252,14 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
         return (
             f"{len(sizes)} clusters of loops, the largest of {n} velocities and {k} rows, cost less one by one than "
             f"rows that are carried to the world"
+        )
+    if route == "elimination":
+        fronts = find_body_fronts(system)
+        widest = max(1 + len(front.boundary) for front in fronts)
+        return (
+            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at "
+            f"a time, where one matrix of {system.model.nv} velocities and {len(system.structure.independent)} rows "
+            f"would fill up"
         )
     if route == "augmented":
         return "some motion of the tree has little or no inertia of its own"
@@ -303,6 +330,14 @@ def loops_over_clusters(model: Model, route: str | None) -> bool:
     return route == "embedding" or is_cheaper_by_clusters(system)
 
 
+def loops_over_fronts(model: Model, route: str | None) -> bool:
+    """Whether constrained functions may run as loops over the fronts of the body-level system."""
+    if not model.constraints or route not in (None, "elimination"):
+        return False
+    system = constraint_set(model)
+    return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
+
+
 def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
@@ -323,6 +358,8 @@ def require_route(model: Model, route: str | None, known: Sequence[str]) -> None
         raise NameLookupError("route", route, known)
     if route == "embedding" and model.constraints:
         require_clusters(constraint_set(model))
+    if route == "elimination" and model.constraints:
+        require_bodies(constraint_set(model))
 
 
 def require_clusters(system: ConstraintSet) -> None:
@@ -339,10 +376,33 @@ def require_clusters(system: ConstraintSet) -> None:
         )
 
 
+def by_bodies(m: Mechanism) -> bool:
+    """Whether the block matrix is factored at body level."""
+    if m.route is None:
+        return default_route(m, constraint_set(m.tree.model)) == "elimination"
+    return m.route == "elimination"
+
+
+def require_bodies(system: ConstraintSet) -> None:
+    """Refuse the elimination of constraints that have no place at body level.
+
+    Raises:
+        UnsupportedError: naming them.
+    """
+    left = rows_without_bodies(system)
+    if left:
+        names = ", ".join(repr(c.constraint.name) for c in left)
+        raise UnsupportedError(
+            f"route 'elimination': model {system.model.name!r} has rows that no body or joint feels by itself "
+            f"({names}): massless motions that springs and dampers decide depend on the whole mechanism. Leave route= "
+            f"out."
+        )
+
+
 def by_sweeps(m: Mechanism) -> bool:
     """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
     if m.route is None:
-        return not by_clusters(m) and is_swept(m.tree.model)
+        return not by_clusters(m) and not by_bodies(m) and is_swept(m.tree.model)
     return m.route == "recursion" and fits(constraint_set(m.tree.model))
 
 

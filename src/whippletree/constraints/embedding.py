@@ -34,6 +34,13 @@ from whippletree.constraints.massless_rows import HeldRows
 from whippletree.constraints.redundancy import is_light
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
+from whippletree.constraints.single_motions import (
+    MotionFactor,
+    factor_motion,
+    standing_forces,
+    suits,
+    sum_of_inertias,
+)
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import RigidInertia, symmetric
 from whippletree.tree.forward import split_inertia
@@ -318,12 +325,14 @@ class Embedded(NamedTuple):
         return [margin for own in self.factors for margin in factor_margins(own, tolerance)]
 
 
-def factor_margins(factor: JointFactor | ClusterFactor, tolerance: Any) -> list[kkt.Margin]:
+def factor_margins(factor: JointFactor | ClusterFactor | MotionFactor, tolerance: Any) -> list[kkt.Margin]:
     """How far the pivots of one cluster are above what they must be; single joints are a matter of the tree's."""
-    return [] if isinstance(factor, JointFactor) else factor.block.margins(tolerance)
+    if isinstance(factor, JointFactor):
+        return []
+    return factor.margins(tolerance) if isinstance(factor, MotionFactor) else factor.block.margins(tolerance)
 
 
-def joint_pivots(factor: JointFactor | ClusterFactor) -> Array:
+def joint_pivots(factor: JointFactor | ClusterFactor | MotionFactor) -> Array:
     """Pivots of a single joint's inertia."""
     return factor.D.pivots if isinstance(factor, JointFactor) else zeros(0)
 
@@ -349,6 +358,9 @@ def factorise(
             (link,) = links
             gain = JointFactor(*split_inertia(dense(link.M) + (ports[0] if kind.ports else 0), link.H, link.J))
             return _handed_up(at, kind, link.X.inertia(gain.rest)), gain
+        if choose is None and at.routes[kind.word] == "motion":
+            factor, left = factor_motion(kind, links, ports, A)
+            return _handed_up(at, kind, left), factor
         loads, I_C, F, D = composite(kind, links, ports)
         compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
         terms = RowTerms(compliance, squares, mask[0] if mask else None)
@@ -393,16 +405,10 @@ def composite(
             F[:, own.start + i] = links[below].X.force(f)
         message = R[k].carried(link.X) if isinstance(R[k], RigidInertia) else link.X.inertia(R[k])
         if kind.parents[k] >= 0:
-            R[kind.parents[k]] = _sum(R[kind.parents[k]], message)
+            R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], message)
         else:
-            I_C = _sum(I_C, message)
+            I_C = sum_of_inertias(I_C, message)
     return loads, dense(I_C), F, D
-
-
-def _sum(a: Any, b: Any) -> Any:
-    """The sum of two inertias: rigid as long as both are."""
-    both = isinstance(a, RigidInertia) and isinstance(b, RigidInertia)
-    return a + b if both else dense(a) + dense(b)
 
 
 def _reduced(I_C: Array, F: Array, K: Array) -> Array:
@@ -429,6 +435,7 @@ class _Leaning(NamedTuple):
 
     x: Array
     f: Array
+    """Forces of the rows; of a cluster with one motion, the joint forces that are left for it, (n,)."""
 
 
 def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Field, base: Any) -> Field:
@@ -449,6 +456,13 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
             epsilon = tau[0] - link.H.T @ z
             outwards = z + factor.K @ epsilon + factor.rest @ (zeros(6) + link.a)
             return _handed_up(at, kind, link.X.force(outwards)), _Leaning(factor.D.solve(epsilon), zeros(0))
+        if isinstance(factor, MotionFactor):
+            p = factor.particular(gamma)
+            forces, z = standing_forces(kind, links, factor.loads, carried, base if kind.grounded else zeros(6), p)
+            excess = np.concatenate(tau) - np.concatenate(forces)
+            y = factor.along(excess)
+            message = zeros(6) if kind.grounded else z + factor.felt @ y
+            return _handed_up(at, kind, message), _Leaning(p + factor.x @ y, excess)
         forces, z = standing_forces(kind, links, factor.loads, carried, base if kind.grounded else zeros(6))
         epsilon = np.concatenate(tau) - np.concatenate(forces)
         x, f = factor.solve(epsilon, gamma)
@@ -463,6 +477,8 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         if isinstance(factor, JointFactor):
             above = links[0].X.motion(root) + links[0].a
             x, f = own.x - factor.K.T @ above, own.f
+        elif isinstance(factor, MotionFactor):
+            x, f = factor.answer(kind, links, own.x, own.f, zeros(6) if kind.grounded else root)
         else:
             x, f = own
             if not kind.grounded:
@@ -477,24 +493,6 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
     nothing = (0,) * at.clusters.most_ports
     leaning = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
     return at.sweep.scatter(outwards, _of_world(at, base), at.pieces, links, factors, leaning)
-
-
-def standing_forces(
-    kind: ClusterKind, links: tuple[Link, ...], loads: tuple[Any, ...], carried: dict[int, Any], root: Array
-) -> tuple[list[Array], Array]:
-    """Joint forces of every member, and the wrench on the root body, at θ̈ = 0 and this acceleration of the root."""
-    alphas: list[Array] = []
-    for k, parent in enumerate(kind.parents):
-        alphas.append(links[k].X.motion(root if parent < 0 else alphas[parent]) + links[k].a)
-    wrenches = [loads[k] @ alphas[k] + links[k].b + carried.get(k, 0) for k in range(len(links))]
-    total = zeros(6)
-    for k in reversed(range(len(links))):
-        up, parent = links[k].X.force(wrenches[k]), kind.parents[k]
-        if parent >= 0:
-            wrenches[parent] = wrenches[parent] + up
-        else:
-            total = total + up
-    return [link.H.T @ f for link, f in zip(links, wrenches, strict=True)], total
 
 
 def _accelerations(at: Clustered, found: Field) -> Field:
@@ -602,6 +600,8 @@ def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
     """
 
     def margins(piece: Piece, factor: Any, A: Array) -> list[kkt.Margin]:
+        if isinstance(factor, MotionFactor):
+            return factor.margins(PIVOT_TOLERANCE)
         kind = at.clusters.kinds[piece.word]
         sizes = [
             (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)
@@ -614,7 +614,9 @@ def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
-    """The route of every kind of cluster: ``augmented`` where some cluster of it is light, else ``schur``."""
+    """The route of every kind of cluster: ``augmented`` where some cluster of it is light, ``motion`` where its rows
+    leave one motion or none (:mod:`whippletree.constraints.single_motions`), else ``schur``.
+    """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:
         clusters = cluster_tree(system)
@@ -634,6 +636,9 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
 
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)
+        for word, kind in clusters.kinds.items():
+            if routes[word] == "schur" and not system.switches and suits(kind):
+                routes[word] = "motion"
         found = system.__dict__["_cluster_routes"] = routes
     return found
 

@@ -16,11 +16,13 @@ at third order only are not told apart. Numbers only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.errors import AssemblyError
 from whippletree.tree.mechanism import Mechanism
@@ -164,6 +166,20 @@ def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
             way, left = (float(np.linalg.norm(x - start)) for x in (moved, q))
             found.append(_Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way))
     return found
+
+
+def long_displacements(rows: LongRowSystem) -> Iterator[Array]:
+    """Random displacements (nv,) along the rows of a long mechanism, as those of :func:`_samples`, largest first."""
+    random = np.random.default_rng(1)
+    nv = rows.unknowns.tree.model.nv
+    for spread in SPREADS:
+        d = random.uniform(-spread, spread, nv) * min(1.0, SPREAD_OVER / nv)
+        yield d + least_motion(rows, rows.rates(d))
+
+
+def try_to_close(closure: Closure, start: Array, d: Array) -> Array | None:
+    """The configuration start ⊕ d with its loops closed, if they close at once."""
+    return _closed(closure, closure.moved(start, d))
 
 
 def _closed(closure: Closure, q: Array) -> Array | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import DEPENDENT
+from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
 from whippletree.constraints.exploration import LONG
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
@@ -28,10 +28,22 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
     if number < len(tree.nodes):
         return _needs_inertia(tree, number) if model.constraints else singular_motion(tree, number)
     if number - len(tree.nodes) == DEPENDENT:
+        if word := _unsuitable_metric(state):
+            return SingularSystemError(
+                f"model {model.name!r}: {word} must be positive{' definite' * (word == 'metric')}, or nothing says how "
+                f"motors share a load: give newtons and newton metres a price each"
+            )
         return SingularSystemError(
             f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
             f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
             f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
+        )
+    if number - len(tree.nodes) == PRESCRIBED:
+        return SingularSystemError(
+            f"model {model.name!r}: the accelerations that were given contradict the constraints, or leave rows that "
+            f"no other joint can meet at this configuration (more joints are prescribed than the loops have freedoms, "
+            f"or a dead point of the prescribed ones). Give fewer accelerations: wt.diagnose(model, q) counts the "
+            f"freedoms; wt.reference accepts accelerations that agree with the rows."
         )
     motions = massless_motions(tree, state) if "q" in state else []
     named = "; ".join(motion.words(model) for motion in motions)
@@ -41,6 +53,16 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
         f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
         f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
     )
+
+
+def _unsuitable_metric(state: Mapping[str, Any]) -> str:
+    """The name of an input that says how forces are shared, and cannot."""
+    for word in ("costs", "contact_costs"):
+        if word in state and not np.all(np.asarray(state[word], dtype=float) > 0):
+            return word
+    if "metric" in state and not np.linalg.eigvalsh(np.asarray(state["metric"], dtype=float))[0] > 0:
+        return "metric"
+    return ""
 
 
 def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:

@@ -7,7 +7,7 @@
 X_S is made cluster by cluster (:mod:`whippletree.constraints.loop_clusters`): the rows of a cluster, split into columns
 of independent and of other velocities, A = [A_y A_x], give A_x v_x = −A_y y − gₜ. The independent ones are chosen by
 pivoting where the user is, so that A_x is as far from singular as possible, or by the user; near a dead point of that
-choice another one is taken (:meth:`MinimalSystem.rechosen`). Forward dynamics needs none of this: the recursion over
+choice another one is taken (:meth:`MinimalSystem.suited`). Forward dynamics needs none of this: the recursion over
 clusters has no dead points but those of the mechanism itself.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dynamics import bias_forces
+from whippletree.constraints.dynamics import bias_forces, closed
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.redundancy import free_velocities, independent_rows
@@ -35,6 +35,11 @@ from whippletree.tree.mechanism import Mechanism
 DEAD = 1e-9
 """Smallest singular value of A_x, relative to its largest, at which the independent velocities no longer determine the
 others: they are within 1e-9 rad of a dead point."""
+
+
+NEAR = 1e-2
+"""Sine of the angle to a dead point below which other independent velocities are worth a change: the maps lose two
+digits there."""
 
 
 class VelocityMap(NamedTuple):
@@ -116,6 +121,18 @@ class MinimalSystem:
         M = inertia.mass_matrix(m.tree, m.sweep, m.still(np.asarray(q, dtype=float).astype(object))).astype(float)
         return np.asarray(X.T @ M @ X)
 
+    def mass_matrix_inverse(self, q: Any, t: float = 0.0) -> Array:
+        """(X_Sᵀ M X_S)⁻¹ (d, d): the entries of M† = X_S (X_Sᵀ M X_S)⁻¹ X_Sᵀ at the independent velocities, for X_S is
+        the identity there. No matrix of the whole is inverted, and no dead point of the choice matters.
+        """
+        m, state = Mechanism.of(self.model), coordinates("mass_matrix_inverse", "q", q, self.model).astype(object)
+        unit = np.eye(self.model.nv, dtype=int).astype(object)[:, list(self.numbers)]
+        if not self.model.constraints:
+            return inertia.mass_matrix_inverse(m.tree, m.sweep, m.still(state)).astype(float)
+        at = closed(m, m.still(state), state, None, t, None)
+        nothing = np.zeros((len(at.kept), len(self.numbers)), dtype=int).astype(object)
+        return np.asarray(at.factor.solve(unit, nothing).a[list(self.numbers)].astype(float))
+
     def bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
         """X_Sᵀ (M b + c) (d,): the generalised forces of y that keep ẏ = 0."""
         m = Mechanism.of(self.model)
@@ -147,6 +164,29 @@ class MinimalSystem:
     def rechosen(self, q: Any, t: float = 0.0) -> MinimalSystem:
         """The same system with the independent velocities that suit a configuration best."""
         return embed(self.model, q=q, t=t)
+
+    def sine(self, q: Any, t: float = 0.0) -> float:
+        """How far the choice is from a dead point at q: the least singular value of A_x over its largest, of all loops.
+
+        Digits of the maps are lost as it falls: their condition number is its inverse. 1 where nothing is tied.
+        """
+        at = coordinates("sine", "q", q, self.model)
+        A, _ = self._rows(at, np.zeros(self.model.nv), t, "velocity")
+        found = [1.0]
+        for block, others, _ in self._split():
+            values = np.linalg.svd(A[np.ix_(block.rows, others)], compute_uv=False)
+            found.append(float(values[-1] / values[0]) if len(values) and values[0] > 0 else 1.0 - bool(len(values)))
+        return min(found)
+
+    def suited(self, q: Any, t: float = 0.0, *, least: float = NEAR) -> MinimalSystem:
+        """This system, or, nearer to a dead point of its choice than ``least``, the one that suits q best.
+
+        Call it along a motion: the choice changes where it must and nowhere else, and v = X_S y + s joins the two.
+        """
+        if self.sine(q, t) >= least:
+            return self
+        other = self.rechosen(q, t)
+        return other if other.sine(q, t) > self.sine(q, t) else self
 
     def _joints(self, function: str) -> list[str]:
         """The joints whose velocities are all independent.
@@ -183,7 +223,7 @@ class MinimalSystem:
             raise SingularSystemError(
                 f"model {self.model.name!r}: the independent velocities {names or '(none)'} do not determine the other "
                 f"velocities of their loops at this configuration (a dead point of that choice, or of the mechanism). "
-                f"minimal.rechosen(q) takes others; forward_dynamics needs none."
+                f"minimal.suited(q), or rechosen(q), takes others; forward_dynamics needs none."
             )
         return np.asarray(np.linalg.solve(A_x, right)) if len(others) else right[:0]
 

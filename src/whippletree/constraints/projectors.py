@@ -262,7 +262,7 @@ def inverse_dynamics_under_constraints(
     """Actuator forces and constraint forces for a desired motion, by the QR projector.
 
     P_QR (M a + c) = P_QR B u has as many equations as there are freedoms, and none of the reaction forces. Fully
-    actuated systems have one u; over-actuated ones are given the least Σ wᵢ uᵢ²; under-actuated ones the u whose
+    actuated systems have one u; over-actuated ones are given the least uᵀ W u; under-actuated ones the u whose
     motion is closest to the desired one in the metric of M (Gauss), and the accelerations that no actuator can
     change are returned.
 
@@ -271,8 +271,8 @@ def inverse_dynamics_under_constraints(
         q, v: (nq,), (nv,).
         a: the desired accelerations (nv,); the part that the constraints forbid is projected away.
         actuated: names of joints that have actuators; default: all but free joints.
-        weights: of the squares of the actuator forces, one per actuated velocity (k,); default 1. Where newtons meet
-            newton metres, say how they compare.
+        weights: W of uᵀ W u, one per actuated velocity (k,) or a symmetric, positive definite matrix (k, k); default
+            1. Where newtons meet newton metres, say how they compare.
         t: time, for constraints that depend on it.
         rank_tolerance: relative size below which a direction counts as dependent.
     """
@@ -280,9 +280,7 @@ def inverse_dynamics_under_constraints(
     desired = _vector("a", a, model.nv)
     columns = _actuators(model, actuated)
     B = np.eye(model.nv)[:, columns]
-    w = np.ones(len(columns)) if weights is None else _vector("weights", weights, len(columns))
-    if not np.all(w > 0):
-        raise UnsupportedError("inverse_dynamics_under_constraints: every weight must be positive")
+    root = _root_of_metric(weights, len(columns))
     Q2 = qr_projector(state.A, rank_tolerance=rank_tolerance)
     reach = Q2 @ B
     # accelerations that the constraints allow: a particular one, and what Q₂ᵀ y adds
@@ -295,10 +293,11 @@ def inverse_dynamics_under_constraints(
     L = _cholesky(reduced, model)
     caused = np.linalg.solve(L, reach)
     wanted = L.T @ y_wanted + np.linalg.solve(L, rest)
-    scaled = caused / np.sqrt(w)
+    # with W = L_w L_wᵀ and u = L_w⁻ᵀ x, the least uᵀ W u is the least |x|
+    scaled = np.linalg.solve(root, caused.T).T
     U, s, Vt = np.linalg.svd(scaled, full_matrices=True)
     rank = int(np.sum(s > rank_tolerance * s[0])) if s.size and s[0] > 0 else 0
-    u = Vt[:rank].T @ ((U[:, :rank].T @ wanted) / s[:rank]) / np.sqrt(w)
+    u = np.linalg.solve(root.T, Vt[:rank].T @ ((U[:, :rank].T @ wanted) / s[:rank]))
     y = np.linalg.solve(L.T, caused @ u - np.linalg.solve(L, rest))
     reached = particular + Q2.T @ y
     tau = B @ u
@@ -329,6 +328,25 @@ class _State:
             raise UnsupportedError("inverse_dynamics_under_constraints: compliant constraints are not supported")
         self.A = rows.jacobian().astype(float)[self.kept]
         self.gamma = rows.bias().astype(float)[self.kept]
+
+
+def _root_of_metric(weights: Any, count: int) -> Array:
+    """L with L Lᵀ = W, for weights (k,) or a metric (k, k)."""
+    W = np.eye(count) if weights is None else np.array(weights, dtype=float)
+    W = np.diag(W) if W.shape == (count,) else W
+    if W.shape != (count, count):
+        raise ShapeError(
+            f"inverse_dynamics_under_constraints: weights has shape {np.shape(weights)}, expected ({count},) or "
+            f"({count}, {count})"
+        )
+    if not np.all(np.isfinite(W)) or np.abs(W - W.T).max(initial=0.0) > SYMMETRY * np.abs(W).max(initial=0.0):
+        raise UnsupportedError("inverse_dynamics_under_constraints: the metric of weights must be symmetric and finite")
+    try:
+        return np.asarray(np.linalg.cholesky(W))
+    except np.linalg.LinAlgError:
+        raise UnsupportedError(
+            "inverse_dynamics_under_constraints: every weight must be positive, and a metric positive definite"
+        ) from None
 
 
 def _cholesky(reduced: Array, model: Model) -> Array:

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore
+from whippletree.constraints.body_system import Unknowns
+from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore, long_displacements, try_to_close
+from whippletree.constraints.long_structure import LongClosure, LongRowSystem
+from whippletree.constraints.loop_closure import attainable, close_loops
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -65,6 +68,13 @@ class Structure:
 
 
 def find_structure(system: ConstraintSet) -> Structure:
+    """The structure of a model's constraints.
+
+    Raises:
+        AssemblyError: if no configuration near the model's start closes the loops.
+    """
+    if is_long(system):
+        return find_long_structure(system)
     m = Mechanism(skeleton(system.model))
     matrices = []
     explored = explore(system, 1 if system.model.nv > LONG else 3)
@@ -107,6 +117,52 @@ def find_structure(system: ConstraintSet) -> Structure:
         squares=tuple(squares),
         stuck=explored.stuck,
         nv=system.model.nv,
+    )
+
+
+def is_long(system: ConstraintSet) -> bool:
+    """Whether constraints are looked at by elimination at body level, without a matrix of all velocities."""
+    fits = all(c.demand.on in ("frames", "joints") or c.constraint.kind == "hold" for c in system.demands)
+    return system.model.nv > LONG and fits and not system.switches
+
+
+def find_long_structure(system: ConstraintSet) -> Structure:
+    """The same without any dense matrix, at one generic configuration; a singular start is not told apart there.
+
+    Of rows that depend on each other those are kept that are eliminated first. Their typical size is that of their
+    entries on bodies.
+    """
+    model, tree = system.model, skeleton(system.model)
+    closure = LongClosure(Mechanism(tree), system.demands)
+    start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
+    rigid = [i for i, c in enumerate(system.compliance) if not c]
+    compliance = [0] * len(system.row_names)
+    at_start = LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), start, 0.0)
+    ways = (try_to_close(closure, start, d) for d in long_displacements(at_start))
+    q = next((found for found in ways if found is not None), start)
+    kept, there = list(rigid), LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), q, 0.0)
+    # a row of a joint may be the last one of those that depend on each other: then another row is left out instead
+    while lost := set(there.explained_joints):
+        kept = [i for number, i in enumerate(kept) if number not in lost]
+        there = LongRowSystem(Unknowns(tree, system.demands, kept, compliance), q, 0.0)
+    squares = dict(zip(kept, there.squares().tolist(), strict=True))
+    sines = dict(zip(kept, there.sines.tolist(), strict=True))
+    repeated = set(there.dependent)
+    kept = [i for number, i in enumerate(kept) if number not in repeated]
+    soft = [i for i, c in enumerate(system.compliance) if c]
+    mobility = model.nv - len(kept)
+    independent = sorted([*kept, *soft])
+    return Structure(
+        independent=tuple(independent),
+        redundant=tuple(i for i in rigid if i not in set(kept)),
+        conditional=(),
+        faint={i: sines[i] for i in kept if sines[i] < FAINT},
+        mobility=mobility,
+        branches=(mobility,),
+        configuration=q,
+        squares=tuple(squares.get(i, 1.0) for i in independent),
+        stuck=False,
+        nv=model.nv,
     )
 
 

@@ -7,6 +7,7 @@
     modes              which contacts stick, slide or lift
     time_step          one step through time with contacts, limits and friction of joints
     implicit_springs   springs and dampers taken at the end of a step
+    servos             actuators in a step: implicit servos, force ranges as bounds
 
 The chapter imports ``accuracy``, ``constraints``, ``tree`` and what is below them.
 """

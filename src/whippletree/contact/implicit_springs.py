@@ -62,49 +62,52 @@ def implicit_damping(joint: Joint, inertia: float, h: Any) -> Any:
     return d + select(resolved, 0, h * k)
 
 
-def implicit_dampings(model: Model, h: Any) -> Array:
-    """The diagonal of D̃ (nv,)."""
-    inertias, found = own_inertias(model), np.zeros(model.nv, dtype=object)
+def implicit_dampings(model: Model, h: Any, servos: Array | None = None) -> Array:
+    """The diagonal of D̃ (nv,), and what servos add to it (nv,), :mod:`whippletree.contact.servos`."""
+    inertias = own_inertias(model)
+    found = np.zeros(model.nv, dtype=object) if servos is None else np.array(servos, dtype=object)
     for joint, part in zip(model.joints, model.v_slices, strict=True):
         if is_passive(joint) and joint.name in inertias:
-            found[part] = implicit_damping(joint, inertias[joint.name], h)
+            found[part] = found[part] + implicit_damping(joint, inertias[joint.name], h)
     return found
 
 
-def implicit_links(m: Mechanism, links: Field, h: Any) -> Field:
-    """The same links with the inertia h D̃ that dampers and springs add."""
-    if not any(map(is_passive, m.tree.joints)):
+def implicit_links(m: Mechanism, links: Field, h: Any, servos: Array | None = None) -> Field:
+    """The same links with the inertia h D̃ that dampers, springs and servos (nv,) add."""
+    if servos is None and not any(map(is_passive, m.tree.joints)):
         return links
-    inertias = own_inertias(m.tree.model)
+    stiff = m.velocities(implicit_dampings(m.tree.model, h, servos))
 
-    def stiffer(link: Link, joint: Joint) -> Link:
-        if not is_passive(joint):
-            return link
-        return link._replace(J=link.J + h * implicit_damping(joint, inertias[joint.name], h))
+    def stiffer(link: Link, own: Array) -> Link:
+        # all freedoms of a joint have one damper, and servos drive joints of one freedom
+        return link if not len(own) or _is_zero(own[0]) else link._replace(J=link.J + h * own[0])
 
-    return m.sweep.map(stiffer, links, m.joints)
+    return m.sweep.map(stiffer, links, stiff)
 
 
-def implicit_model(model: Model, h: float) -> Model:
+def implicit_model(model: Model, h: float, servos: Array | None = None) -> Model:
     """The same model with that inertia in its rotors, for functions that know nothing of steps."""
-    inertias = own_inertias(model)
+    stiff = implicit_dampings(model, h, servos)
 
-    def stiffer(joint: Joint) -> Joint:
-        if not is_passive(joint) or joint.name not in inertias:
+    def stiffer(joint: Joint, part: slice) -> Joint:
+        own = stiff[part]
+        if not len(own) or _is_zero(own[0]):
             return joint
-        rotor = joint.armature + h * implicit_damping(joint, inertias[joint.name], h)
-        return replace(joint, rotor_inertia=rotor, gear_ratio=1)
+        return replace(joint, rotor_inertia=joint.armature + h * own[0], gear_ratio=1)
 
-    return replace(model, joints=tuple(map(stiffer, model.joints)))
+    return replace(model, joints=tuple(map(stiffer, model.joints, model.v_slices)))
 
 
-def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any) -> Array:
+def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any, servos: Array | None = None) -> Array:
     """−K (q − rest) − D̃ v (nv,); integer zeros where no joint has either."""
     nv = m.tree.model.nv
-    if not any(map(is_passive, m.tree.joints)):
-        return np.zeros(nv, dtype=int).astype(object)
-    springs = passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(np.zeros(nv, dtype=int).astype(object)))
-    return np.asarray(m.join(springs) - implicit_dampings(m.tree.model, h) * v)
+    springs = np.zeros(nv, dtype=int).astype(object)
+    if any(map(is_passive, m.tree.joints)):
+        still = m.velocities(np.zeros(nv, dtype=int).astype(object))
+        springs = m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), still))
+    elif servos is None:
+        return springs
+    return np.asarray(springs - implicit_dampings(m.tree.model, h, servos) * v)
 
 
 def dampings(model: Model) -> Array:

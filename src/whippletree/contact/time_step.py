@@ -32,9 +32,12 @@ from whippletree.contact.implicit_springs import forces_of_joints, implicit_link
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.servos import Servos
+from whippletree.errors import UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
 
 CORRECTION_SWEEPS = 2
@@ -44,6 +47,14 @@ CORRECTION_SWEEPS = 2
 RELAXATION_SPEED = 1
 """m/s or rad/s: how fast overlaps, and joints beyond their range, are moved apart at most. What steps leave by
 themselves is of the order of their square, and far below."""
+
+
+POSITION_ROUNDS = 6
+"""Times that overlaps are moved apart at the end of a step with fresh normals; each squares what is left of them."""
+
+
+POSITION_PROGRESS = 0.5
+"""Share of the deepest overlap that a round must leave at most for another one to follow."""
 
 
 class Axis(NamedTuple):
@@ -58,13 +69,16 @@ class Axis(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction.
+    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction, and
+    servos with a force range.
 
-    One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out.
+    One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out. Servos are there
+    only where a step knows commands (``servos=True``).
     """
 
-    def __init__(self, model: Model, limits: bool = True) -> None:
+    def __init__(self, model: Model, limits: bool = True, servos: bool = False) -> None:
         self.model = model
+        self.actuators = Servos(model, servos)
         self.contacts: ContactSet = contact_set(model)
         axes = [
             Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
@@ -73,10 +87,16 @@ class Blocks:
         ]
         self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
         self.rubbing = [axis for axis in axes if axis.friction != 0]
+        self.servos = self.actuators.bounded
 
     @property
     def count(self) -> int:
         """Number of blocks."""
+        return self.passive + len(self.servos)
+
+    @property
+    def passive(self) -> int:
+        """Number of blocks before the servos: those whose work is that of contacts, limits and friction."""
         return len(self.contacts.candidates) + len(self.limited) + len(self.rubbing)
 
     @cached_property
@@ -86,18 +106,19 @@ class Blocks:
             *self.contacts.names,
             *[f"limit {axis.joint}" for axis in self.limited],
             *[f"friction {axis.joint}" for axis in self.rubbing],
+            *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
 
     @cached_property
     def friction(self) -> Array:
         """Coulomb's coefficient, (blocks,); 0 for joints."""
-        joints = len(self.limited) + len(self.rubbing)
+        joints = self.count - len(self.contacts.candidates)
         return np.array([*[c.friction for c in self.contacts.candidates], *[0] * joints], dtype=object)
 
     @cached_property
     def restitution(self) -> Array:
         """e, (blocks,); limits are plastic."""
-        joints = len(self.limited) + len(self.rubbing)
+        joints = self.count - len(self.contacts.candidates)
         return np.array([*[c.restitution for c in self.contacts.candidates], *[0] * joints], dtype=object)
 
     @cached_property
@@ -110,6 +131,9 @@ class Blocks:
         children = {joint.name: {joint.child} for joint in self.model.joints}
         paths = [_joints_below(self.model, bodies) for bodies in carriers]
         paths += [_joints_below(self.model, children[axis.joint]) for axis in (*self.limited, *self.rubbing)]
+        for servo in self.servos:
+            moved = [joint for i in self.actuators.moved(servo) for joint in _joints_with(self.model, i)]
+            paths.append(_joints_below(self.model, set().union(*[children[joint] for joint in moved])))
         sizes = np.array([3] * len(carriers) + [1] * (len(paths) - len(carriers)))
         if self.model.constraints:
             return int(sizes.sum() ** 2)
@@ -117,9 +141,10 @@ class Blocks:
         return int(sizes @ (on @ on.T > 0) @ sizes)
 
     def cap(self, h: Any) -> Array:
-        """Largest impulse of dry friction in a step, (blocks,)."""
+        """Largest impulse of dry friction, or of a servo beside the middle of its range, in a step, (blocks,)."""
         others = len(self.contacts.candidates) + len(self.limited)
-        return np.array([*[0] * others, *[h * axis.friction for axis in self.rubbing]], dtype=object)
+        bounds = [*[axis.friction for axis in self.rubbing], *[servo.reach for servo in self.servos]]
+        return np.array([*[0] * others, *[h * bound for bound in bounds]], dtype=object)
 
     def limits(self, q: Array) -> tuple[Array, Array]:
         """Distance to the nearer end of each joint's range, and the sign of the velocity that leads away from it."""
@@ -144,6 +169,8 @@ class Blocks:
             J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
         for i, axis in enumerate(self.rubbing, start=k + len(self.limited)):
             J[i, 1, axis.v] = 1
+        if self.servos:
+            J[self.passive :, 1] = self.actuators.rows(m, q, self.servos)
         return gaps, J
 
 
@@ -157,6 +184,12 @@ def _joints_below(model: Model, bodies: set[str]) -> set[str]:
             found |= {joint.name} if joint.type.nv else set()
             body = joint.parent
     return found
+
+
+def _joints_with(model: Model, velocity: int) -> list[str]:
+    """The joint that a velocity belongs to."""
+    parts = zip(model.joints, model.v_slices, strict=True)
+    return [joint.name for joint, part in parts if part.start <= velocity < part.stop]
 
 
 Response: TypeAlias = tuple[Array, ...]
@@ -181,17 +214,30 @@ class Posed(NamedTuple):
     """What impulses do to the velocities."""
 
 
-def posed(m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0) -> Posed:
-    """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers."""
+def posed(
+    m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, ctrl: Array | None = None
+) -> Posed:
+    """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers.
+
+    Commands ``ctrl`` (actuators,) are those of the actuators that the blocks have.
+    """
     gaps, J = blocks.rows(m, q)
     rows = J.reshape(3 * blocks.count, blocks.model.nv)
-    free, G, response, closing = _responses(m, q, v, tau, rows, h, t)
+    actuators = blocks.actuators
+    if ctrl is not None:
+        tau = tau + actuators.forces(m, q, v, ctrl, h)
+    free, G, response, closing = _responses(m, q, v, tau, rows, h, t, actuators)
     approach = (rows @ v).reshape(blocks.count, 3)
     shift = shifts(gaps, approach[:, 0], blocks.restitution, h)
     g = (rows @ free).reshape(blocks.count, 3)
     g[:, 0] = g[:, 0] + shift
-    shape = (blocks.count, 3, blocks.count, 3)
-    problem = Problem(G.reshape(shape), g, blocks.friction, blocks.cap(h))
+    G = G.reshape(blocks.count, 3, blocks.count, 3)
+    if ctrl is not None:
+        first = blocks.passive
+        g[first:, 1] = g[first:, 1] - actuators.offsets(q, ctrl, h)
+        for i, compliance in enumerate(actuators.compliances(h), start=first):
+            G[i, 1, i, 1] = G[i, 1, i, 1] + compliance
+    problem = Problem(G, g, blocks.friction, blocks.cap(h))
     return Posed(problem, free, gaps, shift, closing, approach, response)
 
 
@@ -206,18 +252,31 @@ def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
 
 
 def _responses(
-    m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any
+    m: Mechanism,
+    q: Array,
+    v: Array,
+    tau: Array,
+    J: Array,
+    h: Any,
+    t: Any,
+    actuators: Servos,
 ) -> tuple[Array, Array, Response, Array]:
-    """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,)."""
-    links = implicit_links(m, m.moving(q, v), h)
-    push = h * (tau + forces_of_joints(m, q, v, h) - bias_in_space(m, links, v))
+    """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,), M with servos, if there are."""
+    damping = actuators.damping(h) if actuators.acting else None
+    links = implicit_links(m, m.moving(q, v), h, damping)
+    push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
     nv = m.tree.model.nv
     if not m.tree.model.constraints:
         m.require_invertible(links)
-        factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
+        factor, push = implicit_factor(m, links, q, v, push, h, actuators)
         half = factor.backward(J.T)
         G = _symmetric(half.T, (half.T * factor.reciprocals).T)
         return v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
+    if actuators.coupling:
+        raise UnsupportedError(
+            f"model {m.tree.model.name!r} has constraints, and servos without a force range that drive several joints "
+            f"or a frame: steps of such models are not compiled; wt.simulate(..., method='time_stepping') takes them"
+        )
     at = dynamics.closed(m, links, q, v, t, None)
     system = at.system
     soft = np.array([c != 0 for c in system.compliance], dtype=bool)
@@ -232,6 +291,40 @@ def _responses(
     residual[list(system.position_rows)] = at.rows.residual()
     residual = np.where(soft, 0, residual)
     return v + change, _symmetric(J, response), (response,), at.factor.solve(zeros(nv), at.right(residual)).a
+
+
+def implicit_factor(
+    m: Mechanism, links: Field, q: Array, v: Array, push: Array, h: Any, actuators: Servos
+) -> tuple[linalg.TreeLTDL, Array]:
+    """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity."""
+    M = inertia.mass_matrix(m.tree, m.sweep, links)
+    for servo in actuators.coupling:
+        row, gain = actuators.row(m, q, servo), servo.gain(h)
+        scaled = [h * gain * x for x in row]
+        M = M + np.array([[0 if _nothing(a) or _nothing(b) else a * b for b in row] for a in scaled], dtype=object)
+        push = push - np.array(scaled, dtype=object) * (row @ v)
+    return linalg.tree_ltdl(M, elimination_parents(m.tree, actuators), lenient=True), push
+
+
+def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:
+    """The tree along which M + h Σ Gᵀ K G is eliminated: that of the velocities, with what servos tie together."""
+    parents = tree.velocity_parents
+    near = [{p} - {-1} for p in parents]
+    for servo in actuators.coupling:
+        some = actuators.moved(servo)
+        for i in some:
+            near[i] |= {j for j in some if j < i}
+    found = [-1] * len(parents)
+    # eliminating an index ties those that it is tied to, and only the next one needs to remember them
+    for i in reversed(range(len(parents))):
+        if near[i]:
+            found[i] = max(near[i])
+            near[found[i]] |= near[i] - {found[i]}
+    return tuple(found)
+
+
+def _nothing(x: Any) -> bool:
+    return isinstance(x, (int, float)) and x == 0
 
 
 def bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
@@ -250,12 +343,12 @@ def _symmetric(left: Array, right: Array) -> Array:
     return G
 
 
-def changed(m: Mechanism, response: Response, impulse: Array) -> Array:
-    """M† Jᵀ λ (nv,), for impulses λ (rows,)."""
+def changed(m: Mechanism, response: Response, impulse: Array, parents: tuple[int, ...] = ()) -> Array:
+    """M† Jᵀ λ (nv,), for impulses λ (rows,); ``parents``: of the factor, where it is not the tree's own."""
     if len(response) == 1:
         return np.asarray(response[0] @ impulse)
     J, L, reciprocals = response
-    return linalg.TreeLTDL(L, zeros(0), reciprocals, m.tree.velocity_parents).solve(J.T @ impulse)
+    return linalg.TreeLTDL(L, zeros(0), reciprocals, parents or m.tree.velocity_parents).solve(J.T @ impulse)
 
 
 class Stepped(NamedTuple):
@@ -269,18 +362,19 @@ class Stepped(NamedTuple):
     """The tangential part of it."""
 
 
-def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any) -> Stepped:
-    """Velocities and coordinates after impulses (blocks, 3)."""
+def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: Blocks | None = None) -> Stepped:
+    """Velocities and coordinates after impulses (blocks, 3); with servos, their ``blocks`` must be known."""
+    passive, parents = (None, ()) if blocks is None else (blocks.passive, elimination_parents(m.tree, blocks.actuators))
     n = 3 * at.problem.blocks
-    v = at.free + changed(m, at.response, impulse.reshape(n))
+    v = at.free + changed(m, at.response, impulse.reshape(n), parents)
     u = at.problem.velocity(impulse)
     u[:, 0] = u[:, 0] - at.shift
-    works = (u + at.approach) * impulse / 2
+    works = ((u + at.approach) * impulse / 2)[:passive]
     normal = at.problem.G[:, 0, :, 0]
     push = zeros(at.problem.blocks, 3)
     left = [largest([gap, -h * RELAXATION_SPEED]) for gap in at.gaps + h * u[:, 0]]
     push[:, 0] = separation(normal, np.array(left, dtype=object), CORRECTION_SWEEPS)
-    moved = h * v + at.closing + changed(m, at.response, push.reshape(n))
+    moved = h * v + at.closing + changed(m, at.response, push.reshape(n), parents)
     return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.constraints import actuation
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.functions.registry import function
@@ -82,7 +83,7 @@ def inverse_dynamics_in_contact(
     their friction cone here: look at p, whose rows are normal, tangent 1 and tangent 2 of each candidate.
     """
     J = contact_set(m.tree.model).jacobian(m, q)
-    on = np.array([touching[k // 3] for k in range(len(J))], dtype=object)
-    pushers = actuation.Pushers(J, on / contact_costs)
-    found = actuation.actuate(m, joints, q, v, a, costs, t, active, pushers)
+    on = [scalars.select(scalars.less(0, x), 1, 0) for x in touching]
+    pushers = actuation.Pushers(J, contact_costs, vector(*[on[k // 3] for k in range(len(J))]))
+    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active, pushers)
     return found.tau, found.f, found.contacts, found.residual

@@ -23,7 +23,7 @@ from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.reference_table import ReferenceTable
-from whippletree.functions.registry import Function, checked_names
+from whippletree.functions.registry import Function, checked_names, for_names
 from whippletree.functions.results import result_type
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
@@ -43,8 +43,8 @@ def reference(
         massless: what to do about massless motions that nothing stops: ``"refuse"``, ``"hold"`` or ``"relax"``; see
             :mod:`whippletree.constraints.massless`.
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
-            ``"embedding"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the route's pivots
-            fail at a state, ``"nullspace"`` takes over.
+            ``"embedding"``, ``"elimination"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the
+            route's pivots fail at a state, ``"nullspace"`` takes over.
     """
     chosen = with_massless(model, massless)
     require_route(chosen, route, ROUTES)
@@ -97,6 +97,7 @@ class ReferenceFunction:
 
     def __init__(self, owner: Reference, function: Function, names: tuple[Any, ...] = ()) -> None:
         self.owner = owner
+        function = for_names(function, owner.model, names)
         self.function = function
         self.names = names
         self.__doc__ = function.explanation

@@ -13,6 +13,14 @@ class InverseDynamicsWithMotors(NamedTuple):
     residual: Array
     """(nv,)."""
 
+class InverseDynamicsWithMetric(NamedTuple):
+    tau: Array
+    """(nv,)."""
+    f: Array
+    """(rows,)."""
+    residual: Array
+    """(nv,)."""
+
 class HybridDynamics(NamedTuple):
     a: Array
     """(nv,)."""
@@ -187,21 +195,27 @@ class ReferenceTable:
             b (nv,)
         Returns x (nv,).
         """
-    def operational_inertia(self, frame: str) -> _OperationalInertia:
-        """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes.
+    def operational_inertia(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertia:
+        """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
 
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-        Returns inertia (6, 6).
-        """
-    def operational_inertia_inverse(self, frame: str) -> _OperationalInertiaInverse:
-        """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ.
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns inverse (6, 6).
+        Returns inertia (task, task).
+        """
+    def operational_inertia_inverse(self, task: str | tuple[str, ...] | list[str]) -> _OperationalInertiaInverse:
+        """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+        A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns inverse (task, task).
         """
     def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Array:
         """tau = M a + c (nv,): the joint forces of a motion, gravity included.
@@ -282,6 +296,21 @@ class ReferenceTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), residual (nv,).
         """
+    def inverse_dynamics_with_metric(self, joints: str | tuple[str, ...] | list[str]) -> _InverseDynamicsWithMetric:
+        """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+        ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+        be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            metric (nv, nv): of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns tau (nv,), f (rows,), residual (nv,).
+        """
     def hybrid_dynamics(self, joints: str | tuple[str, ...] | list[str]) -> _HybridDynamics:
         """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others.
 
@@ -289,6 +318,8 @@ class ReferenceTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             given (nv,)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), tau (nv,).
         """
     def interbody_forces(self, q: Any, v: Any, a: Any) -> Array:
@@ -307,6 +338,13 @@ class ReferenceTable:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
         Returns forces (nv,).
+        """
+    def gravity_derivatives(self, q: Any) -> Array:
+        """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+        Returns dq (nv, nv).
         """
     def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any) -> InverseDynamicsDerivatives:
         """∂τ/∂q, ∂τ/∂v, ∂τ/∂a (nv, nv) of ``inverse_dynamics``; q moves in the tangent space, ∂τ/∂a is the mass matrix.
@@ -801,7 +839,7 @@ class _Twist:
     def __call__(self, q: Any, v: Any) -> Array: ...
 
 class _OperationalInertia:
-    def __call__(self, q: Any) -> Array: ...
+    def __call__(self, q: Any, t: Any = ..., active: Any = ...) -> Array: ...
 
 class _OperationalInertiaInverse:
     def __call__(self, q: Any, t: Any = ..., active: Any = ...) -> Array: ...
@@ -815,8 +853,11 @@ class _InverseDynamicsWithWrench:
 class _InverseDynamicsWithMotors:
     def __call__(self, q: Any, v: Any, a: Any, costs: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsWithMotors: ...
 
+class _InverseDynamicsWithMetric:
+    def __call__(self, q: Any, v: Any, a: Any, metric: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsWithMetric: ...
+
 class _HybridDynamics:
-    def __call__(self, q: Any, v: Any, given: Any) -> HybridDynamics: ...
+    def __call__(self, q: Any, v: Any, given: Any, t: Any = ..., active: Any = ...) -> HybridDynamics: ...
 
 class _InverseDynamicsInContact:
     def __call__(self, q: Any, v: Any, a: Any, costs: Any, contact_costs: Any, touching: Any, t: Any = ..., active: Any = ...) -> InverseDynamicsInContact: ...

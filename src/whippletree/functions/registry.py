@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters
 from whippletree.constraints.node_rows import is_long
+from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.constraints.reactions import reaction_names
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -41,6 +42,7 @@ SHAPES: dict[str, Shape] = {
     "restitution": (),
     "weights": ("rows",),
     "costs": ("nv",),
+    "metric": ("nv", "nv"),
     "contact_costs": ("contact_rows",),
     "touching": ("contacts",),
     "reaction_weights": ("reactions", 6),
@@ -58,6 +60,7 @@ UNITS = {
     "tau": "N m or N",
     "wrench": "N m and N, in the frame's axes",
     "costs": "of the squares of motors' forces: 1/(N m)² or 1/N², all positive",
+    "metric": "of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite",
     "contact_costs": "of the squares of contact forces, 1/N², normal and two tangents of each, all positive",
     "touching": "1 for contacts that carry, 0 for others",
     "ctrl": "commands, in the units of each actuator",
@@ -66,7 +69,7 @@ UNITS = {
     "active": "1 for on, 0 for off, one per switchable constraint",
 }
 
-NAMES = ("frame", "joints")
+NAMES = ("frame", "joints", "task")
 OPTIONAL = ("t", "active")
 """Inputs that only some models have; always the last ones."""
 
@@ -149,16 +152,32 @@ def checked_names(entry: Function, names: tuple[Any, ...]) -> tuple[Any, ...]:
         found = tuple(map(_several, entry.names, names))
         if all(isinstance(word, str) for name in found for word in (name if isinstance(name, tuple) else (name,))):
             return found
-    kinds = ", ".join(f"the name of a {kind}" if kind == "frame" else kind for kind in entry.names)
+    words = {"frame": "the name of a frame", "task": "the name of a frame (or several, or rows of them)"}
+    kinds = ", ".join(words.get(kind, kind) for kind in entry.names)
     example = f"{entry.name}({', '.join(map(repr, entry.names))})({', '.join(entry.inputs)})"
     raise TypeError(f"{entry.name} takes {kinds} first, and gives a function of numbers: {example}")
 
 
 def _several(kind: str, name: Any) -> Any:
-    """Joints in any collection, or a single one, as a tuple; the name of a frame as it is."""
-    if kind != "joints" or isinstance(name, str):
-        return (name,) if kind == "joints" else name
+    """Joints, or the rows of a task, in any collection, or a single one, as a tuple; the name of a frame as it is."""
+    if kind == "frame":
+        return name
+    if isinstance(name, str):
+        return (name,)
     return tuple(name) if isinstance(name, Iterable) else name
+
+
+def for_names(entry: Function, model: Model, names: tuple[Any, ...]) -> Function:
+    """The entry with the size ``task`` filled in, which is that of the names and not of the model."""
+    if "task" not in entry.names:
+        return entry
+    rows = task_rows(Mechanism.of(model), names[entry.names.index("task")])
+    known = {"task": sum(len(own) for _, own in rows)}
+    inputs, outputs = (
+        {name: tuple(known.get(d, d) if isinstance(d, str) else d for d in shape) for name, shape in shapes.items()}
+        for shapes in (entry.inputs, entry.outputs)
+    )
+    return replace(entry, inputs=inputs, outputs=outputs)
 
 
 def shape_text(shape: Shape) -> str:

@@ -36,7 +36,11 @@ COMPILED_FUNCTION = '''class _Function:
         """The NumPy ufunc behind a function on the CPU."""
 '''
 
-NAME_TYPES = {"frame": "str", "joints": "str | tuple[str, ...] | list[str]"}
+NAME_TYPES = {
+    "frame": "str",
+    "joints": "str | tuple[str, ...] | list[str]",
+    "task": "str | tuple[str, ...] | list[str]",
+}
 
 
 def reference_stub() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints import actuation, constrained_derivatives, dynamics
+from whippletree.constraints import actuation, constrained_derivatives, dynamics, prescribed_joints
 from whippletree.functions.registry import function
 from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
@@ -96,23 +96,22 @@ def mass_matrix_solve(m: Mechanism, q: Array, b: Array) -> Array:
     return m.join(forward.release(m.sweep, links, freedoms, zeros(6)))
 
 
-@function(inertia=(6, 6), may_fail=True)
-def operational_inertia(m: Mechanism, frame: str, q: Array) -> Array:
-    """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia felt at a frame, in its axes."""
-    links = m.still(q)
-    m.require_invertible(links)
-    return inertia.operational_inertia(m.tree, m.sweep, links, m.place(frame))
+@function(inertia=("task", "task"), may_fail=True, constraints="honours")
+def operational_inertia(m: Mechanism, task: tuple[str, ...], q: Array, t: Any = 0, active: Any = None) -> Array:
+    """(J M⁻¹ Jᵀ)⁻¹ (r, r): the inertia felt at a frame, in its axes; with constraints (J M† Jᵀ)⁻¹.
+
+    A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+    """
+    return prescribed_joints.operational_inertia(m, task, q, t, active)
 
 
-@function(inverse=(6, 6), may_fail=True, constraints="honours")
-def operational_inertia_inverse(m: Mechanism, frame: str, q: Array, t: Any = 0, active: Any = None) -> Array:
-    """J M⁻¹ Jᵀ (6, 6) of a frame, without forming M; with constraints J M† Jᵀ."""
-    if m.tree.model.constraints:
-        J = kinematics.jacobian(m.tree, m.still(q), m.place(frame))
-        return np.asarray(J @ dynamics.dagger(m, q, t, active).M @ J.T)
-    links = m.still(q)
-    m.require_invertible(links)
-    return inertia.operational_inverse(m.tree, m.sweep, links, [m.place(frame)])
+@function(inverse=("task", "task"), may_fail=True, constraints="honours")
+def operational_inertia_inverse(m: Mechanism, task: tuple[str, ...], q: Array, t: Any = 0, active: Any = None) -> Array:
+    """J M⁻¹ Jᵀ (r, r) of a frame, or of rows of several, without forming M; with constraints J M† Jᵀ.
+
+    A task is a frame (six rows), or several: ``("left", "right.position", "tool.z")`` picks rows by name.
+    """
+    return prescribed_joints.operational_inverse(m, task, q, t, active)
 
 
 # --- dynamics ---------------------------------------------------------------------------------------------------------
@@ -197,7 +196,27 @@ def inverse_dynamics_with_motors(
     notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
     ``passive_forces`` for what motors add to springs and dampers.
     """
-    found = actuation.actuate(m, joints, q, v, a, costs, t, active)
+    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active)
+    return found.tau, found.f, found.residual
+
+
+@function(tau=("nv",), f=("rows",), residual=("nv",), may_fail=True, constraints="honours")
+def inverse_dynamics_with_metric(
+    m: Mechanism,
+    joints: tuple[str, ...],
+    q: Array,
+    v: Array,
+    a: Array,
+    metric: Array,
+    t: Any = 0,
+    active: Any = None,
+) -> tuple[Array, Array, Array]:
+    """tau (nv,), f (rows,) and residual (nv,) of ``inverse_dynamics_with_motors``, shared with the least tauᵀ W tau.
+
+    ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
+    be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
+    """
+    found = actuation.actuate(m, joints, q, v, a, metric, t, active)
     return found.tau, found.f, found.residual
 
 
@@ -207,11 +226,15 @@ def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field
     return pushed(m.sweep, links, wrenches)
 
 
-@function(a=("nv",), tau=("nv",), may_fail=True)
-def hybrid_dynamics(m: Mechanism, joints: tuple[str, ...], q: Array, v: Array, given: Array) -> tuple[Array, Array]:
+@function(a=("nv",), tau=("nv",), may_fail=True, constraints="honours")
+def hybrid_dynamics(
+    m: Mechanism, joints: tuple[str, ...], q: Array, v: Array, given: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array]:
     """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others."""
     for name in joints:
         m.tree.model.joint_index(name)
+    if m.tree.model.constraints:
+        return prescribed_joints.hybrid_dynamics(m, joints, q, v, given, t, active)
     prescribed = [joint.name in joints for joint in m.tree.joints]
     outcomes = hybrid.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
     m.require_inertia(outcomes)
@@ -236,6 +259,13 @@ def passive_forces(m: Mechanism, q: Array, v: Array) -> Array:
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
+
+
+@function(dq=("nv", "nv"), constraints="tree")
+def gravity_derivatives(m: Mechanism, q: Array) -> Array:
+    """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space."""
+    still = zeros(m.tree.model.nv)
+    return derivatives.inverse_dynamics_derivatives(m.tree, q, still, still).dq
 
 
 @function(dq=("nv", "nv"), dv=("nv", "nv"), da=("nv", "nv"), constraints="tree")

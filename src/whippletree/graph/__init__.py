@@ -14,6 +14,7 @@ The theory is document 002. Its story, and where each step lives here:
 5. :mod:`~whippletree.graph.clusters`: which edges of the tree the same loops tie together.
 6. :mod:`~whippletree.graph.aggregation`: sets of nodes become one node: when that may be done, the condensed graph, its
    BWA matrix and its resolvent.
+7. :mod:`~whippletree.graph.elimination`: orders in which systems on a graph are eliminated, and their fronts.
 
 Nothing here depends on how nodes are numbered: names come in any order, and an order of evaluation is derived from the
 edges. "Canonical" in 002 means that a parent has a *larger* index than its child; the rest of this library lists

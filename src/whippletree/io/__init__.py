@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def load(
     contacts: bool | None = None,
     limits: bool = True,
     actuators: bool = True,
+    cut: Sequence[str] = (),
 ) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
@@ -51,9 +53,9 @@ def load(
         base: How the root of a URDF or SDF model stands in the world: ``"fixed"`` welds it, ``"free"`` lets it float.
             An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
             takes no base.
-        loops: A ``.toml`` or ``.json`` file with frames and constraints to add (:mod:`whippletree.io.loops_file`): the
-            loops that a URDF cannot say. Nothing is looked for by itself; a file ``robot.loops.toml`` beside
-            ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
+        loops: A ``.toml`` or ``.json`` file with joints, frames and constraints to add
+            (:mod:`whippletree.io.loops_file`): the loops that a URDF cannot say. Nothing is looked for by itself; a
+            file ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
             the model file, or of its ROS package; of MJCF, meshes also beside that folder. Nothing outside is opened.
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
@@ -61,6 +63,9 @@ def load(
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
         limits: Whether joints keep the ends of their ranges.
         actuators: Whether actuators are taken over.
+        cut: Names of joints at which loops of joints are opened. Default: those that the file names (native files,
+            loops files), else, in each loop, the joint declared last; of SDF every joint but the first that names a
+            link as its child. What was cut is told in ``model.source`` and by ``wt.diagnose``.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.
@@ -71,12 +76,13 @@ def load(
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
     path = Path(path)
-    model = _load(path, base, _folder(root), contacts is not False, actuators)
+    cut = (cut,) if isinstance(cut, str) else tuple(cut)
+    model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
         from whippletree.io.loops_file import with_loops
 
-        return with_loops(model, Path(loops))
+        return with_loops(model, Path(loops), cut)
     beside = path.with_suffix(".loops.toml")
     if beside != path and beside.is_file():
         note = f"- not used: {str(beside)!r} lies beside the file; ask for it with loops="
@@ -106,7 +112,7 @@ def _folder(root: str | os.PathLike[str] | None) -> Path | None:
     return folder
 
 
-def _load(path: Path, base: str, folder: Path | None, contacts: bool, actuators: bool) -> Model:
+def _load(path: Path, base: str, folder: Path | None, contacts: bool, actuators: bool, cut: Sequence[str]) -> Model:
     suffix = path.suffix.lower()
     if suffix == ".xacro":
         raise FileError(
@@ -116,16 +122,18 @@ def _load(path: Path, base: str, folder: Path | None, contacts: bool, actuators:
     if suffix in _NATIVE:
         from whippletree.io.native import native_reader
 
-        return native_reader.read(path, data, base=base, folder=folder)
+        return native_reader.read(path, data, base=base, folder=folder, cut=cut)
     if suffix not in _XML:
         known = ", ".join((*_XML, *_NATIVE))
         raise FileError(
             str(path), [f"unknown suffix {suffix!r}; known: {known}{did_you_mean(suffix, (*_XML, *_NATIVE))}"]
         )
-    return _load_xml(path, data, base, folder, contacts, actuators)
+    return _load_xml(path, data, base, folder, contacts, actuators, cut)
 
 
-def _load_xml(path: Path, data: bytes, base: str, folder: Path | None, contacts: bool, actuators: bool) -> Model:
+def _load_xml(
+    path: Path, data: bytes, base: str, folder: Path | None, contacts: bool, actuators: bool, cut: Sequence[str]
+) -> Model:
     from whippletree.io import xml
 
     root = xml.parse(path, data)
@@ -133,16 +141,16 @@ def _load_xml(path: Path, data: bytes, base: str, folder: Path | None, contacts:
         case "robot":
             from whippletree.io.urdf import urdf_reader
 
-            return urdf_reader.read(path, root, base=base, folder=folder)
+            return urdf_reader.read(path, root, base=base, folder=folder, cut=cut)
         case "mujoco":
             from whippletree.io.mjcf import mjcf_reader
 
-            choices = {"base": base, "folder": folder, "contacts": contacts, "actuators": actuators}
+            choices = {"base": base, "folder": folder, "contacts": contacts, "actuators": actuators, "cut": cut}
             return mjcf_reader.read(path, data, root, **choices)  # type: ignore[arg-type]
         case "sdf":
             from whippletree.io.sdf import sdf_reader
 
-            return sdf_reader.read(path, root, base=base, folder=folder)
+            return sdf_reader.read(path, root, base=base, folder=folder, cut=cut)
         case _:
             fault = f"line {root.sourceline}: the root element is <{root.tag}>, expected <robot>, <sdf> or <mujoco>"
             raise FileError(str(path), [fault])

@@ -28,8 +28,18 @@ _SUBJECT = re.compile(
 class Draft:
     """Collects a model and its faults; :meth:`finish` gives the model or raises one error that lists every fault."""
 
-    def __init__(self, path: Path, name: str, gravity: Vector = EARTH_GRAVITY, *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        gravity: Vector = EARTH_GRAVITY,
+        *,
+        folder: Path | None = None,
+        cut: Iterable[str] = (),
+    ) -> None:
         self.path = path
+        self.cut = tuple(cut)
+        """Names of joints at which loops are opened."""
         self.folder = folder
         """The folder that all other files of the model must be in; None for the one that its format means."""
         self.builder = Builder(name, gravity)
@@ -100,7 +110,7 @@ class Draft:
         """
         try:
             self.builder.source = self._report(kind) if source is None else source
-            model = self.builder.build()
+            model = self.builder.build(cut=self.cut)
         except ModelError as error:
             for text in error.faults:
                 self._builder_fault(text)
@@ -112,6 +122,20 @@ class Draft:
             )
         bodies = (self._unphysical.get(body.name, body) for body in model.bodies)
         return replace(model, bodies=tuple(bodies)) if self._unphysical else model
+
+    def extend(self, model: Model, cut: Iterable[str]) -> Model:
+        """A finished model with the joints of this draft, each of which closes a loop.
+
+        Raises:
+            FileError: with every fault, those that the builder found included.
+        """
+        try:
+            return self.builder.add_to(model, cut=cut)
+        except ModelError as error:
+            for text in error.faults:
+                self._builder_fault(text)
+        self.stop_if_faulty()
+        return model
 
     def _builder_fault(self, text: str) -> None:
         """Add a fault of the builder with the line, or the lines, of the part that it names."""

@@ -1,6 +1,19 @@
-"""Loops for a model whose file format has none: a small native file beside it, with frames and constraints only.
+"""Loops for a model whose file format has none: a small native file beside it, with joints, frames and constraints.
 
     whippletree = 1
+    cut = ["coupler pin"]                  # where loops of joints are opened; default: at the joint declared last
+
+    [[joints]]                             # closes a loop: as a joint of the tree, and where it is in the child
+    name = "coupler pin"
+    kind = "revolute"
+    parent = "coupler"
+    child = "rocker"
+    position = [0.3, 0.0, 0.0]
+    child_position = [0.0, 0.0, 0.2]
+    axis = [0.0, 1.0, 0.0]
+    damping = 0.01
+
+or, where the loop is a constraint,
 
     [[frames]]                             # where the loop closes, on both bodies
     name = "coupler end"
@@ -21,6 +34,7 @@ Spelling is checked when the file is read: kinds, parameters, bodies, frames, jo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,8 +51,13 @@ from whippletree.model.faults import pose_faults
 from whippletree.model.frozen import frozen_array, pose_matrix
 
 
-def with_loops(model: Model, path: Path) -> Model:
-    """The model with the frames, constraints and start of a loops file.
+def with_loops(model: Model, path: Path, cut: Sequence[str] = ()) -> Model:
+    """The model with the joints, frames, constraints and start of a loops file.
+
+    Args:
+        model: whose bodies the file names.
+        path: the file.
+        cut: names of joints at which loops are opened, in place of the file's.
 
     Raises:
         FileError: listing every fault of the file, with its line where it is TOML.
@@ -52,11 +71,25 @@ def with_loops(model: Model, path: Path) -> Model:
     whole = native_reader.checked_table(
         draft, native_reader.parse(path, text), schema.Loops, "the file", partial(lines.find, "", 0)
     )
+    model = _with_joints(draft, model, whole, lines, cut or whole.get("cut", ()))
     model, note = with_parts(draft, model, whole, lines)
     start = _start(draft, model, whole.get("start", {}), lines)
     draft.stop_if_faulty()
-    note = f"- {note} from {str(path)!r}"
+    joints = f"{len(whole['joints'])} joints, " if whole.get("joints") else ""
+    note = f"- {joints}{note} from {str(path)!r}"
     return replace(model, start=start, source=f"{model.source}\n{note}" if model.source else note)
+
+
+def _with_joints(
+    draft: Draft, model: Model, whole: dict[str, Any], lines: native_reader.Lines, cut: Sequence[str]
+) -> Model:
+    """The model with the joints of a file, and its loops of joints cut."""
+    tables = native_reader.checked_tables(draft, whole.get("joints", []), "joints", lines)
+    for table in tables:
+        if {"kind", "parent", "child"} <= set(table):
+            native_reader.add_joint(draft, table)
+    draft.stop_if_faulty()
+    return draft.extend(model, cut) if tables or cut else model
 
 
 def with_parts(draft: Draft, model: Model, whole: dict[str, Any], lines: native_reader.Lines) -> tuple[Model, str]:
@@ -111,7 +144,7 @@ def _constraint(draft: Draft, model: Model, table: dict[str, Any]) -> Constraint
     for name in table["on"]:
         if name not in names:
             draft.fault(_unknown(draft, where, word, name, names), line)
-    return Constraint(table["name"], kind, tuple(table["on"]), parameters)
+    return Constraint(table["name"], kind, tuple(table["on"]), parameters, table.get("joint", ""))
 
 
 def _start(draft: Draft, model: Model, given: dict[str, Any], lines: native_reader.Lines) -> State | None:
@@ -121,8 +154,11 @@ def _start(draft: Draft, model: Model, given: dict[str, Any], lines: native_read
     before = model.start or model.neutral
     q = np.array(before.q, dtype=object)
     names = [joint.name for joint in model.joints]
+    cut = {c.name for c in model.constraints if c.joint}
     for name, value in given.items():
         line = lines.find("start", 0, name)
+        if name not in names and name in cut:
+            continue  # its coordinate is gone with the cut
         if name not in names:
             draft.fault(_unknown(draft, "start", "joint", name, names), line)
             continue

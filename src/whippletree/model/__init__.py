@@ -3,6 +3,7 @@
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
+    closing_joints      joints that close loops: which are cut, and what takes their place
     faults              what is wrong with a description, all of it at once
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
     constraint_syntax   the kinds of constraints and the words that each understands

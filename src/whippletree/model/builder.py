@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,18 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, ScalarError, did_you_mean
+from whippletree.model.closing_joints import (
+    Cut,
+    Opened,
+    choose_cut,
+    closing_coordinates,
+    coordinates_in_use,
+    name_clashes,
+    open_loops,
+    start_of_turned,
+    turning_faults,
+    with_closing_joints,
+)
 from whippletree.model.contact_pairs import contact_faults, group_faults
 from whippletree.model.faults import (
     LIMITS,
@@ -21,7 +33,8 @@ from whippletree.model.faults import (
     naming_faults,
     number_faults,
     place_faults,
-    tree_faults,
+    pose_faults,
+    unreached_faults,
 )
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model.model import (
@@ -60,6 +73,7 @@ class Builder:
         self.source = ""
         self._bodies: list[Body] = []
         self._joints: list[Joint] = []
+        self._child_poses: dict[int, Array] = {}
         self._frames: list[Frame] = []
         self._constraints: list[Constraint] = []
         self._geometries: list[Geometry] = []
@@ -99,6 +113,8 @@ class Builder:
         rotation: Any = None,
         axis: Vector = (0, 0, 1),
         second_axis: Vector = (0, 1, 0),
+        child_position: Vector = (0, 0, 0),
+        child_rotation: Any = None,
         start: Any = None,
         **data: Any,
     ) -> Builder:
@@ -106,7 +122,9 @@ class Builder:
 
         Kinds: revolute, prismatic, helical, cylindrical, universal, planar, spherical, free, weld.
 
-        ``start`` is the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
+        A joint between two bodies that others connect already closes a loop: :meth:`build` cuts one joint of it.
+        ``child_position`` and ``child_rotation`` say where the joint is in the child, if not at its frame. ``start`` is
+        the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
         """
         name = self._named("joint", name)
         try:
@@ -114,7 +132,10 @@ class Builder:
                 hint = did_you_mean(word, JOINT_DATA)
                 raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_DATA)}{hint}")
             axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
+            inner = pose_matrix(child_position, child_rotation)
             self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
+            if not np.array_equal(inner, np.eye(4)):
+                self._child_poses[len(self._joints) - 1] = inner
         except (ValueError, TypeError) as error:
             self._faults.append(f"joint {name!r}: {error}")
             self._joints.append(Joint(name, "weld", parent, child))
@@ -135,6 +156,13 @@ class Builder:
         """
         name = self._named("constraint", name)
         self._constraints.append(Constraint(name, kind, on, parameters))
+        return self
+
+    def closing_constraint(
+        self, name: str, kind: str, on: Iterable[str], joint: str, parameters: Mapping[str, Any]
+    ) -> Builder:
+        """Add a constraint that closes a loop in the place of a joint of kind ``joint``, for readers of files."""
+        self._constraints.append(Constraint(self._named("constraint", name), kind, tuple(on), parameters, joint))
         return self
 
     def geometry(
@@ -224,34 +252,55 @@ class Builder:
         """The geometries so far, by name."""
         return {geometry.name: geometry for geometry in self._geometries}
 
-    def build(self) -> Model:
+    def build(self, *, cut: Iterable[str] = ()) -> Model:
         """Check everything and freeze.
+
+        Args:
+            cut: names of joints at which loops are opened; of a loop that has none of them, the joint declared last.
+                ``model.source`` and ``wt.diagnose`` tell what was cut (:mod:`whippletree.model.closing_joints`).
 
         Raises:
             ModelError: with every fault found, by name.
         """
-        if faults := [*self._faults, *self._found()]:
+        chosen = choose_cut(self._bodies, self._joints, cut)
+        if faults := [*self._faults, *self._found(chosen)]:
             raise ModelError(f"model {self.name!r}", faults)
-        order = depth_first(self._joints)
-        carried = {joint.child: joint for joint in self._joints}
-        named = {body.name: body for body in self._bodies}
+        needed = coordinates_in_use(self._actuators, self._constraints)
+        opened = open_loops(self._bodies, self._joints, self._child_poses, chosen.tree, needed)
+        if (chosen.tree or self._child_poses) and (faults := name_clashes(opened, self._frames, self._constraints)):
+            raise ModelError(f"model {self.name!r}", faults)
         model = Model(
             self.name,
-            tuple(named[name] for name in order),
-            tuple(carried[name] for name in order),
-            tuple(self._frames),
-            tuple(self._constraints),
-            tuple(self._geometries),
-            frozen_array(self.gravity, (3,)),
-            source=self.source,
+            **opened.in_tree_order(),
+            frames=(*self._frames, *opened.frames),
+            constraints=(*self._constraints, *opened.constraints),
+            geometries=tuple(self._geometries),
+            gravity=frozen_array(self.gravity, (3,)),
+            source="\n".join([*([self.source] if self.source else []), *(f"- {note}" for note in opened.notes)]),
             contacts=tuple(self._contacts),
             actuators=tuple(self._actuators),
             time_step=self.time_step,
             contact_groups=tuple(self._contact_groups),
         )
-        return self._with_key_frames(self._with_start(model))
+        return self._with_key_frames(self._with_start(model, opened))
 
-    def _found(self) -> list[str]:
+    def add_to(self, model: Model, *, cut: Iterable[str] = ()) -> Model:
+        """A finished model with the joints of this builder, which has nothing else: each closes a loop.
+
+        Args:
+            model: whose bodies they connect.
+            cut: as in :meth:`build`; of each other loop the joint of this builder that was declared last.
+
+        Raises:
+            ModelError: with every fault found, by name.
+        """
+        faults = [*self._faults, *(fault for joint in self._joints for fault in joint_faults(joint))]
+        faults += self._child_pose_faults()
+        if faults:
+            raise ModelError(f"model {model.name!r}", faults)
+        return with_closing_joints(model, self._joints, self._child_poses, cut)
+
+    def _found(self, chosen: Cut) -> list[str]:
         """What is wrong with the parts, each by itself and all together."""
         faults = naming_faults(
             "body or frame", [WORLD, *(x.name for x in self._bodies), *(x.name for x in self._frames)]
@@ -260,10 +309,11 @@ class Builder:
         faults += naming_faults("constraint", [constraint.name for constraint in self._constraints])
         faults += naming_faults("geometry", [geometry.name for geometry in self._geometries])
         faults += naming_faults("contact", [contact.name for contact in self._contacts])
-        faults += tree_faults(self._bodies, self._joints)
+        faults += self._tree_faults(chosen)
         faults += inertia_faults(self._bodies)
         for joint in self._joints:
             faults += joint_faults(joint)
+        faults += self._child_pose_faults()
         faults += place_faults("frame", self._frames, self._bodies)
         faults += place_faults("geometry", self._geometries, self._bodies)
         faults += contact_faults(self._contacts, self._geometries, self._joints)
@@ -279,13 +329,33 @@ class Builder:
             faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
         return faults
 
-    def _with_start(self, model: Model) -> Model:
-        if not self._start:
+    def _child_pose_faults(self) -> list[str]:
+        poses = self._child_poses.items()
+        return [f for k, pose in poses for f in pose_faults(f"joint {self._joints[k].name!r}: in the child", pose)]
+
+    def _tree_faults(self, chosen: Cut) -> list[str]:
+        """Unknown bodies, a cut that cannot be made, bodies that nothing connects to the world."""
+        if chosen.faults:
+            return list(chosen.faults)
+        tree = chosen.tree
+        needed = coordinates_in_use(self._actuators, self._constraints)
+        reached = depth_first(self._joints) if tree is None else map(str, tree.graph.descendants(WORLD))
+        return [
+            *unreached_faults(self._bodies, self._joints, reached),
+            *turning_faults(self._joints, tree, needed | self._start.keys()),
+        ]
+
+    def _with_start(self, model: Model, opened: Opened) -> Model:
+        if not self._start and not opened.parted:
             return model
         q = model.neutral.q.copy()
         faults = []
+        kept = {joint.name for joint in model.joints}
         for name, value in self._start.items():
+            if name not in kept and any(name == joint.name for joint in self._joints):
+                continue  # its coordinate is gone with the cut
             part = model.q_slice(name)
+            value = start_of_turned(opened.turned[name], value) if name in opened.turned else value
             found = number_faults(f"joint {name!r}: start", value)
             if np.shape(value) not in ((), (part.stop - part.start,)):
                 found.append(f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)")
@@ -301,6 +371,8 @@ class Builder:
                 turn /= np.sqrt(square)
         if faults:
             raise ModelError(f"model {self.name!r}", faults)
+        for name in opened.parted.keys() - self._start.keys():
+            q[model.q_slice(name)] = closing_coordinates(model, q, name)
         q.setflags(write=False)
         return replace(model, start=State(q, np.zeros(model.nv)))
 

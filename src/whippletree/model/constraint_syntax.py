@@ -25,6 +25,7 @@ KINDS: dict[str, Words] = {
     "universal": Words("frames", ("axis", "second_axis")),
     "slider": Words("frames", ("axis",)),
     "cylindrical": Words("frames", ("axis",)),
+    "plane": Words("frames", ("normal",)),
     "point_on_line": Words("frames", ("direction",)),
     "point_on_plane": Words("frames", ("normal",)),
     "point_on_curve": Words("frames", ("rows",), "curve"),

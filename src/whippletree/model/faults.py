@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import Hints, did_you_mean, listed, name_elsewhere, quoted, route
+from whippletree.errors import Hints, did_you_mean, name_elsewhere, quoted, route
 from whippletree.model.frozen import counted
 from whippletree.model.model import WORLD, Actuator, Body, Frame, Geometry, Joint
 from whippletree.spatial import joints as joint_types
@@ -31,8 +31,8 @@ def naming_faults(kind: str, names: Iterable[str]) -> list[str]:
     return [f"{kind} {name!r} is declared {n} times: give each its own name" for name, n in counts if n > 1]
 
 
-def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
-    """Unknown bodies, bodies with several joints or none, and cycles."""
+def end_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+    """Joints whose parent or child is no body of the model, or that would carry the world."""
     faults = []
     known = {WORLD, *(b.name for b in bodies)}
     hint = Hints()
@@ -42,23 +42,12 @@ def tree_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
                 faults.append(f"joint {joint.name!r}: unknown {role} {name!r}{hint(str(name), known)}")
         if joint.child == WORLD:
             faults.append(f"joint {joint.name!r}: the world cannot be a child; swap parent and child")
-    carriers: dict[str, list[str]] = {body.name: [] for body in bodies}
-    for joint in joints:
-        carriers.setdefault(joint.child, []).append(joint.name)
-    for name, found in carriers.items():
-        if len(found) > 1:
-            faults.append(
-                f"body {name!r} is carried by {len(found)} joints ({listed(map(repr, found))}): a tree has one "
-                f"joint per body; close the loop with a constraint instead"
-            )
-    if not faults:
-        faults += _unreached_faults(bodies, joints)
     return faults
 
 
-def _unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+def unreached_faults(bodies: Sequence[Body], joints: Sequence[Joint], reached: Iterable[str]) -> list[str]:
     """Bodies that do not hang from the world: they carry each other in a circle, or nothing carries them."""
-    settled = set(depth_first(joints))
+    settled = set(reached)
     carrier = {joint.child: joint.parent for joint in joints}
     faults: list[str] = []
     for body in bodies:

@@ -128,6 +128,8 @@ class Constraint(PartWithParameters):
     on: tuple[str, ...]
     """Names of the bodies, frames or joints that it acts on, in the order that its kind defines."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    joint: str = ""
+    """The kind of the joint in whose place it closes a loop; empty if it was no joint."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.controllers import Actuated, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -41,15 +42,24 @@ class Motion:
         dyn: Compiled,
         controller: Callable[[float, Array, Array], Any] | None = None,
         position_tolerance: float = 1e-15,
+        actuated: Actuated | None = None,
     ) -> None:
-        """``position_tolerance``: residual of a position row, m or rad, that counts as closed."""
+        """
+        Args:
+            dyn: the functions of the model.
+            controller: forces of (t, q, v).
+            position_tolerance: residual of a position row, m or rad, that counts as closed.
+            actuated: the model's actuators under their commands; their forces join the controller's.
+        """
         self.dyn = dyn
         self.model = dyn.model
         self.position_tolerance = position_tolerance
         self.dead_points = 0
         self.ties: set[str] = set()
         """What was said of rest at points where branches meet that are equally good."""
-        self.controller = controller
+        self.own_controller, self.actuated = controller, actuated
+        parts = [part for part in (controller, actuated) if part is not None]
+        self.controller = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
         self._quaternions = [
             slice(part.stop - 4, part.stop)
             for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True)
@@ -65,13 +75,13 @@ class Motion:
         """That of one run, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
-        return Motion(self.dyn.of(number), self.controller, self.position_tolerance)
+        return Motion(self.dyn.of(number), self.own_controller, self.position_tolerance, self.actuated)
 
     def of_runs(self, numbers: Array) -> Motion:
         """That of states whose runs are given by number, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
-        return Motion(self.dyn.at(numbers), self.controller, self.position_tolerance)
+        return Motion(self.dyn.at(numbers), self.own_controller, self.position_tolerance, self.actuated)
 
     @property
     def has_manifold(self) -> bool:
@@ -92,7 +102,7 @@ class Motion:
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
         elif self.controller is not None:
-            tau = tau + np.stack([self._commanded(*state) for state in zip(t.tolist(), q, v, strict=True)])
+            tau = tau + np.stack([self.asked(self.controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
@@ -106,11 +116,10 @@ class Motion:
                     found[k] = self.forces(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
             return found
 
-    def _commanded(self, t: float, q: Array, v: Array) -> Array:
-        """The controller's forces at one state; a controller may be any Python function."""
-        assert self.controller is not None
+    def asked(self, controller: Callable[[float, Array, Array], Any], t: float, q: Array, v: Array) -> Array:
+        """A controller's forces (nv,) at one state; it may be any Python function."""
         try:
-            told = self.controller(t, q, v)
+            told = controller(t, q, v)
         except Exception as error:
             error.add_note(f"simulate: raised by the controller at t = {t:.9g} s")
             raise

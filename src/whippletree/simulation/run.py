@@ -20,7 +20,7 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.controllers import actuated, limited, together
+from whippletree.controllers import Actuated, actuated, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_of_left_out
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
@@ -152,8 +152,7 @@ def simulate(
         model.frame(name)
     if effort_limits and controller is not None:
         controller = limited(controller, model)
-    controller = _with_actuators(model, controller, ctrl, duration)
-    motion = Motion(dyn, controller)
+    motion = Motion(dyn, controller, actuated=_actuators(model, ctrl, duration))
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(model, *_first(q, v, model), rtol if way.tolerances else np.inf)
@@ -172,7 +171,7 @@ def simulate(
         if checkpoint is not None:
             choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
             choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
-            identify = partial(run_identity, dyn, task, controller, tuple(events), choices)
+            identify = partial(run_identity, dyn, task, motion.controller, tuple(events), choices)
             keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
         if keep is not None:
@@ -184,15 +183,14 @@ def simulate(
     return _with_ties(result, motion)
 
 
-def _with_actuators(model: Model, controller: Controller | None, ctrl: Any, duration: float) -> Controller | None:
-    """The controller beside the model's actuators under their commands."""
+def _actuators(model: Model, ctrl: Any, duration: float) -> Actuated | None:
+    """The model's actuators under their commands; None where they do nothing."""
     if ctrl is None:
         commands = [key.commands for key in model.key_frames if key.name == "home" and np.any(key.commands != 0)]
         if not commands and not any(actuator.acts_uncommanded for actuator in model.actuators):
-            return controller  # motors without a command
+            return None  # motors without a command
         ctrl = commands[0] if commands else None
-    driven = actuated(model, ctrl, duration=duration)
-    return driven if controller is None else together(controller, driven)
+    return actuated(model, ctrl, duration=duration)
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:

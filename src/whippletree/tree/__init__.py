@@ -2,7 +2,7 @@
 
 The theory first, then the recursions in the order in which they build on each other:
 
-    operators        spatial operators as matrices: one equation of 002 per line (``wt.spatial_operators``)
+    operators        spatial operators as matrices: one equation of 002 per line
     sweeps           scatter and gather: the only place that indexes bodies
     skeleton         the moving parts of a model: welds lumped, axes along z
     links            what the dynamics needs to know of each body at one state

@@ -8,6 +8,7 @@ joint's ``effort_limit``. An actuator of a frame has l = 0 and l̇ = gearᵀ J v
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from whippletree.tree import kinematics
 from whippletree.tree.mechanism import Mechanism
 
 
-def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array) -> Array:
-    """Joint forces (nv,) of all actuators under their commands (actuators,)."""
+def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array, numbers: Collection[int] | None = None) -> Array:
+    """Joint forces (nv,) of all actuators, or of those with some numbers, under their commands (actuators,)."""
     tau = zeros(m.tree.model.nv)
-    for actuator, command in zip(m.tree.model.actuators, commands, strict=True):
+    for number, (actuator, command) in enumerate(zip(m.tree.model.actuators, commands, strict=True)):
+        if numbers is not None and number not in numbers:
+            continue
         if actuator.frame is None:
             tau = _drive_joints(m, actuator, command, q, v, tau)
         else:

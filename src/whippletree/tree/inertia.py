@@ -15,7 +15,6 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.errors import UnsupportedError
 from whippletree.spatial import RigidInertia
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
@@ -96,21 +95,6 @@ def operational_inverse(tree: Skeleton, sweep: Sweeper, links: Field, places: li
             moved = _accelerations(tree, still, qdd)
             columns.append(np.concatenate([p.pose.motion(moved[p.node]) if p.node >= 0 else zeros(6) for p in places]))
     return np.stack(columns, axis=1)
-
-
-def operational_inertia(tree: Skeleton, sweep: Sweeper, links: Field, place: Place) -> Array:
-    """(J M⁻¹ Jᵀ)⁻¹ (6, 6): the inertia that is felt at a frame.
-
-    Raises:
-        UnsupportedError: if fewer than six freedoms move the frame, so that its inertia is infinite in some direction.
-    """
-    freedoms = sum(links[k].H.shape[1] for k in tree.path(place.node))
-    if freedoms < 6:
-        raise UnsupportedError(
-            f"operational_inertia: only {freedoms} of 6 freedoms move this frame of model {tree.model.name!r}, so its "
-            f"inertia is infinite in some direction. Use operational_inertia_inverse, which always exists."
-        )
-    return linalg.ldlt(operational_inverse(tree, sweep, links, [place])).solve(identity(6))
 
 
 def _accelerations(tree: Skeleton, links: Field, qdd: Field) -> list[Any]:

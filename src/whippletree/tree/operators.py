@@ -10,9 +10,10 @@ lessons before it and in Jain, *Robot and Multibody Dynamics* (2011), chapters 4
     M          bodies × bodies    inertias, one block per body
     J          joints × joints    rotor inertias; not in the document, added wherever 𝓜 or D is
     a, b       bodies             acceleration at θ̈ = 0 and wrench at α = 0, from velocities, gravity, external
-    wrenches R, P       bodies × bodies    composite and articulated inertias: the Lyapunov and the Riccati equation D,
-    G, K    (joints, bodies)   D = H P H* + J, gain G = P H* D⁻¹, shifted gain K = E_φ G psi        bodies × bodies    ψ
-    = (1 − E_ψ)⁻¹ with E_ψ = E_φ (1 − G H)
+                                  wrenches
+    R, P       bodies × bodies    composite and articulated inertias: the Lyapunov and the Riccati equation
+    D, G, K    (joints, bodies)   D = H P H* + J, gain G = P H* D⁻¹, shifted gain K = E_φ G
+    psi        bodies × bodies    ψ = (1 − E_ψ)⁻¹ with E_ψ = E_φ (1 − G H)
 
 Only two things are recursions, R and P; everything else is algebra, and a product with φ or ψ waits until it meets a
 vector, so a chain of thousands of bodies needs linear memory. This module is for teaching and as an oracle: it shares
@@ -106,7 +107,8 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
     if model.constraints:
         raise UnsupportedError(
             f"spatial_operators: model {model.name!r} has constraints ({model.constraints[0].name!r}, …), and these "
-            "equations are those of a tree: pass model.tree to leave the constraints out."
+            "equations are those of a tree: pass model.tree to leave the constraints out, or call "
+            "wt.spatial_operators, which makes nodes of loops."
         )
     q = _checked(model, "q", q, model.nq).astype(object)
     still = [
@@ -270,7 +272,7 @@ class SpatialOperators:
             joint = joint_of[child]
             H, J = self.H.block(joint, child), self.J.block(joint, joint)
             U = P[child] @ H.T
-            P[parent] = P[parent] + phi @ (P[child] - U @ _inverse(H @ U + J, joint) @ U.T) @ phi.T
+            P[parent] = P[parent] + phi @ (P[child] - U @ self.invert_joint(H @ U + J, joint) @ U.T) @ phi.T
         return block_diagonal(P)
 
     @cached_property
@@ -281,7 +283,15 @@ class SpatialOperators:
     @cached_property
     def D_inverse(self) -> BlockOperator:
         """D⁻¹, joint by joint."""
-        return block_diagonal({joint: _inverse(D, joint) for joint, D in self.D.diagonal().items()})
+        return block_diagonal({joint: self.invert_joint(D, joint) for joint, D in self.D.diagonal().items()})
+
+    def invert_joint(self, D: Array, joint: Hashable) -> Array:
+        """D⁻¹ of one joint.
+
+        Raises:
+            SingularSystemError: the joint's motion has no inertia.
+        """
+        return _inverse(D, joint)
 
     @cached_property
     def G(self) -> BlockOperator:

@@ -38,23 +38,34 @@ def traced_controller(
     Raises:
         NotTraceable: with the reason.
     """
+    return traced_function(model, controller, model.nv, samples)
+
+
+def traced_function(
+    model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
+) -> NamedFunction:
+    """A function of (t, q, v) with ``size`` numbers, such as commands of actuators, compiled.
+
+    Raises:
+        NotTraceable: with the reason.
+    """
     trace = Trace()
     t = trace.input()
-    q, v = (scalar_array(trace.inputs(size) if size else zeros(0)) for size in (model.nq, model.nv))
+    q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
     try:
-        tau = np.asarray(controller(t, q, v), dtype=object)
+        found = np.asarray(asked(t, q, v), dtype=object)
     except Exception as error:  # whatever it is, plain numbers may still be fine
         raise NotTraceable(f"{type(error).__name__}: {error}") from error
-    if tau.shape != (model.nv,):
-        raise NotTraceable(f"it returned shape {tau.shape} on traced scalars, expected ({model.nv},)")
+    if found.shape != (size,):
+        raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({size},)")
     inputs = [Buffer("t", "input", ()), Buffer("q", "input", (model.nq,)), Buffer("v", "input", (model.nv,))]
     try:
-        code = finish(trace, list(tau))
+        code = finish(trace, list(found))
     except (TypeError, ValueError) as error:
         raise NotTraceable(f"it returned something that is no number: {error}") from error
-    function = compile_function(straight_program("controller", code, inputs, [Buffer("tau", "output", (model.nv,))]))
+    function = compile_function(straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))]))
     for time, at, speed in samples:
-        _compare(function, controller, time, at, speed)
+        _compare(function, asked, time, at, speed)
     return function
 
 

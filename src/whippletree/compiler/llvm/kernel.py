@@ -63,6 +63,7 @@ class Options:
     real: Real = "double"
     width: int | None = None  # lanes of the vector variant; None: what the CPU has
     level: int = 2  # effort of code generation, 0 to 3
+    quick_above: float = float("inf")  # operations beyond which that effort is 0: for functions of few calls
     machine: jit.Machine = field(default_factory=jit.host)
 
     @property
@@ -159,14 +160,15 @@ class Kernel:
 
     def _object_code(self, width: int) -> bytes:
         o = self.options
-        key = self._key(f"{width} {o.real} {o.level} {o.machine} {jit.llvm_version()}")
+        level = o.level if self.interface.operations <= o.quick_above else 0
+        key = self._key(f"{width} {o.real} {level} {o.machine} {jit.llvm_version()}")
         code = self.cache.load(key)
         if code is None:
             # the emitter is not needed, and not imported, where the cache knows the answer
             from whippletree.compiler.cpu.cpu_target import numpy_loop
 
             text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
-            code = jit.object_code(text, o.machine, level=o.level)
+            code = jit.object_code(text, o.machine, level=level)
             self.cache.store(key, code)
         return code
 
@@ -236,8 +238,10 @@ STAGES = (
     "accuracy",
     "functions",
     "compiler",
+    "analysis",
 )
-"""The chapters that decide what machine code a model gets, from the scalars to the emitter; none that only uses it."""
+"""The chapters that decide what machine code a model gets, from the scalars to the emitter and the programs that are
+written outside the catalogue; none that only uses it."""
 
 
 @cache

@@ -261,8 +261,10 @@ class _Checker:
         values = [self._values(index, known) for index in lookup.address.indices]
         counters = {value.counter for value in values if value.counter != -1}
         if len(counters) > 1:
-            reached = [self.possible(index, known, masks) for index in lookup.address.indices]
-            return _Values(next(self.counters), content[np.ix_(*reached)].reshape(-1))
+            # every combination may come: each different number once, or loops within loops multiply them
+            numbers = [self.possible(index, known, masks) for index in lookup.address.indices]
+            reached = [np.unique(own) for own in numbers if own is not None]
+            return _Values(next(self.counters), np.unique(content[np.ix_(*reached)]))
         # rounds that the mask excludes never run: any number does for them
         places = [np.clip(v.numbers, 0, size - 1) for v, size in zip(values, content.shape, strict=True)]
         return _Values(max(counters, default=-1), content[tuple(np.broadcast_arrays(*places))])

@@ -20,6 +20,9 @@ class WorkSpace:
 
     def add(self, *buffers: Buffer) -> None:
         """Buffers that exist already, such as inputs and outputs."""
+        for b in buffers:
+            if b.name in self.buffers:
+                raise ValueError(f"a program has two buffers of the name {b.name!r}: rename one of them")
         self.buffers |= {b.name: b for b in buffers}
 
     def work(self, **shapes: tuple[Dimension, ...]) -> None:

@@ -17,6 +17,7 @@ inside their cones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ TURNS = 5
 SWEEPS = 14
 """Sweeps of a turn."""
 
-FIRST_SWEEPS, FINE = 5, 1e-5
+FIRST_SWEEPS, FINE = 5, 1e-3
 """The first sweeps of a turn go on until they change so small a share of the tolerance: they cost little, and a scene
 at rest stays there to rounding."""
 
@@ -65,15 +66,18 @@ class ListSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:
 
     B, own, local, g, shift, approach   of a block, see :mod:`~whippletree.compiler.rollout.contact_lists`
-    friction, cap, gap                  of a block
+    friction, cap                       of a block
+    soft, passive                       compliance of the first tangent, which ``own`` includes, and whether (1 or 0) a
+                                        block's work counts as that of contacts; only where there are servos
     impulse, y                          where the solution begins and ends
     dt, tolerance                       arguments of the program
 
-    ``residual``, ``works`` and ``overlap`` tell of the solution, ``made`` and ``newtons`` what it has cost.
+    ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
     def __init__(self, space: WorkSpace, blocks: int, velocities: int) -> None:
         self.space, self.nv = space, velocities
+        self.servos = ["soft"] if "soft" in space.buffers else []
         n = velocities
         space.work(
             kappa=(blocks,),  # ratio of sliding velocity to friction
@@ -88,7 +92,6 @@ class ListSolver:
             undone=(1,),
             residual=(3,),
             works=(2,),
-            overlap=(1,),
             made=(1,),
             newtons=(1,),
             raw=(blocks, 3),  # impulses of Newton's method, which may leave their cones on the way
@@ -118,16 +121,26 @@ class ListSolver:
         turn = (*sweeps, If(self.space.address("undone"), tuple(self._newton())))
         return [self._slips(), put(-1, at("done")), Until(TURN, TURNS, self.space.address("done"), turn)]
 
+    def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
+        """What a block's velocity is made of, in the order of :func:`velocity_of`."""
+        return [self.space.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
+
+    def _parted(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The numbers of :meth:`_state`, and the rest."""
+        count = 4 + len(self.servos)
+        return given[:count], given[count:]
+
     # ---- sweeps --------------------------------------------------------------------------------------------------
 
     def _sweep(self) -> list[Statement]:
         """Every block of the list responds to the others; a look at the residual once little changes, or at the end."""
         at, each = self.space.at, self.space.each
 
-        def improve(B: Array, y: Array, g: Array, own: Array, local: Array, p: Array, *rest: Any) -> list[Any]:
-            kappa, before, mu, cap, h, change, (same, slower) = rest
-            G = symmetric_block(own)
-            after, better = respond(Local(*local), g + B @ y - G @ p, mu, h * cap, kappa)
+        def improve(*given: Any) -> list[Any]:
+            (y, B, _, p, *_), (own, local, kappa, before, mu, cap, h, change, slopes) = self._parted(given)
+            G, (same, slower) = symmetric_block(own), slopes
+            free = velocity_of(*self._parted(given)[0]) - G @ p
+            after, better = respond(Local(*local), free, mu, h * cap, kappa)
             d = after - p
             moved = G @ d
             slope = [same + d @ moved, slower + (before - d) @ moved]
@@ -139,11 +152,10 @@ class ListSolver:
             busy = less(enough * enough, change[0])
             return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
 
-        own = ("impulse", "kappa", "delta")
-        reads = [at("B", BLOCK), at("y"), *each(("g", "own", "local", *own), BLOCK)]
-        reads += [*each(("friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*self._state(), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK), at("dt", STEP)]
         totals = each(("change", "slope"))
-        block = traced_block(improve, [*reads, *totals], [*each(own, BLOCK), at("y"), *totals])
+        writes = [*each(("impulse", "kappa", "delta"), BLOCK), at("y"), *totals]
+        block = traced_block(improve, [*reads, *totals], writes)
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
@@ -188,30 +200,30 @@ class ListSolver:
     # ---- judgement -----------------------------------------------------------------------------------------------
 
     def measure(self) -> list[Statement]:
-        """The residual of the list, whether it is small enough, its work, and the overlap that it would leave."""
+        """The residual of the list, whether it is small enough, and its work."""
         at, each = self.space.at, self.space.each
 
-        def look(
-            B: Array, y: Array, g: Array, own: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any
-        ) -> list[Any]:
-            shift, approach, gap, residual, works, overlap = rest
-            u = g + B @ y
+        def look(*given: Any) -> list[Any]:
+            state, (own, mu, cap, h, shift, approach, *counts, residual, works) = self._parted(given)
+            u, p = velocity_of(*state), state[3]
             found = block_measure(symmetric_block(own), p, u, mu, h * cap)
             bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
             work = (bare + approach) * p / 2
+            if counts:
+                work = work * counts[0]
             return [
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
-                [largest([overlap[0], -(gap + h * bare[0])])],
             ]
 
         def decide(squares: Array, tolerance: Any) -> list[Any]:
             residual = [sqrt(squares[0]), sqrt(squares[1]), squares[2]]
             return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
 
-        totals = each(("residual", "works", "overlap"))
-        reads = [at("B", BLOCK), at("y"), *each(("g", "own", "impulse", "friction", "cap"), BLOCK), at("dt", STEP)]
-        reads += each(("shift", "approach", "gap"), BLOCK)
+        totals = each(("residual", "works"))
+        counts = ["passive"] if self.servos else []
+        reads = [*self._state(), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads += each(("shift", "approach", *counts), BLOCK)
         return [
             self.space.put(0, *totals),
             Each(BLOCK, ACTIVE, (traced_block(look, [*reads, *totals], totals),)),
@@ -251,26 +263,25 @@ class ListSolver:
 
     def _slips(self) -> Statement:
         """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
-        at, each = self.space.at, self.space.each
 
-        def slip(B: Array, y: Array, g: Array, p: Array) -> list[Any]:
-            u, friction = g + B @ y, length(p[1], p[2])
+        def slip(*state: Any) -> list[Any]:
+            u, p = velocity_of(*state), state[3]
+            friction = length(p[1], p[2])
             slides = less(0, friction)
             return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
-        block = traced_block(slip, [at("B", BLOCK), at("y"), *each(("g", "impulse"), BLOCK)], [at("kappa", BLOCK)])
+        block = traced_block(slip, self._state(), [self.space.at("kappa", BLOCK)])
         return Each(BLOCK, ACTIVE, (block,))
 
     def _newton_step(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
 
-        def prepare(
-            B: Array, y: Array, g: Array, own: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any
-        ) -> list[Any]:
-            damping, right = rest
+        def prepare(*given: Any) -> list[Any]:
+            state, (own, mu, cap, h, damping, right) = self._parted(given)
+            _, B, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
-            F, P = alart_curnier(p, mass * (g + B @ y), mu, h * cap)
-            inverse = _inverse(P, damping[0])
+            F, P = alart_curnier(p, mass * velocity_of(*state), mu, h * cap)
+            inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
             part = inverse @ F
             return [part, (inverse @ (mass * P)) @ B, right - B.T @ part]
 
@@ -285,7 +296,7 @@ class ListSolver:
 
         diagonal = Piece((), (Address("K", (Index(ROW), Index(ROW))),))
         identity = (put(0, at("K", ROW)), put(1, diagonal))
-        reads = [at("B", BLOCK), at("raw y"), *each(("g", "own", "raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
         first = traced_block(prepare, [*reads, at("damping"), at("right")], [*each(("part", "E"), BLOCK), at("right")])
         column = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
         rows = Loop(ROW, self.nv, (traced_block(add, [at("K", ROW), column, at("E", BLOCK)], [at("K", ROW)]),))
@@ -373,12 +384,22 @@ def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Arra
     return impulse - onto, np.array(slope, dtype=object)
 
 
-def _inverse(P: Array, damping: Any) -> Array:
-    """(1 − (1 − ε) P′)⁻¹ (3, 3): the normal does not depend on the tangents."""
+def velocity_of(y: Array, B: Array, g: Array, impulse: Array, soft: Any = 0) -> Array:
+    """A block's velocity g + Bᵀ y (3,), and what its first tangent yields to its own impulse."""
+    u = g + B @ y
+    return u if isinstance(soft, int) else np.array([u[0], u[1] + soft * impulse[1], u[2]], dtype=object)
+
+
+def _inverse(P: Array, damping: Any, soft: Any = 0) -> Array:
+    """(1 − (1 − ε) P′ (1 − m C))⁻¹ (3, 3): the normal does not depend on the tangents.
+
+    ``soft``: m times the compliance of the first tangent, the only entry of C.
+    """
     kept = 1 - damping
+    own = kept * (1 - soft)
     normal = 1 / (1 - kept * P[0, 0])
-    a, b, c = 1 - kept * P[1, 1], -kept * P[1, 2], 1 - kept * P[2, 2]
-    scale = 1 / (a * c - b * b)
-    T = np.array([[c * scale, -b * scale], [-b * scale, a * scale]], dtype=object)
+    a, b, c, d = 1 - own * P[1, 1], -kept * P[1, 2], -own * P[2, 1], 1 - kept * P[2, 2]
+    scale = 1 / (a * d - b * c)
+    T = np.array([[d * scale, -b * scale], [-c * scale, a * scale]], dtype=object)
     below = T @ (kept * normal * P[1:, 0])
     return np.array([[normal, 0, 0], [below[0], *T[0]], [below[1], *T[1]]], dtype=object)

@@ -4,16 +4,15 @@ The mathematics is that of :mod:`whippletree.contact.time_step`. :mod:`~whipplet
 writes every block of it out and computes all of them in every sweep, which suits batches in which all feet are down.
 Here a step
 
-1. finds poses, the factor of M, and the velocity without impulses;
-2. finds the gaps of all candidates in loops over pairs of one kind
-   (:mod:`~whippletree.compiler.rollout.contact_kinds`), and lists the blocks that may matter: those that carried an
-   impulse or would close within the step;
+1. finds the factor of M and the velocity without impulses;
+2. lists the blocks that may matter: those that carried an impulse or would close within the step;
 3. works out rows for the blocks of the list alone, as B = D^(−1/2) L⁻ᵀ Jᵀ with M = Lᵀ D L, so that G = Bᵀ B is never
    formed: with y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ;
 4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
    sweeps go on. So nothing is left out that matters, whatever step 2 guessed;
-6. moves apart what would overlap at the end, where that is more than the velocities' own tolerance, and moves on.
+6. moves on, finds poses and gaps there, and moves apart what overlaps by more than the velocities' own tolerance
+   (:mod:`~whippletree.compiler.rollout.contact_list_positions`); the next step begins with these poses and gaps.
 
 A scene whose step leaves more than it may stops there: its later rows are NaN, and whoever called knows better methods.
 """
@@ -21,43 +20,45 @@ A scene whose step leaves more than it may stops there: its later rows are NaN, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import (
     Address,
     Block,
     Buffer,
     Collect,
+    Dimension,
     Each,
     If,
     Index,
     Lookup,
     Loop,
     Program,
+    Register,
     Statement,
     Switch,
     Until,
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
+from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.compiler.rollout.contact_list_positions import Positions, rows_of, target_of
 from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCAL, STEP, ListSolver
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.time_step import RELAXATION_SPEED, Blocks, bias_in_space, shifts
+from whippletree.contact.time_step import Blocks, bias_in_space, elimination_parents, implicit_factor, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.tree import inertia
-from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -75,14 +76,11 @@ a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four fee
 USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
-CORRECTION_SWEEPS = 50
-"""Sweeps that move apart what would overlap, at most."""
-
-ROW, SWEEP, ROUND = "row", "correction sweep", "round"
+ROW, ROUND, PASS = "row", "round", "pass"
 SCREW = 9
 """Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
 TWIST = 6
-CONTACT, LIMIT, FRICTION = range(3)
+CONTACT, LIMIT, FRICTION, SERVO = range(4)
 """Kinds of blocks."""
 
 
@@ -90,7 +88,7 @@ def suits_lists(model: Model) -> bool:
     """Whether steps of a model can be compiled this way: a small tree with inertia that touches in closed forms."""
     if model.constraints or not 0 < model.nv <= MOST_VELOCITIES:
         return False
-    blocks = Blocks(model)
+    blocks = Blocks(model, servos=True)
     return blocks.count > 0 and blocks.contacts.closed_form and _has_inertia(model)
 
 
@@ -112,56 +110,120 @@ def _has_inertia(model: Model) -> bool:
     return bool(sizes[0] > NO_INERTIA * sizes[-1])
 
 
-def contact_lists_program(model: Model) -> Program:
-    """(q0, v0, impulses0, tau (T, nv), dt (T,), tolerance, patience) → results of T steps.
+class Driven(NamedTuple):
+    """Functions of (t, q, v) that a kernel asks in every step: traceable ones, without memory."""
 
-    The results are q, v, impulses, measure, work and friction_work of
+    controller: Callable[[Any, Any, Any], Any] | None = None
+    """Joint forces (nv,), beside those that are given."""
+    commands: Callable[[Any, Any, Any], Any] | None = None
+    """Commands (actuators,), in place of given ones."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are any."""
+        return self.controller is not None or self.commands is not None
+
+    def at(self, t: Any, q: Array, v: Array, tau: Array, ctrl: Any) -> tuple[Array, Any]:
+        """Forces (nv,) and commands (actuators,) at one state."""
+        place, speed = scalar_array(q), scalar_array(v)
+        if self.controller is not None:
+            tau = tau + np.asarray(self.controller(t, place, speed), dtype=object)
+        if self.commands is not None:
+            ctrl = np.asarray(self.commands(t, place, speed), dtype=object)
+        return tau, ctrl
+
+
+def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
+    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)]) → T steps.
+
+    The commands of the actuators are an input of models that have some, unless a function finds them; the clock, s, is
+    one where functions are asked. The results are q, v, impulses, measure, work and friction_work of
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
-    sweeps and newton_steps. A scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at
-    ``tolerance``.
+    sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
+    scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
     """
-    return _Builder(model).rollout()
+    return _Builder(model, driven).rollout()
+
+
+def contact_step_program(model: Model) -> Program:
+    """(q0, v0, impulses0, tau, [ctrl], dt, tolerance) → (q, v, impulses, measure, [force]): one of those steps."""
+    return _Builder(model, Driven(), single=True).rollout()
 
 
 class _Builder(WorkSpace):
     """Writes the statements of a step."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
+        """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__()
+        self.single = single
         self.model, self.tree = model, skeleton(model)
-        self.blocks = Blocks(model)
+        self.blocks = Blocks(model, servos=True)
+        self.actuators = self.blocks.actuators
+        self.driven = driven
         self.contacts = len(self.blocks.contacts.candidates)
-        self.parents = self.tree.velocity_parents
+        self.parents = elimination_parents(self.tree, self.actuators)
         self.related = [(i, j) for i in range(model.nv) for j in _ancestors(self.parents, i)]
         """Entries of L below its diagonal that are not zero."""
-        nq, nv, k, nodes = model.nq, model.nv, self.blocks.count, len(self.tree.nodes)
-        self.inputs = [
-            Buffer("q0", "input", (nq,)),
-            Buffer("v0", "input", (nv,)),
-            Buffer("impulses0", "input", (k, 3)),
-            Buffer("tau", "input", ("T", nv)),
-            Buffer("dt", "input", ("T",)),
-            Buffer("tolerance", "input", ()),
-            Buffer("patience", "input", ()),
-        ]
-        self.outputs = [
-            Buffer("q", "output", ("T", nq)),
-            Buffer("v", "output", ("T", nv)),
-            Buffer("impulses", "output", ("T", k, 3)),
-            Buffer("measure", "output", ("T", 3)),
-            Buffer("work", "output", ("T",)),
-            Buffer("friction_work", "output", ("T",)),
-            Buffer("correction_work", "output", ("T",)),
-            Buffer("sweeps", "output", ("T",)),
-            Buffer("newton_steps", "output", ("T",)),
-        ]
-        self.add(*self.inputs, *self.outputs)
+        self._arguments()
+        self._memory()
+        self._tables()
+        self.solver = ListSolver(self, self.blocks.count, model.nv)
+        self.positions = Positions(self, self.tree, self.blocks, self._jacobian(), self._factor)
+
+    def at(self, name: str, *registers: Register) -> Piece:
+        """A buffer, or the part of it at registers for its first dimensions."""
+        return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
+
+    def _arguments(self) -> None:
+        nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
+        steps: tuple[Dimension, ...] = () if self.single else ("T",)
+        shapes: dict[str, tuple[Dimension, ...]] = {
+            "q0": (nq,),
+            "v0": (nv,),
+            "impulses0": (k, 3),
+            "tau": (*steps, nv),
+            **self._commands(steps),
+            "dt": steps,
+            "tolerance": (),
+        }
+        if not self.single:
+            shapes["patience"] = ()
+        if self.driven.timed:
+            shapes["clock"] = steps
+        self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
+        self.outputs = [Buffer(name, "output", (*steps, *shape)) for name, shape in self._results().items()]
+        self.add(*self.outputs)
+
+    def _results(self) -> dict[str, tuple[int, ...]]:
+        """What is told of a step, and the shape of it."""
+        nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
+        found: dict[str, tuple[int, ...]] = {"q": (nq,), "v": (nv,), "impulses": (k, 3), "measure": (3,)}
+        if not self.single:
+            found |= dict.fromkeys(("work", "friction_work", "correction_work", "sweeps", "newton_steps"), ())
+        return found | ({"force": (nv,)} if self.tells_forces else {})
+
+    @property
+    def tells_forces(self) -> bool:
+        """Whether the forces of a step are not those that were given."""
+        return self.actuators.acting or self.driven.timed
+
+    def _commands(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
+        """The input of commands, if they are given."""
+        given = self.actuators.acting and self.driven.commands is None
+        return {"ctrl": (*steps, len(self.model.actuators))} if given else {}
+
+    def _memory(self) -> None:
+        """What a step keeps for its later parts and for the next step."""
+        nq, nv, k, nodes = self.model.nq, self.model.nv, self.blocks.count, len(self.tree.nodes)
         self.work(
             now_q=(nq,),
             now_v=(nv,),
             impulse=(k, 3),
             alive=(1,),
             lost=(1,),
+            stepping=(1,),  # whether a pass takes a step, or only looks
+            through=(1,),
             pose=(nodes + 1, POSE),  # the last row is the world
             twist=(nodes + 1, TWIST),
             screw=(nv, SCREW),
@@ -183,24 +245,26 @@ class _Builder(WorkSpace):
             y=(nv,),
             left=(1,),  # the worst of what was left out, m/s
             complete=(1,),
-            push=(k,),
-            ahead=(k,),
-            z=(nv,),
-            apart=(1,),
-            displaced=(nv,),
-            corrected=(1,),
         )
         self.numbers_list(ACTIVE, k)
-        self.solver = ListSolver(self, k, nv)
-        self._tables()
+        if self.tells_forces:
+            self.work(drive=(nv,))  # forces that do not depend on the velocity at the end of the step
+        if self.actuators.coupling:
+            self.work(coupling=(len(self.actuators.coupling), nv))  # their rows G
+        if self.blocks.servos:
+            self.work(servo_row=(len(self.blocks.servos), nv), soft=(k,), offset=(k,))
 
     def _tables(self) -> None:
         """What is known of every block beforehand."""
         blocks = self.blocks
         axes = [*blocks.limited, *blocks.rubbing]
-        self.index("kind", [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing))
-        self.index("axis", [0] * self.contacts + [axis.v for axis in axes])
-        self.index("place", [0] * self.contacts + [axis.q for axis in axes])
+        servos = len(blocks.servos)
+        kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing)
+        self.index("kind", kinds + [SERVO] * servos)
+        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * servos)
+        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * servos)
+        self.index("servo", [0] * blocks.passive + list(range(servos)))
+        self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
         self.table("friction", blocks.friction)
         self.table("restitution", blocks.restitution)
@@ -233,20 +297,31 @@ class _Builder(WorkSpace):
         return [Lookup(name, self.address(name, BLOCK)) for name in names]
 
     def rollout(self) -> Program:
-        narrow, tables = narrow_phase(
-            self.blocks.contacts.pairs, self.tree, self.buffers["pose"], self.buffers["touch"]
-        )
-        self.add(*tables)
+        """The whole program.
+
+        Poses and gaps are found at the end of a step, for the next one; before the first step, a pass that moves
+        nothing finds those of the start. So the narrow phase stands in the program once.
+        """
         step = (
-            self._pose(),
-            *narrow,
+            self._dynamics(),
             *self._flags(),
             self.put(-1, self.at("complete")),
             self.put(0, self.at("made"), self.at("newtons")),
             Until(ROUND, ROUNDS, self.address("complete"), tuple(self._round())),
+            self._advance(),
+            *self.positions.aim(),
+        )
+        note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
+        one = (
+            self.put(-1, self.at("through")),
+            Until(
+                PASS, 2, self.address("through"), (If(self.address("stepping"), step), *self.positions.settle(), note)
+            ),
             *self._finish(),
         )
-        rows = (If(self.address("lost"), (self._nothing(),)), If(self.address("alive"), step))
+        if self.single:
+            return self.program("contact_step", (*self._begin(), *one))
+        rows = (If(self.address("lost"), (self._nothing(),)), If(self.address("alive"), one))
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
     def _begin(self) -> list[Statement]:
@@ -257,44 +332,77 @@ class _Builder(WorkSpace):
         ]
         identity = [*np.eye(3, dtype=int).ravel().tolist(), 0, 0, 0]
         names = ["now q", "now v", "impulse", "alive", "lost"]
-        return [
-            traced_block(
-                lambda q, v, p: [q, v, p, [1], [-1], identity, [0] * TWIST],
-                [self.at(n) for n in ("q0", "v0", "impulses0")],
-                [*[self.at(n) for n in names], *world],
-            )
-        ]
+        start = traced_block(
+            lambda q, v, p: [q, v, p, [1], [-1], identity, [0] * TWIST],
+            [self.at(n) for n in ("q0", "v0", "impulses0")],
+            [*[self.at(n) for n in names], *world],
+        )
+        rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
+        return [start, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
-    def _pose(self) -> Block:
+    def _dynamics(self) -> Block:
         """Step 1: what does not depend on contacts."""
         nodes = range(len(self.tree.nodes))
-        rows = [_rows(self.buffers[name], nodes) for name in ("pose", "twist")]
+        timed, driven = self.driven.timed, self.tells_forces
 
-        def find(q: Array, v: Array, tau: Array, h: Any) -> list[Any]:
+        def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
-            links = implicit_links(m, m.moving(q, v), h)
-            push = h * (tau + forces_of_joints(m, q, v, h) - bias_in_space(m, links, v))
-            factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), self.parents, lenient=True)
-            poses = world_poses(m.sweep, links)
-            twists = [
-                np.concatenate([X.R @ link.V[:3], X.R @ link.V[3:]]) for X, link in zip(poses, links, strict=True)
-            ]
-            screws = [
-                np.concatenate([X.R @ link.H[:3, i], X.R @ link.H[3:, i], X.p])
-                for X, link in zip(poses, links, strict=True)
-                for i in range(link.H.shape[1])
-            ]
+            ctrl: Any = rest[0] if "ctrl" in self.buffers else None
+            if timed:
+                tau, ctrl = self.driven.at(rest[-1], q, v, tau, ctrl)
+            tau = tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau
+            damping = self.actuators.damping(h) if self.actuators.acting else None
+            links = implicit_links(m, m.moving(q, v), h, damping)
+            push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
+            factor, push = implicit_factor(m, links, q, v, push, h, self.actuators)
             return [
-                [x for X in poses for x in (*X.R.ravel(), *X.p)],
-                [x for twist in twists for x in twist],
-                [x for screw in screws for x in screw],
+                [x for twist in self._twists(v, screws, pose) for x in twist],
                 [factor.L[i, j] for i, j in self.related],
                 [sqrt(x) for x in factor.reciprocals],
                 v + factor.solve(push),
+                *[tau] * driven,
+                *self._servo_numbers(m, q, ctrl, h),
             ]
 
-        reads = [self.at("now q"), self.at("now v"), self.at("tau", STEP), self.at("dt", STEP)]
-        return traced_block(find, reads, [*rows, *[self.at(n) for n in ("screw", "L", "root", "free")]])
+        reads = [*self.each(("now q", "now v")), *self.each(("tau", "dt"), STEP), self.at("screw")]
+        reads.append(rows_of(self.buffers["pose"], nodes, True))
+        reads += [self.at(name, STEP) for name in ("ctrl", "clock") if name in self.buffers]
+        writes = [rows_of(self.buffers["twist"], nodes), *self.each(("L", "root", "free", *["drive"] * driven))]
+        return traced_block(find, reads, [*writes, *self._servo_pieces()])
+
+    def _servo_numbers(self, m: Mechanism, q: Array, ctrl: Any, h: Any) -> list[Any]:
+        """Rows of servos that couple joints, and rows, compliances and offsets of bounded ones."""
+        found: list[Any] = []
+        if self.actuators.coupling:
+            found.append(self.actuators.rows(m, q, self.actuators.coupling))
+        if self.blocks.servos:
+            found += [self.actuators.rows(m, q, self.blocks.servos), self.actuators.compliances(h)]
+            found.append(self.actuators.offsets(q, ctrl, h))
+        return found
+
+    def _servo_pieces(self) -> list[Piece]:
+        """Where :meth:`_servo_numbers` go."""
+        found = [self.at("coupling")] if self.actuators.coupling else []
+        if self.blocks.servos:
+            numbers = range(self.blocks.passive, self.blocks.count)
+            found.append(self.at("servo row"))
+            for name in ("soft", "offset"):
+                found.append(Piece((len(numbers),), tuple(Address(name, (Index(None, i),)) for i in numbers)))
+        return found
+
+    def _twists(self, v: Array, screws: Array, pose: Array) -> list[Array]:
+        """Of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
+        twists: list[Array] = []
+        for node, part in enumerate(self.tree.v_slices):
+            parent, p = self.tree.parents[node], pose[node, 9:]
+            w, u = zeros(3), zeros(3)
+            if parent >= 0:
+                w = twists[parent][:3]
+                u = add_cross(twists[parent][3:], w, p - pose[parent, 9:])
+            for i in range(part.start, part.stop):
+                w, u = w + v[i] * screws[i, :3], u + v[i] * screws[i, 3:6]
+            twists.append(np.concatenate([w, u]))
+        return twists
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -306,38 +414,27 @@ class _Builder(WorkSpace):
 
         def near(touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any) -> list[Any]:
             closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
-            return [select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)), touch[0]]
+            return [select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)), target_of(touch[0], h)]
 
-        def limited(lower: Any, upper: Any, q: Any, v: Any, p: Array, h: Any) -> list[Any]:
-            below, above = q - lower, upper - q
-            nearer = less(above, below)
-            gap, sign = select(nearer, above, below), select(nearer, -1, 1)
-            return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1)), gap, sign]
+        def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
+            return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1)), target_of(gap, h)]
 
         found: list[Statement] = []
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
-            block = traced_block(near, reads, [self.at("flag", BLOCK), self.at("gap", BLOCK)])
+            block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
             found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
-            block = traced_block(
-                limited,
-                [
-                    *self._ends(),
-                    self.at("now q", "place"),
-                    self.at("now v", "axis"),
-                    self._own("impulse"),
-                    self.at("dt", STEP),
-                ],
-                [self._own("flag"), self._own("gap"), self.at("sign", BLOCK)],
-            )
+            own = self.positions.of_limit
+            reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
+            block = traced_block(limited, reads, [own("flag"), own("target")])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
         first = self.contacts + len(self.blocks.limited)
         rubbing = [
             Address(name, (Index(None, i),)) for name in ("flag", "gap") for i in range(first, self.blocks.count)
         ]
         if rubbing:
-            values = [[1] * len(self.blocks.rubbing), [0] * len(self.blocks.rubbing)]
+            values = [[1] * (self.blocks.count - first), [0] * (self.blocks.count - first)]
             found.append(traced_block(lambda: values, [], [Piece((len(rubbing),), tuple(rubbing))]))
         return found
 
@@ -353,18 +450,11 @@ class _Builder(WorkSpace):
     def _ends(self) -> list[Piece]:
         return [self.at("lower", BLOCK), self.at("upper", BLOCK)]
 
-    def _own(self, name: str) -> Piece:
-        """What a buffer of all blocks holds of the limit in hand."""
-        shape = tuple(int(n) for n in self.buffers[name].shape[1:])
-        rest = list(np.ndindex(*shape))
-        places = [Address(name, (Index(BLOCK, self.contacts), *[Index(None, i) for i in index])) for index in rest]
-        return Piece(shape, tuple(places))
-
     def _look_up_limit(self) -> list[Lookup]:
         return [Lookup(name, Address(name, (Index(BLOCK, self.contacts),))) for name in ("place", "axis")]
 
     def _round(self) -> list[Statement]:
-        """Steps 3 to 6; the last one moves nothing apart while the list is not complete."""
+        """Steps 3 to 5."""
         return [
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             self.put(0, self.at("y")),
@@ -372,17 +462,15 @@ class _Builder(WorkSpace):
             *self.solver.statements(),
             self._velocity(),
             *self._look_around(),
-            *self._correction(),
         ]
 
-    def _rows(self) -> list[Statement]:
-        """Step 3 for one block."""
-        nv = self.model.nv
+    def _jacobian(self) -> list[Statement]:
+        """J (3, nv) of one block, from the screws and touches of the present poses."""
 
         def entry(row: int) -> Piece:
             return Piece((), (Address("J", (Index(BLOCK), Index(None, row), Index("axis"))),))
 
-        cases: list[tuple[Statement, ...]] = [(), (), ()]
+        cases: list[tuple[Statement, ...]] = [(), (), (), ()]
         if self.contacts:
             cases[CONTACT] = self._contact_rows()
         if self.blocks.limited:
@@ -390,28 +478,36 @@ class _Builder(WorkSpace):
             cases[LIMIT] = (*self.look_up("limit"), copy)
         if self.blocks.rubbing:
             cases[FRICTION] = (traced_block(lambda: [1], [], [entry(1)]),)
+        if self.blocks.servos:
+            row = [Address("J", (Index(BLOCK), Index(None, 1), Index(None, i))) for i in range(self.model.nv)]
+            whole = Piece((self.model.nv,), tuple(row))
+            copy = traced_block(lambda G: [G], [self.at("servo row", "servo")], [whole])
+            cases[SERVO] = (*self.look_up("servo"), copy)
+        nothing = self.put(0, self.at("J", BLOCK))
+        return [nothing, *self.look_up("kind", "axis"), Switch("kind", tuple(cases))]
+
+    def _rows(self) -> list[Statement]:
+        """Step 3 for one block."""
 
         def prepare(J: Array, L: Array, root: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
-            gap, e, h, impulse = rest
+            gap, e, h, impulse, *servo = rest
             B = self._factor(L).backward(J.T).T * root
             G = B @ B.T
             approach = J @ v
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g = J @ free
             g[0] = g[0] + shift
+            if servo:
+                soft, offset = servo
+                G[1, 1], g[1] = G[1, 1] + soft, g[1] - offset
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
             return [B, own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
         reads = [self.at("J", BLOCK), *[self.at(n) for n in ("L", "root", "free", "now v", "y")]]
         reads += [self.at("gap", BLOCK), self.at("restitution", BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
+        reads += self.each(("soft", "offset"), BLOCK) if self.blocks.servos else []
         writes = [self.at(n, BLOCK) for n in ("B", "own", "local", "g", "shift", "approach", "delta")]
-        nothing = traced_block(lambda: [[0] * (3 * nv)], [], [self.at("J", BLOCK)])
-        return [
-            nothing,
-            *self.look_up("kind", "axis"),
-            Switch("kind", tuple(cases)),
-            traced_block(prepare, reads, [*writes, self.at("y")]),
-        ]
+        return [*self._jacobian(), traced_block(prepare, reads, [*writes, self.at("y")])]
 
     def _contact_rows(self) -> tuple[Statement, ...]:
         """Three rows of J: a velocity that moves one of the bodies moves the material points at the contact."""
@@ -438,21 +534,11 @@ class _Builder(WorkSpace):
 
         def find(free: Array, L: Array, root: Array, y: Array, screws: Array, pose: Array) -> list[Any]:
             v = free + self._factor(L).forward(root * y)
-            twists: list[Array] = []
-            for node, part in enumerate(self.tree.v_slices):
-                parent, p = self.tree.parents[node], pose[node, 9:]
-                w, u = zeros(3), zeros(3)
-                if parent >= 0:
-                    w = twists[parent][:3]
-                    u = add_cross(twists[parent][3:], w, p - pose[parent, 9:])
-                for i in range(part.start, part.stop):
-                    w, u = w + v[i] * screws[i, :3], u + v[i] * screws[i, 3:6]
-                twists.append(np.concatenate([w, u]))
-            return [v, [x for twist in twists for x in twist]]
+            return [v, [x for twist in self._twists(v, screws, pose) for x in twist]]
 
         nodes = range(len(self.tree.nodes))
-        reads = [*[self.at(n) for n in ("free", "L", "root", "y", "screw")], _rows(self.buffers["pose"], nodes, True)]
-        return traced_block(find, reads, [self.at("end v"), _rows(self.buffers["twist"], nodes)])
+        reads = [*self.each(("free", "L", "root", "y", "screw")), rows_of(self.buffers["pose"], nodes, True)]
+        return traced_block(find, reads, [self.at("end v"), rows_of(self.buffers["twist"], nodes)])
 
     def _look_around(self) -> list[Statement]:
         """Step 5: whatever was left out and would overlap is taken in."""
@@ -488,101 +574,69 @@ class _Builder(WorkSpace):
             found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
             reads = [*self._ends(), self.at("now q", "place"), self.at("end v", "axis"), self.at("dt", STEP)]
-            reads += [self._own("flag"), self.at("tolerance")]
-            block = traced_block(limit, [*reads, *totals], [self._own("flag"), *totals])
+            reads += [self.positions.of_limit("flag"), self.at("tolerance")]
+            block = traced_block(limit, [*reads, *totals], [self.positions.of_limit("flag"), *totals])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
         return found
 
-    def _correction(self) -> list[Statement]:
-        """Step 6: π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 for the normals of the list, where there is an overlap."""
+    def _advance(self) -> Block:
+        """Where the velocities alone lead."""
 
-        def begin(B: Array, y: Array, g: Array, shift: Any, gap: Any, h: Any) -> list[Any]:
-            return [[largest([gap + h * (g[0] + B[0] @ y - shift), -h * RELAXATION_SPEED])], [0]]
+        def move(q: Array, v: Array, h: Any) -> list[Any]:
+            return list(Mechanism(self.tree).manifold().straight(q, v, h * v))
 
-        def improve(B: Array, z: Array, own: Array, at: Array, ahead: Any, push: Any, change: Array) -> list[Any]:
-            others = ahead + B[0] @ z - own[0] * push
-            after = largest([-others * at[0], 0])
-            d = after - push
-            return [[after], z + d * B[0], [largest([change[0], abs(d * own[0])])]]
-
-        def judge(change: Array, tolerance: Any, h: Any) -> list[Any]:
-            return [[select(less(h * tolerance, change[0]), -1, 1)]]
-
-        def displace(L: Array, root: Array, z: Array) -> list[Any]:
-            return [self._factor(L).forward(root * z)]
-
-        def corrected(q: Array, v: Array, d: Array, h: Any) -> list[Any]:
-            m = Mechanism(self.tree)
-            energy = functions.find("potential_energy", self.model).implementation
-            ends = [m.manifold().straight(q, v, moved)[0] for moved in (h * v, h * v + d)]
-            return [[energy(m, ends[1]) - energy(m, ends[0])]]
-
-        where = traced_block(
-            lambda overlap, complete, tolerance, h: [
-                [select(less(0, complete[0]), overlap[0] - h * tolerance, -1)],
-                [0],
-                [0] * self.model.nv,
-            ],
-            [*self.each(("overlap", "complete", "tolerance")), self.at("dt", STEP)],
-            self.each(("apart", "corrected", "displaced")),
-        )
-        first = traced_block(
-            begin,
-            [self.at("B", BLOCK), self.at("y"), *self.each(("g", "shift", "gap"), BLOCK), self.at("dt", STEP)],
-            self.each(("ahead", "push"), BLOCK),
-        )
-        again = traced_block(
-            improve,
-            [
-                self.at("B", BLOCK),
-                self.at("z"),
-                *self.each(("own", "local", "ahead", "push"), BLOCK),
-                self.at("change"),
-            ],
-            [self.at("push", BLOCK), self.at("z"), self.at("change")],
-        )
-        sweep = (
-            self.put(0, self.at("change")),
-            Each(BLOCK, ACTIVE, (again,)),
-            traced_block(judge, [*self.each(("change", "tolerance")), self.at("dt", STEP)], [self.at("done")]),
-        )
-        ends = [*self.each(("now q", "end v", "displaced")), self.at("dt", STEP)]
-        body = (
-            self.put(0, self.at("z")),
-            self.put(-1, self.at("done")),
-            Each(BLOCK, ACTIVE, (first,)),
-            Until(SWEEP, CORRECTION_SWEEPS, self.address("done"), sweep),
-            traced_block(displace, self.each(("L", "root", "z")), [self.at("displaced")]),
-            traced_block(corrected, ends, [self.at("corrected")]),
-        )
-        return [where, If(self.address("apart"), body)]
+        return traced_block(move, [*self.each(("now q", "end v")), self.at("dt", STEP)], self.each(("now q", "now v")))
 
     def _finish(self) -> list[Statement]:
-        """The end of a step, as results and as the start of the next."""
+        """The end of a step as results."""
 
-        def end(
-            q: Array, v: Array, d: Array, h: Any, residual: Array, left: Array, patience: Any, *rest: Any
-        ) -> list[Any]:
+        def judge(q: Array, v: Array, residual: Array, left: Array) -> list[Any]:
+            return [q, v, [residual[0], largest([residual[1], left[0]]), residual[2]]]
+
+        def account(q: Array, v: Array, measure: Array, patience: Any, *rest: Any) -> list[Any]:
             works, corrected, made, newtons = rest
-            q, v = Mechanism(self.tree).manifold().straight(q, v, h * v + d)
-            worst = largest([residual[1], left[0]])
-            measure = [residual[0], worst, residual[2]]
             # NaN is not within any bound
-            sound = [less(abs(x), math.inf) for x in (*q, *v)]
             good: Any = 1
-            for here in sound:
-                good = select(here, good, -1)
-            alive = select(less(patience, worst), -1, good)
-            told = [q, v, measure, [works[0]], [works[1]], [corrected[0]], [made[0]], [newtons[0]]]
-            return [q, v, [alive], [-alive], *told]
+            for x in (*q, *v):
+                good = select(less(abs(x), math.inf), good, -1)
+            alive = select(less(patience, measure[1]), -1, good)
+            return [[alive], [-alive], [works[0]], [works[1]], [corrected[0]], [made[0]], [newtons[0]]]
 
-        reads = [*[self.at(n) for n in ("now q", "end v", "displaced")], self.at("dt", STEP)]
-        reads += [self.at(n) for n in ("residual", "left", "patience", "works", "corrected", "made", "newtons")]
-        writes = [self.at(n) for n in ("now q", "now v", "alive", "lost")]
-        names = ("q", "v", "measure", "work", "friction_work", "correction_work", "sweeps", "newton_steps")
-        results = [self.at(n, STEP) for n in names]
+        state = self.each(("now q", "now v"))
+        found = [
+            traced_block(judge, [*state, *self.each(("residual", "left"))], self.each(("q", "v", "measure"), STEP))
+        ]
+        if not self.single:
+            reads = [
+                *state,
+                self.at("measure", STEP),
+                *self.each(("patience", "works", "corrected", "made", "newtons")),
+            ]
+            names = ("work", "friction_work", "correction_work", "sweeps", "newton_steps")
+            found.append(traced_block(account, reads, [*self.each(("alive", "lost")), *self.each(names, STEP)]))
         copy = traced_block(lambda p: [p], [self.at("impulse", BLOCK)], [self.at("impulses", STEP, BLOCK)])
-        return [traced_block(end, reads, [*writes, *results]), Loop(BLOCK, self.blocks.count, (copy,))]
+        copies = Loop(BLOCK, self.blocks.count, (copy,))
+        return [*found, copies, *([self._forces()] if self.tells_forces else [])]
+
+    def _forces(self) -> Block:
+        """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""
+        servos = range(self.blocks.passive, self.blocks.count)
+        coupling = self.actuators.coupling
+
+        def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
+            rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
+            tau = drive - self.actuators.damping(h) * v if self.actuators.acting else drive
+            for row, servo in zip(rows, coupling, strict=True):
+                tau = tau - row * (servo.gain(h) * (row @ v))
+            for row, p in zip(*bounded, strict=True) if servos else ():
+                tau = tau + row * (p / h)
+            return [tau]
+
+        reads = [*self.each(("drive", "end v", *(["coupling"] if coupling else []))), self.at("dt", STEP)]
+        if servos:
+            places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
+            reads += [self.at("servo row"), Piece((len(places),), tuple(places))]
+        return traced_block(add, reads, [self.at("force", STEP)])
 
     def _nothing(self) -> Block:
         """A row of a scene that has stopped; the one in which it did has what came out."""
@@ -595,13 +649,6 @@ def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Arr
     point, normal = touch[1:4], touch[4:7]
     ours, theirs = (add_cross(twist[3:], twist[:3], point - origin) for twist, origin in ((first, X), (second, Y)))
     return normal @ (ours - theirs)
-
-
-def _rows(buffer: Buffer, rows: Sequence[int] | range, matrix: bool = False) -> Piece:
-    """The first rows of a matrix, one after the other or as a matrix."""
-    columns = int(buffer.shape[1])
-    places = tuple(Address(buffer.name, (Index(None, i), Index(None, j))) for i in rows for j in range(columns))
-    return Piece((len(rows), columns) if matrix else (len(places),), places)
 
 
 def _ancestors(parents: Sequence[int], k: int) -> list[int]:

@@ -116,9 +116,9 @@ def has_limits(model: Model) -> bool:
     return bool(Blocks(model).limited)
 
 
-def start(model: Model, impulses: Any) -> Any:
+def start(model: Model, impulses: Any, commands: bool) -> Any:
     """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
-    return np.zeros((Blocks(model).count, 3)) if impulses is None else impulses
+    return np.zeros((Blocks(model, servos=commands).count, 3)) if impulses is None else impulses
 
 
 def told(found: ContactRollout) -> ContactRollout:
@@ -145,13 +145,13 @@ def _beside(lost: Array, part: Array) -> Array:
 
 
 def contact_rollout_program(
-    model: Model, sweeps: int, parameters: Sequence[str] = (), *, limits: bool = True
+    model: Model, sweeps: int, parameters: Sequence[str] = (), *, limits: bool = True, commands: bool = False
 ) -> Program:
-    """(q0, v0, impulses0, tau (T, nv), dt, parameters …) → the arrays of :class:`ContactRollout`.
+    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt, parameters …) → arrays of :class:`ContactRollout`.
 
     Without ``limits``, their impulses are zero, and one more result (T,) is 1 in steps that end beyond one, else 0.
     """
-    return _Builder(model, parameters, limits).program(sweeps)
+    return _Builder(model, parameters, limits, commands).program(sweeps)
 
 
 def rolled(
@@ -186,10 +186,11 @@ def rolled(
 class _Builder:
     """Collects the buffers and blocks of a roll-out with contact."""
 
-    def __init__(self, model: Model, parameters: Sequence[str], limits: bool) -> None:
+    def __init__(self, model: Model, parameters: Sequence[str], limits: bool, commands: bool) -> None:
         self.model = model
-        self.all_blocks = Blocks(model)
-        self.blocks = self.all_blocks if limits else Blocks(model, limits=False)
+        self.all_blocks = Blocks(model, servos=commands)
+        self.blocks = self.all_blocks if limits else Blocks(model, limits=False, servos=commands)
+        self.commanded = ["ctrl"] * commands
         if not self.blocks.contacts.closed_form:
             raise UnsupportedError(
                 f"contact_rollout: model {model.name!r} has contacts between shapes without a closed form, which "
@@ -206,6 +207,7 @@ class _Builder:
             Buffer("v0", "input", (nv,)),
             Buffer("impulses0", "input", (k, 3)),
             Buffer("tau", "input", ("T", nv)),
+            *[Buffer(name, "input", ("T", len(model.actuators))) for name in self.commanded],
             Buffer("dt", "input", ()),
             *[Buffer(path, "input", shape) for path, shape in self.parameters.items()],
         ]
@@ -235,7 +237,9 @@ class _Builder:
             self._pieces("state q", "state v", "impulse", "kappa"),
         )
         pose, kept = keeping_block(
-            self._posed, self._pieces("state q", "state v", "tau", "dt", *self.parameters), self._memory
+            self._posed,
+            self._pieces("state q", "state v", "tau", *self.commanded, "dt", *self.parameters),
+            self._memory,
         )
         sweep = traced_block(
             partial(self._swept, kept), self._pieces("kept", "impulse", "kappa"), self._pieces("impulse", "kappa")
@@ -247,6 +251,7 @@ class _Builder:
         )
         body = (begin, Loop(STEP, "T", (pose, Loop(SWEEP, sweeps, (sweep,)), finish)))
         name = f"contact_rollout_{sweeps}" + "_without_limits" * (self.blocks is not self.all_blocks)
+        name += "_commanded" * len(self.commanded)
         return Program(name, (*self.inputs, *self.outputs, *self.buffers), body)
 
     def _pieces(self, *names: str) -> list[Piece]:
@@ -260,9 +265,10 @@ class _Builder:
     def _mechanism(self, opened: Sequence[Any]) -> Mechanism:
         return Mechanism(traced_tree(self.model, dict(zip(self.parameters, opened, strict=True))))
 
-    def _posed(self, q: Array, v: Array, tau: Array, h: Any, *opened: Any) -> list[Any]:
+    def _posed(self, q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
         """The arrays of a posed step, and what each block knows of itself."""
-        at = posed(self._mechanism(opened), self.blocks, q, v, tau, h)
+        ctrl, (h, *opened) = (rest[0], rest[1:]) if self.commanded else (None, rest)
+        at = posed(self._mechanism(opened), self.blocks, q, v, tau, h, ctrl=ctrl)
         own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
         return [own, *at.problem, *at[1:-1], *at.response]
 
@@ -275,7 +281,7 @@ class _Builder:
         free, gaps, shift, closing, approach, *response = arrays[4:]
         at = Posed(Problem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
         # only topology matters here: open parameters stay as they are in the model
-        end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h)
+        end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
         every = zeros(self.all_blocks.count, 3)
         every[self.solved] = impulse
         told = [end.q, end.v, every, list(measured(at.problem, impulse)), [end.work], [end.friction_work]]

@@ -38,7 +38,7 @@ from whippletree.compiler.rollout.rollout_blocks import (
 from whippletree.compiler.rollout.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.failures import failure
-from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
@@ -60,6 +60,8 @@ class Plan:
     given: bool = True
     """Whether joint forces over each row are an input, ``tau`` (T, nv); else they are the controller's, or none."""
     controller: Controller | None = None
+    commands: bool = False
+    """Whether commands of the actuators over each row are an input, ``ctrl`` (T, actuators)."""
     passive: bool = True
     """Whether springs and dampers of the joints act."""
     spaced: bool = False
@@ -75,6 +77,7 @@ def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] 
 
         q0, v0              the start, (nq,) and (nv,)
         [tau]               joint forces over each row, (T, nv)
+        [ctrl]              commands of the actuators over each row, (T, actuators)
         dt                  length of a step, s
         [clock]             when each row starts, s, (T,)
         [offsets]           when each step of a row starts, counted from the row, s, (K,)
@@ -102,7 +105,8 @@ def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] 
 
 def loops(model: Model, plan: Plan, parameters: Sequence[str] = ()) -> bool:
     """Whether a roll-out runs as loops over bodies: a large tree without constraints, by an explicit method."""
-    plain = not (model.constraints or parameters) and plan.controller is None and plan.method != "implicit_midpoint"
+    asks = plan.controller is not None or plan.commands
+    plain = not (model.constraints or parameters or asks) and plan.method != "implicit_midpoint"
     return plain and len(skeleton(model).nodes) > LOOPS_BEYOND
 
 
@@ -133,6 +137,8 @@ def _arguments(model: Model, plan: Plan, parameters: Sequence[str]) -> list[Buff
     inputs: dict[str, tuple[int | str, ...]] = {"q0": (nq,), "v0": (nv,)}
     if plan.given:
         inputs["tau"] = ("T", nv)
+    if plan.commands:
+        inputs["ctrl"] = ("T", len(model.actuators))
     inputs["dt"] = ()
     if not plan.given or timed:
         inputs["clock"] = ("T",)
@@ -187,6 +193,25 @@ def _require_plan(method: Any, iterations: Any) -> None:
         raise ValueError(f"rollout: iterations is {iterations!r}, expected a whole number of at least 1")
 
 
+def driven(model: Model, name: str, ctrl: Any, tau: Any) -> tuple[Any, Any]:
+    """Commands and joint forces of a roll-out; forces of 0 where only commands are given.
+
+    Raises:
+        UnsupportedError: commands for a model without actuators.
+        ShapeError: commands whose last dimensions are not (T, actuators), or neither of both.
+    """
+    if ctrl is None:
+        if tau is None:
+            raise ShapeError(f"{name}: tau is None, expected (..., T, {model.nv}), or commands as ctrl=")
+        return None, tau
+    count, shape = len(model.actuators), np.shape(ctrl)
+    if not count:
+        raise UnsupportedError(f"{name}: ctrl is given, but model {model.name!r} has no actuators: use tau")
+    if len(shape) < 2 or shape[-1] != count:
+        raise ShapeError(f"{name}: ctrl has shape {shape}, expected (..., T, {count}) for model {model.name!r}")
+    return ctrl, np.zeros((shape[-2], model.nv)) if tau is None else tau
+
+
 def _clock(t: Any, dt: Any, tau: Any) -> Any:
     """When each step starts, s, (..., T); what is wrong with the shape of tau is found where all shapes are."""
     scalar = Buffer("t", "input", ()), Buffer("dt", "input", ())
@@ -213,6 +238,7 @@ class Rollout:
         tau: Any,
         dt: Any,
         *opened: Any,
+        ctrl: Any = None,
         method: str = "semi_implicit_euler",
         t: Any = 0.0,
         active: Any = None,
@@ -223,9 +249,11 @@ class Rollout:
 
         Args:
             q0, v0: start states that meet the constraints, (..., nq) and (..., nv).
-            tau: joint forces over each step, (..., T, nv); springs and dampers act beside them.
+            tau: joint forces over each step, (..., T, nv), or None with ``ctrl``; springs and dampers act beside them.
             dt: length of a step, s, (...).
             opened: open parameters, in their order.
+            ctrl: commands of the actuators over each step, (..., T, actuators); default: they do nothing. Their forces
+                are those of the states at which the method asks for them.
             method: ``semi_implicit_euler`` (first order), ``rk4`` (fourth order) or ``implicit_midpoint`` (second
                 order, bounded energy error); each step ends on the constraints.
             t: when the roll-outs start, s, (...), for constraints that depend on time.
@@ -238,8 +266,10 @@ class Rollout:
             on, with a RuntimeWarning; ``status`` and ``steps`` tell what and when.
         """
         _require_plan(method, iterations)
-        function = self._function(Plan(method, passive=bool(passive), iterations=int(iterations)))
-        named = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}
+        ctrl, tau = driven(self._tree.model, "rollout", ctrl, tau)
+        plan = Plan(method, commands=ctrl is not None, passive=bool(passive), iterations=int(iterations))
+        function = self._function(plan)
+        named = {"q0": q0, "v0": v0, "tau": tau} | ({} if ctrl is None else {"ctrl": ctrl}) | {"dt": dt}
         if "clock" in function.inputs:
             named["clock"] = _clock(t, dt, tau)
         if "active" in function.inputs:

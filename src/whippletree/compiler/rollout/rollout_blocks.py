@@ -18,6 +18,7 @@ from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.frontend.unrolled import traced_inputs, traced_status, traced_tree
 from whippletree.compiler.program import Address, Block, Buffer, Index, every_address
 from whippletree.model import Model
+from whippletree.tree import actuation
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -27,7 +28,7 @@ NOT_FINITE, NOT_CLOSED, NOT_CONVERGED = 3, 4, 5
 ROW, STEP, STAGE = "row", "step", "stage"
 """Counters of the loops over output rows, over the steps of a row, over the stages of a step."""
 
-SURROUNDINGS = ("q0", "v0", "tau", "dt", "clock", "offsets", "active", "q", "v", "status", "steps")
+SURROUNDINGS = ("q0", "v0", "tau", "ctrl", "dt", "clock", "offsets", "active", "q", "v", "status", "steps")
 """Names of arguments that are no open parameters."""
 
 
@@ -56,10 +57,12 @@ class Moment:
         return scalars.select(scalars.less(0, pivots), pivots, found)
 
     def forces(self, t: Any, q: Array, v: Array) -> Array:
-        """All joint forces (nv,): given or the controller's, and those of springs and dampers."""
+        """All joint forces (nv,): given or the controller's, and those of actuators, springs and dampers."""
         tau = self._values.get("tau", zeros(self._blocks.model.nv))
         if self._blocks.controller is not None:
             tau = tau + np.asarray(self._blocks.controller(t, scalar_array(q), scalar_array(v)), dtype=object)
+        if "ctrl" in self._values:
+            tau = tau + actuation.actuator_forces(self.mechanism, q, v, self._values["ctrl"])
         return np.asarray(tau + self.call("passive_forces", q=q, v=v) if self._blocks.passive else tau)
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
@@ -135,7 +138,7 @@ class Blocks:
 
     def _moment(self, reads: Sequence[str]) -> tuple[Trace, list[str], dict[str, Any], Moment]:
         trace = Trace()
-        around = [n for n in (*SURROUNDINGS[2:7], *self.parameters) if n in self.buffers and n not in reads]
+        around = [n for n in (*SURROUNDINGS[2:8], *self.parameters) if n in self.buffers and n not in reads]
         every = [*reads, "progress", *around]
         values = self._inputs(trace, every)
         return trace, every, values, Moment(self, values)

@@ -1,21 +1,36 @@
 """One step of one or many states under commands: what a learning loop or a controller calls.
 
-A model with contacts, joint limits or dry friction takes the step of ``contact_rollout``, any other the
-semi-implicit step of ``rollout``; both are the roll-outs themselves with a single step.
+Three programs serve, each for what it suits: the kernel over lists of what touches
+(:mod:`~whippletree.compiler.rollout.contact_lists`), which solves the contact problem to a tolerance; for trees that
+nothing touches a step without one; and for models with constraints or open parameters a single step of
+``contact_rollout`` or ``rollout``.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whippletree.contact.time_step import Blocks
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.program import Buffer, Program
+from whippletree.compiler.program.traced_blocks import piece, traced_block
+from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
+from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
+from whippletree.contact.servos import Servos
+from whippletree.contact.time_step import Blocks, bias_in_space, implicit_factor
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
 
 if TYPE_CHECKING:
     from whippletree.compiler.compiled import Compiled
+
+SWEEPS = 20
+"""Sweeps over the contacts where their number is fixed."""
 
 
 class StepResult(NamedTuple):
@@ -28,46 +43,186 @@ class StepResult(NamedTuple):
     tau: Any
     """Forces of actuators, and those that were given, over the step, N m or N, (..., nv)."""
     impulses: Any
-    """Of contacts, joint limits and joint friction, N s, (..., blocks, 3); the next step may begin with them."""
+    """Of contacts, joint limits, joint friction and servos with a force range, N s, (..., blocks, 3); the next step may
+    begin with them."""
     measure: Any
     """Residual of the contact problem as impulse (N s), as velocity (m/s), and violation of a cone (N s), (..., 3)."""
 
 
-def single_step(
-    dyn: Compiled, q: Any, v: Any, ctrl: Any, dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any, sweeps: int
-) -> StepResult:
-    """``dyn.step``; see there."""
-    model = dyn.model
-    dt = _step_length(model, dt)
-    forces = _forces(dyn, q, v, ctrl, tau, opened)[..., None, :]
-    if not Blocks(model).count:
-        end_q, end_v = dyn.rollout(q, v, forces, dt, *opened)
-        batch = np.shape(end_v)[:-2]
-        return StepResult(
-            end_q[..., 0, :], end_v[..., 0, :], forces[..., 0, :], np.zeros((*batch, 0, 3)), np.zeros((*batch, 3))
-        )
-    found = dyn.contact_rollout(q, v, forces, dt, *opened, sweeps=sweeps, impulses=impulses)
-    last = found.q[..., 0, :], found.v[..., 0, :], forces[..., 0, :]
-    return StepResult(*last, found.impulses[..., 0, :, :], found.measure[..., 0, :])
+class StepDerivatives(NamedTuple):
+    """Derivatives of the end of a step, (q, v) in velocity space."""
+
+    state: Array
+    """By the start state, (2 nv, 2 nv)."""
+    ctrl: Array
+    """By the commands, (2 nv, actuators)."""
+    tau: Array
+    """By joint forces, (2 nv, nv)."""
 
 
-def _step_length(model: Model, dt: Any) -> Any:
-    if dt is None and model.time_step is None:
-        raise ValueError(f"step: dt is missing, and model {model.name!r} has no time_step of its own")
-    return model.time_step if dt is None else dt
+SHARP = 1e-13
+"""m/s: residual to which steps are solved that are compared with each other."""
+
+APART = 1e-6
+"""How far apart compared steps begin: errors of differences are of its square, those of rounding 1e-16 over it."""
 
 
-def _forces(dyn: Compiled, q: Any, v: Any, ctrl: Any, tau: Any, opened: tuple[Any, ...]) -> Any:
-    """Joint forces (..., nv) of actuators, and those that are given."""
-    model, count = dyn.model, len(dyn.model.actuators)
-    given = np.zeros(model.nv) if tau is None else tau
-    if count:
-        driven = dyn.actuator_forces(q, v, np.zeros(count) if ctrl is None else ctrl, *opened)
-        return driven if tau is None else driven + given
-    if ctrl is not None and np.size(ctrl):
-        raise UnsupportedError(
-            f"step: ctrl is given, but model {model.name!r} has no actuators: tau= takes joint forces"
-        )
-    if np.shape(given)[-1:] != (model.nv,):
-        raise ShapeError(f"step: tau has shape {np.shape(given)}, expected (..., {model.nv}) for model {model.name!r}")
-    return given + np.zeros(model.nv)
+class SingleStep:
+    """``dyn.step`` of a model: which program takes its steps is decided once."""
+
+    def __init__(self, dyn: Compiled, tolerance: float) -> None:
+        self.dyn, self.model = dyn, dyn.model
+        self._tolerance = np.array(tolerance, dyn.dtype)
+        self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
+        self.actuators = len(self.model.actuators)
+        self.blocks = Blocks(self.model, servos=True)
+        self._nothing = np.zeros(self.model.nv, dyn.dtype)
+        self._idle = np.zeros(self.actuators, dyn.dtype)
+        self._still = np.zeros((self.blocks.count, 3), dyn.dtype)
+        plain = not dyn.parameters
+        self._by_lists = plain and suits_lists(self.model)
+        self._freely = plain and not self.blocks.count and not self.model.constraints
+
+    def __call__(
+        self,
+        q: Any,
+        v: Any,
+        ctrl: Any,
+        dt: Any,
+        opened: tuple[Any, ...],
+        tau: Any,
+        impulses: Any,
+        tolerance: Array | None = None,
+    ) -> StepResult:
+        """See ``dyn.step``; ``tolerance`` (m/s) where the program has one."""
+        dt = self._length(dt)
+        ctrl, tau = self._commands(ctrl), self._forces(tau)
+        if self._by_lists:
+            return self._listed(q, v, ctrl, dt, tau, impulses, self._tolerance if tolerance is None else tolerance)
+        if self._freely:
+            commands = (ctrl,) if self.actuators else ()
+            found = self.dyn.program(("free step",), lambda: free_step_program(self.model))(q, v, tau, *commands, dt)
+            return self._untouched(*found)
+        return self._unrolled(q, v, ctrl, dt, opened, tau, impulses)
+
+    def _listed(self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array) -> StepResult:
+        start = self._still if impulses is None else impulses
+        given = (q, v, start, tau, *((ctrl,) if self.actuators else ()), self._as_array(dt), tolerance)
+        if isinstance(q, np.ndarray) and q.ndim == 1:
+            made = self._kernel(*given)
+        else:
+            with np.errstate(all="ignore"):  # a state that grows without bound is seen by who called
+                made = self._kernel(*given)
+        q, v, impulses, measure, *forces = made
+        force = forces[0] if forces else np.broadcast_to(tau, np.shape(v))
+        return StepResult(q, v, force, impulses, measure)
+
+    @cached_property
+    def _kernel(self) -> NamedFunction:
+        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model), width=1)
+
+    def _as_array(self, dt: Any) -> Any:
+        """A number as the array that the fast way of a call takes, made once."""
+        if type(dt) is not float:
+            return dt
+        if dt != self._last_dt:
+            self._last_dt, self._dt = dt, np.array(dt, self.dyn.dtype)
+        return self._dt
+
+    def _unrolled(
+        self, q: Any, v: Any, ctrl: Any, dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
+    ) -> StepResult:
+        """A step of the roll-outs, for models that neither of the other programs takes."""
+        commands = np.asarray(ctrl)[..., None, :] if self.actuators else None
+        forces = np.asarray(tau + self.dyn.actuator_forces(q, v, ctrl, *opened) if self.actuators else tau)
+        given = np.asarray(tau)[..., None, :]
+        if not self.blocks.count:
+            end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands)
+            return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces)
+        found = self.dyn.contact_rollout(q, v, given, dt, *opened, ctrl=commands, sweeps=SWEEPS, impulses=impulses)
+        end = found.q[..., 0, :], found.v[..., 0, :]
+        # servos have acted at the end of the step
+        forces = np.asarray(tau + self.dyn.actuator_forces(*end, ctrl, *opened) if self.actuators else tau)
+        return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :])
+
+    def _untouched(self, q: Any, v: Any, tau: Any) -> StepResult:
+        batch = np.shape(v)[:-1]
+        return StepResult(q, v, tau, np.zeros((*batch, self.blocks.count, 3)), np.zeros((*batch, 3)))
+
+    def _length(self, dt: Any) -> Any:
+        if dt is not None:
+            return dt
+        if self.model.time_step is None:
+            raise ValueError(f"step: dt is missing, and model {self.model.name!r} has no time_step of its own")
+        return self.model.time_step
+
+    def _commands(self, ctrl: Any) -> Any:
+        if ctrl is None:
+            return self._idle
+        if np.shape(ctrl)[-1:] != (self.actuators,):
+            if not self.actuators:
+                raise UnsupportedError(
+                    f"step: ctrl is given, but model {self.model.name!r} has no actuators: tau= takes joint forces"
+                )
+            names = [actuator.name for actuator in self.model.actuators]
+            raise ShapeError(
+                f"step: ctrl has shape {np.shape(ctrl)}, expected (..., {self.actuators}): model {self.model.name!r} "
+                f"has actuators {names}"
+            )
+        return ctrl
+
+    def _forces(self, tau: Any) -> Any:
+        if tau is None:
+            return self._nothing
+        if np.shape(tau)[-1:] != (self.model.nv,):
+            raise ShapeError(
+                f"step: tau has shape {np.shape(tau)}, expected (..., {self.model.nv}) for model {self.model.name!r}"
+            )
+        return tau
+
+
+def step_derivatives(step: SingleStep, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any) -> StepDerivatives:
+    """``dyn.step_derivatives``; see there."""
+    nv, count, dyn = step.model.nv, step.actuators, step.dyn
+    if dyn.parameters:
+        raise UnsupportedError("step_derivatives: compile the model without open parameters")
+    size = 3 * nv + count
+    away = APART * np.concatenate([np.eye(size), -np.eye(size)])
+    moved, faster, pushed, told = np.split(away, [nv, 2 * nv, 3 * nv], axis=1)
+    given = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x, n in ((tau, nv), (ctrl, count))]
+    begin = np.asarray(dyn.integrate(q, np.zeros(nv)))
+    states = np.asarray(dyn.integrate(np.broadcast_to(begin, (2 * size, len(begin))), moved))
+    commands = given[1] + told if count else None
+    speeds, forces = np.asarray(v, dtype=float) + faster, given[0] + pushed
+    found = step(states, speeds, commands, dt, (), forces, impulses, np.array(SHARP))
+    ends = [np.split(np.asarray(part), 2) for part in (found.q, found.v)]
+    difference = [dyn.difference(ends[0][1], ends[0][0]), ends[1][0] - ends[1][1]]
+    D = np.concatenate(difference, axis=1).T / (2 * APART)
+    return StepDerivatives(D[:, : 2 * nv], D[:, 3 * nv :], D[:, 2 * nv : 3 * nv])
+
+
+def free_step_program(model: Model) -> Program:
+    """(q, v, tau, [ctrl], dt) → (q, v, force): a step of a tree that nothing touches, servos implicit."""
+    nq, nv, actuators, tree = model.nq, model.nv, Servos(model), skeleton(model)
+
+    def step(q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
+        *commands, h = rest
+        m = Mechanism(tree)
+        drive = tau + actuators.forces(m, q, v, commands[0], h) if commands else tau
+        damping = actuators.damping(h) if commands else None
+        links = implicit_links(m, m.moving(q, v), h, damping)
+        push = h * (drive + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
+        factor, push = implicit_factor(m, links, q, v, push, h, actuators)
+        after = v + factor.solve(push)
+        force = drive - damping * after if damping is not None else drive
+        for servo in actuators.coupling:
+            row = actuators.row(m, q, servo)
+            force = force - row * (servo.gain(h) * (row @ after))
+        return [*m.manifold().straight(q, after, h * after), force]
+
+    shapes = {"q": (nq,), "v": (nv,), "tau": (nv,)}
+    shapes |= {"ctrl": (len(model.actuators),)} if model.actuators else {}
+    inputs = [Buffer(name, "input", shape) for name, shape in (shapes | {"dt": ()}).items()]
+    outputs = [Buffer(f"next {n}", "output", (size,)) for n, size in (("q", nq), ("v", nv), ("force", nv))]
+    block = traced_block(step, [piece(b) for b in inputs], [piece(b) for b in outputs])
+    return Program("free_step", (*inputs, *outputs), (block,))

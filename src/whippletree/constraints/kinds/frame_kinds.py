@@ -19,6 +19,7 @@ sine would also vanish after half a turn), and is longest at half a turn, where 
     universal            4     axis, second_axis             turns about the axis, and about its own second axis
     slider               5     axis                          slides along the axis
     cylindrical          4     axis                          turns about and slides along the axis
+    plane                3     normal                        slides and turns on the plane through the first origin
     point_on_line        2     direction                     its origin stays on a line
     point_on_plane       1     normal                        its origin stays in a plane
     point_on_curve       any   curve                         its origin p stays where curve(p) = 0
@@ -175,6 +176,17 @@ def cylindrical(c: Constraint) -> Demands:
     return _frames(("tilt_u", "tilt_v", "off_u", "off_v"), _RAD * 2 + _METRE * 2, residual)
 
 
+def plane(c: Constraint) -> Demands:
+    """Planes through both origins coincide; sliding in them and turning about their normal is free: 3 rows."""
+    normal, (u, w) = _axis(c, "normal")
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        rel = relative(poses)
+        return vector(*tilt(rel.R @ normal, normal, (u, w)), normal @ rel.p)
+
+    return _frames(("tilt_u", "tilt_v", "height"), _RAD * 2 + _METRE, residual)
+
+
 def point_on_line(c: Constraint) -> Demands:
     """The second origin stays on a line of the first frame through its origin: 2 rows."""
     _, (u, w) = _axis(c, "direction")
@@ -301,7 +313,7 @@ def knife_edge(c: Constraint) -> Demands:
 KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
-        point, pin, weld, hinge, universal, slider, cylindrical, point_on_line, point_on_plane, point_on_curve,
+        point, pin, weld, hinge, universal, slider, cylindrical, plane, point_on_line, point_on_plane, point_on_curve,
         distance, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
         relax, rest,
     )

@@ -53,7 +53,14 @@ class Neighbourhood:
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
         at = Snapshot(self.contacts, q)
-        reach = REACH * h * max(at.fastest(v) for v in motions)
-        points = at.within(reach)
-        numbers = np.flatnonzero(points.gap <= reach)
-        return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
+        return _found(at, REACH * h * max(at.fastest(v) for v in motions))
+
+    def within(self, q: Array, reach: float) -> Near:
+        """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
+        return _found(Snapshot(self.contacts, q), reach)
+
+
+def _found(at: Snapshot, reach: float) -> Near:
+    points = at.within(reach)
+    numbers = np.flatnonzero(points.gap <= reach)
+    return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))

@@ -156,6 +156,19 @@ def scaled(G: Matrix, scale: Array) -> Matrix:
     return Product(S @ G.rows, S @ G.response, G.part)
 
 
+def with_diagonal(G: Matrix, own: Array) -> Matrix:
+    """G + diag(own), own (3k,) not negative: blocks that yield to their own impulses."""
+    if not is_sparse(G):
+        return G + np.diag(own)
+    from scipy.sparse import coo_array, hstack
+
+    # a yielding row moves a velocity of its own, of which nobody else knows
+    some = np.flatnonzero(own)
+    more = coo_array((np.sqrt(own[some]), (some, np.arange(len(some)))), shape=(len(own), len(some)))
+    part = np.concatenate([G.part, G.part.max(initial=-1) + 1 + np.arange(len(some))])
+    return Product(hstack([G.rows, more], format="csr"), hstack([G.response, more], format="csr"), part)
+
+
 class System:
     """(L G + D) x = b, factored; L and D (k, 3, 3) have one block per contact. ``rows``: the others of x are zero."""
 

@@ -63,6 +63,15 @@ def stacked(contacts: Any, joints: Sequence[int], directions: Sequence[int], sig
     return vstack([coo_array(contacts), coo_array((signs, (at, joints)), shape=shape)], format="csr")
 
 
+def appended(rows: Any, more: Array) -> Any:
+    """Rows (n, nv), an array or sparse, with further ones (m, nv) below them."""
+    if isinstance(rows, np.ndarray):
+        return np.concatenate([rows, more])
+    from scipy.sparse import coo_array, vstack
+
+    return vstack([rows, coo_array(more)], format="csr")
+
+
 def responses(rows: Any, part: Array, solve: Callable[[Array], Array]) -> Any:
     """(M† Jᵀ)ᵀ, sparse, for sparse rows J (n, nv).
 

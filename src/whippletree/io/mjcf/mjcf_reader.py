@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ def read(
     folder: Path | None = None,
     contacts: bool = True,
     actuators: bool = True,
+    cut: Sequence[str] = (),
 ) -> Model:
     """A model from an MJCF file, with its contacts and actuators or without.
 
@@ -58,7 +59,7 @@ def read(
         import mujoco
     except ImportError:
         raise MissingExtraError("reading MJCF", "mujoco", "mjcf") from None
-    draft = Draft(path, root.get("model") or path.stem, folder=folder)
+    draft = Draft(path, root.get("model") or path.stem, folder=folder, cut=cut)
     others = other_files(draft, root, folder)
     draft.stop_if_faulty()
     draft.included = tuple(others)

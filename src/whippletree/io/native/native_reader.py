@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ _HEAD = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?")
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=]""")
 
 
-def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> Model:
+def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
     """A model from a native file.
 
     Raises:
@@ -61,7 +61,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> M
     document = parse(path, text)
     if "solver" in document:
         raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
-    draft = Draft(path, str(document.get("name", path.stem)), folder=folder)
+    draft = Draft(path, str(document.get("name", path.stem)), folder=folder, cut=cut)
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
     whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
     if whole.get("whippletree", schema.VERSION) != schema.VERSION:
@@ -69,6 +69,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> M
         raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
     draft.builder.time_step = float(whole["time_step"]) if "time_step" in whole else None
+    draft.cut = draft.cut or tuple(whole.get("cut", ()))
     tables = {word: checked_tables(draft, whole.get(word, []), word, lines) for word in _WORDS}
     _build(draft, tables)
     start = whole.get("start")
@@ -79,7 +80,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None) -> M
         source = "\n".join([source, *(f"- {note}" for note in draft.notes)])
     model = draft.finish("native", source)
     given = {table["name"]: table for table in tables["joints"]}
-    model = replace(model, joints=tuple(_exact_axes(joint, given[joint.name]) for joint in model.joints))
+    model = replace(model, joints=tuple(_exact_axes(joint, given.get(joint.name, {})) for joint in model.joints))
     return model if start is None else _with_start(draft, model, start, lines)
 
 
@@ -222,17 +223,14 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.builder.body(table["name"], *numbers)
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
-            found = {key: table[key] for key in _LIMITS if key in table}
-            if faults := [f for key, x in found.items() for f in number_faults(key, [x], infinite=True)]:
-                draft.fault(f"joint {table['name']!r}: {faults[0]}", table["line"])
-                continue
-            draft.builder.joint(**_without_line(table | {key: float(x) for key, x in found.items()}))
+            add_joint(draft, table)
     for table in tables["frames"]:
         if "body" in table:
             draft.builder.frame(**_without_line(table))
     for table in tables["constraints"]:
         if {"kind", "on"} <= set(table):
-            draft.builder.constraint(table["name"], table["kind"], *table["on"], **table.get("parameters", {}))
+            numbers = table.get("parameters", {})
+            draft.builder.closing_constraint(table["name"], table["kind"], table["on"], table.get("joint", ""), numbers)
     for table in tables["geometries"]:
         if {"body", "kind"} <= set(table):
             _add_geometry(draft, table)
@@ -247,6 +245,15 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
         draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
     for table in tables["key_frames"]:
         draft.builder.key_frame(**_without_line(table))
+
+
+def add_joint(draft: Draft, table: dict[str, Any]) -> None:
+    """A table of ``[[joints]]`` to the draft's builder."""
+    found = {key: table[key] for key in _LIMITS if key in table}
+    if faults := [f for key, x in found.items() for f in number_faults(key, [x], infinite=True)]:
+        draft.fault(f"joint {table['name']!r}: {faults[0]}", table["line"])
+        return
+    draft.builder.joint(**_without_line(table | {key: float(x) for key, x in found.items()}))
 
 
 def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
@@ -278,9 +285,13 @@ def _without_line(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:
-    """The joint with the file's own axes where the builder only divided them by a length of 1."""
+    """The joint with the file's own axes where the builder only divided them by a length of 1.
+
+    A joint that was turned round has the opposite axes, and keeps them.
+    """
     axes: dict[str, Any] = {key: frozen_array(table[key], (3,)) for key in ("axis", "second_axis") if key in table}
-    return replace(joint, **{key: a for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE})
+    same = (key for key, a in axes.items() if abs(float(a @ a) - 1) <= _UNIT_NOISE and a @ getattr(joint, key) > 0)
+    return replace(joint, **{key: axes[key] for key in same})
 
 
 def _with_start(draft: Draft, model: Model, start: dict[str, Any], lines: Lines) -> Model:

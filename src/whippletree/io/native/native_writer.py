@@ -116,7 +116,7 @@ def _constraint(constraint: Constraint) -> dict[str, Any]:
     table: dict[str, Any] = {"name": constraint.name, "kind": constraint.kind, "on": list(constraint.on)}
     if constraint.parameters:
         table["parameters"] = parameter(constraint.parameters, f"constraint {constraint.name!r}")
-    return table
+    return table | {"joint": constraint.joint} if constraint.joint else table
 
 
 def _geometry(geometry: Geometry) -> dict[str, Any]:

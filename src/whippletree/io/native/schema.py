@@ -66,6 +66,8 @@ class Joint(Struct, forbid_unknown_fields=True):
     rotation: Rows = []
     axis: Vector = []
     second_axis: Vector = []
+    child_position: Vector = []
+    child_rotation: Rows = []
     pitch: Number = 0
     rotor_inertia: Number = 0
     gear_ratio: Number = 0
@@ -95,6 +97,7 @@ class Constraint(Struct, forbid_unknown_fields=True):
     kind: str
     on: list[str]
     parameters: dict[str, Any] = {}
+    joint: str = ""
 
 
 class Geometry(Struct, forbid_unknown_fields=True):
@@ -158,6 +161,8 @@ class File(Struct, forbid_unknown_fields=True):
     name: str
     gravity: Vector = []
     source: str = ""
+    cut: list[str] = []
+    """Joints at which loops of joints are opened; of other loops the one declared last."""
     bodies: list[dict[str, Any]] = []
     joints: list[dict[str, Any]] = []
     frames: list[dict[str, Any]] = []
@@ -174,6 +179,8 @@ class Loops(Struct, forbid_unknown_fields=True):
     """A file of loops for another model (:mod:`whippletree.io.loops_file`)."""
 
     whippletree: int
+    joints: list[dict[str, Any]] = []
+    cut: list[str] = []
     frames: list[dict[str, Any]] = []
     constraints: list[dict[str, Any]] = []
     start: dict[str, Any] = {}

@@ -1,15 +1,18 @@
 """SDF: Gazebo's models, in which a link may be held by several joints. Versions 1.4 to 1.11, one model per file.
 
 Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
-becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child. A
-gearbox becomes a coupling of the two joints that it gears, and so does a mimic. Links that no joint carries hang from
-the world by a weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
+becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child; what
+acts along it is told, and has no effect. Where the user chooses the joints to cut, the rules of
+:mod:`whippletree.model.closing_joints` hold for all, which keep what acts along a joint that is cut. A gearbox becomes
+a coupling of the two joints that it gears, and so does a mimic. Links that no joint carries hang from the world by a
+weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
 
 SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,14 +77,14 @@ class _Joint:
         return np.zeros(3) if CARRIED.get(self.type) in ("prismatic", "weld") else self.pose[:3, 3]
 
 
-def read(path: Path, root: Element, *, base: str, folder: Path | None = None) -> Model:
+def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
     """A model from the ``<sdf>`` element of a file.
 
     Raises:
         FileError: listing every fault with its line.
     """
     models = [*root.findall("model"), *root.findall("world/model")]
-    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem, folder=folder)
+    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem, folder=folder, cut=cut)
     if len(models) != 1:
         draft.fault(f"the file holds {len(models)} models; exactly one can be read", line_of(root))
     for part in [*root.iterfind(".//include"), *root.iterfind(".//model/model")]:
@@ -196,7 +199,7 @@ def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base
         draft.declare("joint", joint.name, joint.line)
         if joint.type == "gearbox":
             _gear(draft, joint, carriers, places)
-        elif carriers[joint.child] is joint:
+        elif draft.cut or carriers[joint.child] is joint or joint.type not in CLOSING:
             _carry(draft, joint, places)
         else:
             _close(draft, joint, places)
@@ -212,21 +215,24 @@ def _relative(first: Array, second: Array) -> Array:
 
 
 def _carry(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
-    """A joint of the tree; where it acts beside the link's origin, a massless body and a weld lead back to that."""
+    """A joint as the model's builder takes it: its frame has the axes of the child."""
     relative = _relative(places[joint.parent], places[joint.child])
     rotation = draft.rotation(relative[:3, :3])
     position = relative[:3, 3] + rotation @ joint.anchor
-    child = joint.child
-    if np.any(joint.anchor):
-        child = f"{joint.child}/{joint.name}"
-        draft.body(child, 0.0, (0, 0, 0), (0, 0, 0))
-        draft.builder.joint(f"{joint.child}/weld", "weld", child, joint.child, position=-joint.anchor)
     kind = CARRIED[joint.type]
     axes: dict[str, Any] = {"axis": joint.axis}
     if kind == "universal":
         axes["second_axis"] = joint.second_axis
     draft.builder.joint(
-        joint.name, kind, joint.parent, child, position=position, rotation=rotation, **axes, **joint.data
+        joint.name,
+        kind,
+        joint.parent,
+        joint.child,
+        position=position,
+        rotation=rotation,
+        child_position=joint.anchor,
+        **axes,
+        **joint.data,
     )
 
 
@@ -247,8 +253,12 @@ def _close(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
         draft.notes.append(
             f"joint {joint.name!r} closes a loop: what acts along it ({', '.join(acting)}) is kept, without effect"
         )
-    kind = CLOSING.get(joint.type, f"sdf_{joint.type}")
-    draft.builder.constraint(joint.name, kind, f"{joint.name}/1", f"{joint.name}/2", **parameters)
+    draft.notes.append(
+        f"loop cut at joint {joint.name!r} ({joint.type}, {joint.parent!r} to {joint.child!r}): constraint "
+        f"{joint.name!r} of kind {CLOSING[joint.type]!r}"
+    )
+    on = (f"{joint.name}/1", f"{joint.name}/2")
+    draft.builder.closing_constraint(joint.name, CLOSING[joint.type], on, CARRIED[joint.type], parameters)
 
 
 def _in_joint(joint: _Joint, axis: Array) -> tuple[float, ...]:

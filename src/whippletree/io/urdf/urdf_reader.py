@@ -11,6 +11,7 @@ has inertia, it is not the root, or it should float) the link is renamed, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -81,14 +82,14 @@ class _Joint:
     """Leader, multiplier, offset."""
 
 
-def read(path: Path, root: Element, *, base: str, folder: Path | None = None) -> Model:
+def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
     """A model from the ``<robot>`` element of a URDF file.
 
     Raises:
         FileError: listing every fault with its line.
     """
     name = (root.get("name") or "").strip() or path.stem
-    draft = Draft(path, name, folder=folder)
+    draft = Draft(path, name, folder=folder, cut=cut)
     reader = Reader(draft, ("link", "joint", "material"))
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]

@@ -56,15 +56,16 @@ class Advance(NamedTuple):
         parts: list[Steps] = []
         solutions: list[Solution] = []
         # a controller changes the forces after every step
-        together = TOGETHER if stepper.motion.controller is None else 1
+        together = TOGETHER if stepper.motors.steady else 1
         while done < count:
-            now = t + done * h
-            tau = stepper.motors_at(now, y)
+            now, some = t + done * h, min(together, count - done)
+            tau, ctrl = stepper.motors.at(now, *stepper.motion.split(y))
             made = None
             if stepper.kernel:
-                made = kernel_steps(stepper, y, impulses, tau, np.full(min(together, count - done), h))
+                commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
+                made = kernel_steps(stepper, y, impulses, tau, np.full(some, h), commands)
             if made is None or not made.number:
-                step = stepper.step(now, y, impulses, tau, h)
+                step = stepper.step(now, y, impulses, tau, h, ctrl)
                 solutions.append(step.solution)
                 made = Steps.of(step)
             parts.append(made)
@@ -140,6 +141,8 @@ def advance_batch(
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
     if not stepper.lists_for_batches:
+        if stepper.actuators.acting:
+            return _in_turn(stepper, t, y, impulses, h, count)
         try:
             refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
             if not stepper.blocks.contacts.closed_form:
@@ -147,7 +150,7 @@ def advance_batch(
         except UnsupportedError:
             return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
-    together = count if stepper.motion.controller is None else 1
+    together = count if stepper.motors.steady else 1
     parts = []
     for i in range(0, count, together):
         parts.append(_rolled(stepper, t + i * h, y, impulses, h, together, sweeps))
@@ -183,8 +186,19 @@ def _motors(stepper: ImpulseStep, t: float, q: Array, v: Array) -> Array:
     """The controller's forces (runs, nv); NaN where a scene is lost, or where the controller has no answer."""
     tau, found = np.full(v.shape, np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
     if found.any():
-        tau[found] = stepper.motors_if_told(np.full(found.sum(), t), q[found], v[found])
+        tau[found] = stepper.motors.tau_if_told(np.full(found.sum(), t), q[found], v[found])
     return tau
+
+
+def _commands(stepper: ImpulseStep, t: float, q: Array, v: Array, h: float, count: int) -> Array:
+    """Commands of the actuators in each step, (runs, count, actuators)."""
+    motors = stepper.motors
+    if not motors.asks_commands:
+        return np.broadcast_to(motors.ctrl_over(t + h * np.arange(count)), (len(q), count, motors.count))
+    ctrl, found = np.full((len(q), motors.count), np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
+    if found.any():
+        ctrl[found] = motors.ctrl(np.full(found.sum(), t), q[found], v[found])
+    return np.repeat(ctrl[:, None], count, axis=1)
 
 
 def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array) -> dict[int, str]:
@@ -192,7 +206,7 @@ def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array)
     found = {}
     for run in silent:
         try:
-            stepper.motors(np.array([t]), q[run : run + 1], v[run : run + 1])
+            stepper.motors.tau(np.array([t]), q[run : run + 1], v[run : run + 1])
         except IntegrationError as error:
             found[int(run)] = str(error)
     return found
@@ -205,7 +219,8 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
     held = np.repeat(tau[:, None], count, axis=1)
     silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
     if stepper.lists_for_batches:
-        return _by_lists(stepper, t, y, impulses, held, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
+        ctrl = _commands(stepper, t, q, v, h, count)
+        return _by_lists(stepper, t, y, impulses, held, ctrl, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
@@ -233,12 +248,12 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
     )
 
 
-def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, h: float) -> Advance:
-    """Steps under forces of motors tau (runs, n, nv), by lists of what touches, each solved to the tolerance.
+def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float) -> Advance:
+    """Steps under a controller's forces (runs, n, nv) and commands (runs, n, actuators), each solved to the tolerance.
 
     A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
     """
-    steps, good = kernel_batch(stepper, y, impulses, tau, h)
+    steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h)
     count, nv = tau.shape[1], stepper.model.nv
     state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
     impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.named_function import NamedFunction
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
 
 TOGETHER = 500
@@ -54,38 +55,69 @@ class Steps(NamedTuple):
         return Steps(step.state[None], step.impulses[None], measure, *numbers)
 
 
-def kernel_steps(stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, h: Array) -> Steps:
+class Asked(NamedTuple):
+    """A kernel that asks controller and commands in every step, and the times at which these begin."""
+
+    kernel: NamedFunction
+    clock: Array
+    """s, (n,)."""
+
+
+def kernel_steps(
+    stepper: ImpulseStep,
+    y: Array,
+    impulses: Array,
+    tau: Array,
+    h: Array,
+    ctrl: Array | None = None,
+    asked: Asked | None = None,
+) -> Steps:
     """Steps of lengths h (n,) from a state y (nq + nv,), as far as the kernel solves them: perhaps none.
 
     Args:
         impulses: of the step before, (blocks, 3).
-        tau: forces of the motors in all of these steps, (nv,).
+        tau: forces of a controller in all of these steps, (nv,).
+        ctrl: commands in each step, (n, actuators); default: none are asked for.
+        asked: what finds further forces, and the commands, in each step.
     """
     held = np.broadcast_to(tau, (len(h), stepper.model.nv))
-    steps, good = _steps(stepper, y, impulses, held, h)
+    steps, good = _steps(stepper, y, impulses, held, ctrl, h, asked)
     return Steps(*[column[: int(good)] for column in steps])
 
 
-def kernel_batch(stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, h: float) -> tuple[Steps, Array]:
+def kernel_batch(
+    stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float
+) -> tuple[Steps, Array]:
     """Steps of many scenes from states y (runs, nq + nv), each array with the runs in front; and how many are solved.
 
     Args:
         impulses: of the steps before, (runs, blocks, 3).
-        tau: forces of the motors in each step, (runs, n, nv).
+        tau: forces of a controller in each step, (runs, n, nv).
+        ctrl: commands in each step, (runs, n, actuators).
     """
-    return _steps(stepper, y, impulses, tau, np.full(tau.shape[:2], h))
+    return _steps(stepper, y, impulses, tau, ctrl, np.full(tau.shape[:2], h))
 
 
-def _steps(stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, h: Array) -> tuple[Steps, Array]:
+def _steps(
+    stepper: ImpulseStep,
+    y: Array,
+    impulses: Array,
+    tau: Array,
+    ctrl: Array | None,
+    h: Array,
+    asked: Asked | None = None,
+) -> tuple[Steps, Array]:
     """Steps (..., n) of scenes (...), and how many of them are solved before the first one that is not, (...)."""
     q, v = stepper.motion.split(y)
+    commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
+    function, times = (stepper.dyn.contact_steps, []) if asked is None else (asked.kernel, [asked.clock])
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-        found = stepper.dyn.contact_steps(q, v, impulses, tau, h, stepper.tolerance, stepper.tolerance)
-        qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons = found
+        found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times)
+        qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
         states = np.concatenate([qs, vs], axis=-1)
         # what is not finite, or NaN in every row behind it, is not within the tolerance
         good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
         before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
-        joint_work = stepper.joint_work(tau, before, vs, h)
+        joint_work = stepper.joint_work(forces[0] if forces else tau, before, vs, h)
     steps = Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)

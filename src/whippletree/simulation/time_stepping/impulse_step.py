@@ -7,6 +7,7 @@ tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -20,16 +21,18 @@ from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import REACH, Near, Neighbourhood
 from whippletree.contact.problem.contact_problem import Measure, Problem
-from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled
-from whippletree.contact.problem.independent_parts import parts_of, responses, stacked
+from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
+from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
 from whippletree.contact.problem.solver import Solution, solve
-from whippletree.contact.time_step import RELAXATION_SPEED, Blocks, shifts
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, Blocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping.motors import Motors
+from whippletree.tree.mechanism import Mechanism
 
 CORRECTION_SWEEPS = (0, 5, 15, 30)
-"""Sweeps of the position correction in a step, until it is as exact as the velocities are, or to the last; what they
-leave is left to the next step."""
+"""Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
+leave is left to the next round or step."""
 
 COMPILED_UP_TO = 48
 """Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
@@ -53,6 +56,29 @@ class Step(NamedTuple):
     """Potential energy that bringing overlaps apart and loops together has added, J."""
 
 
+class Coupled(NamedTuple):
+    """Servos without a force range that drive several joints, or a frame: M + h Gᵀ K G by Woodbury's identity."""
+
+    G: Array
+    """Their rows, (servos, nv)."""
+    gains: Array
+    """K, (servos,)."""
+    X: Array
+    """(M† Gᵀ)ᵀ, (servos, nv)."""
+    h: float
+
+    def taken(self, v: Array) -> Array:
+        """Gᵀ K G v (nv,)."""
+        return np.asarray((self.gains * (self.G @ v)) @ self.G)
+
+    def changed(self, moved: Any) -> Any:
+        """What M† b (..., nv), found without them, is with them."""
+        if not len(self.G):
+            return moved
+        inner = np.diag(1 / (self.h * self.gains)) + self.G @ self.X.T
+        return moved - (np.linalg.solve(inner, self.G @ moved.T).T @ self.X)
+
+
 class ImpulseStep:
     """Steps of a model that touches its world."""
 
@@ -60,7 +86,10 @@ class ImpulseStep:
         """``tolerance``: of the natural map, m/s."""
         self.motion, self.model, self.dyn = motion, motion.model, motion.dyn
         self.tolerance = tolerance
-        self.blocks = Blocks(self.model)
+        self.motors = Motors(motion)
+        self.blocks = Blocks(self.model, servos=True)
+        self.actuators = self.blocks.actuators
+        self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
@@ -69,7 +98,7 @@ class ImpulseStep:
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self.lists_for_batches = self.kernel and lists_pay(self.model)
+        self.lists_for_batches = self.kernel and (self.actuators.acting or lists_pay(self.model))
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
         self._passive = any(is_passive(joint) for joint in self.model.joints)
@@ -77,33 +106,43 @@ class ImpulseStep:
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
 
-    def step(self, t: float, y: Array, start: Array, tau: Array, h: float) -> Step:
-        """One step of length h from a state y (nq + nv,) under forces of motors (nv,).
+    def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
+        """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
 
         Its iteration begins with impulses (blocks, 3).
         """
         q, v = self.motion.split(y)
         implicit, damping = self._stiffened(h)
-        forces = tau + self.dyn.passive_forces(q, np.zeros_like(v)) - damping * v if self._passive else tau
-        free = v + h * self._free.acceleration(implicit, t, q, v, forces)
+        drive = self._drive(q, v, tau, h, ctrl)
+        springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
+        coupled = self._coupled(implicit, t, q, h)
+        rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping * v - coupled.taken(v))
+        free = v + h * coupled.changed(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
-        response = self._responses(implicit, t, q, rows)
+
+        def respond(rows: Any) -> Any:
+            return coupled.changed(self._responses(implicit, t, q, rows))
+
+        response = respond(rows)
         approach = (rows @ v).reshape(-1, 3)
         shift = _shifts(gaps, approach[:, 0], self._restitution[numbers], h)
         G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
-        problem = self._problem(numbers, G, (rows @ free).reshape(-1, 3), shift, h)
+        problem = self._with_servos(self._problem(numbers, G, (rows @ free).reshape(-1, 3), shift, h), q, h, ctrl)
         solution = solve(problem, start[numbers], sweeps, tolerance=self.tolerance)
         impulse = solution.impulse
         after = free + response.T @ impulse.ravel()
         u = problem.velocity(impulse)
         u[:, 0] -= shift
-        apart = response.T @ self._apart(problem.matrix, gaps + h * u[:, 0], h)
-        state = self.motion.project(t + h, self._moved(q, after, h * after + apart))
+        alone = self.motion.project(t + h, self._moved(q, after, h * after))
+        state = self._apart(respond, t, alone, self._targets(numbers, gaps, h), h)
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
-        work = float(self.joint_work(tau, v, after, h))
-        works = impulse * (u + approach) / 2
-        corrected = self._corrected(q, after, h, state) if np.any(apart) or self.model.constraints else 0.0
+        works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
+        force = drive - self._servo_damping(h) * after - coupled.taken(after)
+        if self.blocks.servos:
+            force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
+        work = float(self.joint_work(force, v, after, h))
+        corrected = self._corrected(q, after, h, state) if state is not alone or self.model.constraints else 0.0
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
 
     def _moved(self, q: Array, v: Array, d: Array) -> Array:
@@ -116,21 +155,35 @@ class ImpulseStep:
         before, after = self.dyn.potential_energy(ends)
         return float(after - before)
 
-    def motors(self, t: Array, q: Array, v: Array) -> Array:
-        """The controller's forces (m, nv) at m states, without springs and dampers."""
-        return self._without_passive(self.motion.forces(t, q, v), q, v)
+    def _drive(self, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> Array:
+        """Forces (nv,) of motors but for what servos do about the velocity at the end of the step."""
+        if not self.actuators.acting:
+            return tau
+        assert ctrl is not None
+        return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
 
-    def motors_at(self, t: float, y: Array) -> Array:
-        """The controller's forces (nv,) at one state y (nq + nv,), without springs and dampers."""
-        q, v = self.motion.split(y)
-        return np.asarray(self.motors(np.array([t]), q[None], v[None])[0])
+    def _servo_damping(self, h: float) -> Array:
+        return self.actuators.damping(h).astype(float)
 
-    def motors_if_told(self, t: Array, q: Array, v: Array) -> Array:
-        """The same, NaN where the controller has no answer."""
-        return self._without_passive(self.motion.forces_if_told(t, q, v), q, v)
+    def _servo_rows(self, q: Array) -> Array:
+        """Rows (bounded, nv) of servos with a force range."""
+        return self.actuators.rows(self._mechanism, q, self.blocks.servos).astype(float)
 
-    def _without_passive(self, forces: Array, q: Array, v: Array) -> Array:
-        return np.asarray(forces - self.dyn.passive_forces(q, v)) if self._passive else forces
+    def _coupled(self, motion: Motion, t: float, q: Array, h: float) -> Coupled:
+        servos = self.actuators.coupling
+        G = self.actuators.rows(self._mechanism, q, servos).astype(float)
+        X = self._solved(motion, t, q, G) if servos else G
+        return Coupled(G, np.array([servo.gain(h) for servo in servos]), X, h)
+
+    def _with_servos(self, problem: Problem, q: Array, h: float, ctrl: Array | None) -> Problem:
+        """The problem with compliances and offsets of its last blocks, those of servos with a force range."""
+        count = len(self.blocks.servos)
+        if not count:
+            return problem
+        problem.g[-count:, 1] -= self.actuators.offsets(q, np.asarray(ctrl), h).astype(float)
+        own = np.zeros((problem.blocks, 3))
+        own[-count:, 1] = self.actuators.compliances(h).astype(float)
+        return Problem.of(with_diagonal(problem.matrix, own.ravel()), *problem[1:])
 
     def joint_work(self, tau: Array, v: Array, after: Array, h: Any) -> Array:
         """Work (...) of motors and dampers in a step: of the impulses h (τ − D v⁺), J."""
@@ -138,13 +191,14 @@ class ImpulseStep:
             return np.asarray(h * ((tau - self.damping * after) * (v + after)).sum(axis=-1) / 2)
 
     def _stiffened(self, h: float) -> tuple[Motion, Array]:
-        """The model with M + h D̃, and D̃ (nv,), of springs and dampers; steps that differ by rounding share them."""
-        if not self._passive:
+        """The model with M + h D̃, and D̃ (nv,), of springs, dampers and servos; steps that differ by rounding share."""
+        if not self._passive and not self.actuators.joints:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:
-            damping = implicit_dampings(self.model, float(key)).astype(float)
-            self._implicit[key] = Motion(compile(implicit_model(self.model, float(key)))), damping
+            servos = self._servo_damping(float(key))
+            damping = implicit_dampings(self.model, float(key), servos).astype(float)
+            self._implicit[key] = Motion(compile(implicit_model(self.model, float(key), servos))), damping
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
@@ -171,27 +225,48 @@ class ImpulseStep:
 
     def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
         """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
-        near = self._near(q, v, free, h)
-        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
         span = REACH * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
+        numbers, gaps, rows = self._joined(q, self._near(q, v, free, h), span, np.arange(len(self.blocks.rubbing)))
+        count = len(self.blocks.servos)
+        if not count:
+            return numbers, gaps, rows
+        own = np.zeros((count, 3, self.model.nv))
+        own[:, 1] = self._servo_rows(q)
+        every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
+        return every, np.concatenate([gaps, np.zeros(count)]), appended(rows, own.reshape(3 * count, -1))
+
+    def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
+        """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
+        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
         close = np.flatnonzero(distances <= span)
-        rubbing = np.arange(len(self.blocks.rubbing))
         others = self.contacts + len(self.blocks.limited)
         numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
-        joints = [self.blocks.limited[i].v for i in close] + [axis.v for axis in self.blocks.rubbing]
+        joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
         return numbers, gaps, stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
-            gaps, fastest = self._gaps(q), max(float(np.abs(J @ speed).max()) for speed in (v, free))
-            close = np.flatnonzero(gaps <= REACH * h * fastest)
-            return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
-        if not self.contacts:
-            return Near(np.arange(0), np.zeros(0), np.zeros((0, self.model.nv)))
-        return self.neighbourhood.near(q, (v, free), h)
+            fastest = max(float(np.abs(J @ speed).max()) for speed in (v, free))
+            return self._chosen(self._gaps(q), J, REACH * h * fastest)
+        return self.neighbourhood.near(q, (v, free), h) if self.contacts else self._nothing_near
+
+    def _within(self, q: Array, reach: float) -> Near:
+        """Contacts whose gaps are at most ``reach``, m."""
+        if self._compiled:
+            J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
+            return self._chosen(self._gaps(q), J, reach)
+        return self.neighbourhood.within(q, reach) if self.contacts else self._nothing_near
+
+    def _chosen(self, gaps: Array, J: Array, reach: float) -> Near:
+        close = np.flatnonzero(gaps <= reach)
+        return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
+
+    @property
+    def _nothing_near(self) -> Near:
+        return Near(np.arange(0), np.zeros(0), np.zeros((0, self.model.nv)))
 
     def _responses(self, motion: Motion, t: float, q: Array, rows: Any) -> Any:
         """(M† Jᵀ)ᵀ (rows, nv), sparse if J is."""
@@ -215,18 +290,47 @@ class ImpulseStep:
     def _parts(self) -> Array:
         return parts_of(self.model)
 
-    def _apart(self, G: Matrix, gaps: Array, h: float) -> Array:
-        """π (3 k,) that moves apart what would overlap at the end of the step; zeros along the tangents."""
-        gaps = np.maximum(gaps, -h * RELAXATION_SPEED)
+    def _targets(self, numbers: Array, gaps: Array, h: float) -> Array:
+        """Gaps (blocks,) that the end of a step is to have at least: 0, or what is left of a deep overlap."""
+        targets = np.zeros(self.blocks.count)
+        targets[numbers] = np.minimum(gaps + h * RELAXATION_SPEED, 0.0)
+        return targets
+
+    def _apart(self, respond: Callable[[Any], Any], t: float, state: Array, targets: Array, h: float) -> Array:
+        """A state (nq + nv,) in which nothing overlaps by more than the targets (blocks,), velocities as they are.
+
+        The nearest one in the metric of the inertia at the start of the step, of which ``respond`` knows (M† Jᵀ)ᵀ:
+        Newton's method with fresh normals, a problem without friction in each round. The state itself where nothing
+        overlaps.
+        """
+        reach, before = h * RELAXATION_SPEED, np.inf
+        for _ in range(POSITION_ROUNDS):
+            q, v = self.motion.split(state)
+            if not np.isfinite(state).all():
+                break
+            numbers, gaps, rows = self._joined(q, self._within(q, reach), reach, np.arange(0))
+            left = gaps - targets[numbers]
+            overlap = -float(left.min(initial=0.0))
+            if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
+                break
+            response, before = respond(rows), overlap
+            G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
+            d = response.T @ self._separation(G, left, h)
+            if not d.any():  # nothing can move it apart
+                break
+            state = self.motion.project(t + h, self._moved(q, v, d))
+        return state
+
+    def _separation(self, G: Matrix, gaps: Array, h: float) -> Array:
+        """π (3 k,) with 0 ≤ π ⟂ gaps + G π ≥ 0 along the normals; zeros along the tangents."""
         count = len(gaps)
         push, nothing = np.zeros((count, 3)), np.zeros(count)
-        if np.any(gaps < 0):
-            along = np.tile([1.0, 0.0, 0.0], (count, 1))
-            problem = Problem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
-            for count in CORRECTION_SWEEPS:
-                push, _, left = sweeps(problem, push, nothing, count)
-                if left.velocity <= h * self.tolerance:  # here a length, m
-                    break
+        along = np.tile([1.0, 0.0, 0.0], (count, 1))
+        problem = Problem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
+        for count in CORRECTION_SWEEPS:
+            push, _, left = sweeps(problem, push, nothing, count)
+            if left.velocity <= h * self.tolerance:  # here a length, m
+                break
         return push.ravel()
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
+from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
 from whippletree.model import Model
@@ -24,7 +24,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Asked, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 Gaps: TypeAlias = tuple[Array, ...]
@@ -44,6 +44,10 @@ WORTH_TELLING = 1e-3
 
 SWEEPS = 20
 """Sweeps per step of a batch."""
+
+WORTH_A_KERNEL = 20_000
+"""Steps from which on a controller is compiled into the kernel: that takes one to three seconds, and saves about 30 µs
+per step."""
 
 LOST = "the state is no longer finite. Shorten the step, or soften a controller that is too stiff for it"
 GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose height ends"
@@ -79,8 +83,8 @@ class TimeStepping(Method):
                 f"{MOST_STEPS:g}: choose a longer step"
             )
         self.sweeps = int(sweeps)
-        self._compile_controller()
         self.stepper = ImpulseStep(task.motion, tolerance)
+        self._driven = self._compile_controller()
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
         self._start_energy = self._energy(task.start)
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
@@ -101,12 +105,22 @@ class TimeStepping(Method):
         step = positive("step", options["step"]) if "step" in options else about
         return step * max(1, round(about / step))
 
-    def _compile_controller(self) -> None:
-        """Of a batch: one call for all runs instead of one for each, where the controller can be traced."""
-        motion = self.task.motion
-        if motion.controller is not None and self.task.start.ndim == 2 and len(self.task.start):
-            with suppress(NotTraceable):
-                motion.use_compiled(traced_controller(motion.model, motion.controller, self.task.samples()))
+    def _compile_controller(self) -> NamedFunction | None:
+        """Compile what a step asks of controller and commands, where it can be traced.
+
+        Of a batch one call serves all runs. Of a long run of one scene, the kernel itself asks them: the function that
+        is returned.
+        """
+        motors, start = self.stepper.motors, self.task.start
+        if motors.steady or not start.size:
+            return None
+        batch = start.ndim == 2
+        steps = float(self.task.times[-1]) / self.longest
+        if not batch and steps < WORTH_A_KERNEL:
+            return None
+        if not motors.compile(self.task.samples()) or batch or not self.stepper.kernel:
+            return None
+        return self.stepper.dyn.driven_contact_steps(motors.driven())
 
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first: what moves them apart is no motion of the scene."""
@@ -194,13 +208,17 @@ class TimeStepping(Method):
 
     def _kernel_rows(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array] | None:
         """As many rows of one scene as one call of its kernel gives, from ``row`` on; None where that is none."""
-        stepper, alone = self.stepper, y.ndim == 1 and self.task.motion.controller is None
+        stepper, driven = self.stepper, self._driven
+        alone = y.ndim == 1 and (stepper.motors.steady or driven is not None)
         divisions = self._divisions(row) if stepper.kernel and alone and np.isfinite(y).all() else []
         if not divisions:
             return None
         h, counts = (np.array(column) for column in zip(*divisions, strict=True))
-        tau = stepper.motors_at(float(self.task.times[row - 1]), y)
-        steps = kernel_steps(stepper, y, impulses, tau, np.repeat(h, counts))
+        lengths, motors = np.repeat(h, counts), stepper.motors
+        clock = self.task.times[row - 1] + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
+        ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
+        asked = None if driven is None else Asked(driven, clock)
+        steps = kernel_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
@@ -288,7 +306,7 @@ class TimeStepping(Method):
     def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
         contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
-        end = contacts + len(self.stepper.blocks.limited)
+        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.passive
         gaps, limits, signs = found
         values = (
             made._asdict()
@@ -297,7 +315,7 @@ class TimeStepping(Method):
                 "contact_gap": gaps,
                 "contact_force": forces[..., :contacts, :],
                 "limit_force": forces[..., contacts:end, 0] * signs,
-                "friction_force": forces[..., end:, 1],
+                "friction_force": forces[..., end:last, 1],
                 "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
                 "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
                 "energy_balance": self._balance(made.state, work),

@@ -12,6 +12,7 @@ The path from an algorithm to a program:
     looped_program       the program
     looped_functions     functions of the table
     looped_clusters      those that honour constraints, as loops over clusters
+    elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
 """
 
 from whippletree.compiler.frontend.loops.looped_clusters import cluster_loop_program

@@ -1,0 +1,288 @@
+"""``python -m benchmarks.loops``: closed loops, by size, depth and number, beside Pinocchio and against 50 digits.
+
+    parallel chains   the family of GRBDA's benchmark: two chains of n hinges, a rod between the ends of their k-th
+                      links; the loop has 2 k + 1 links, and the rest hangs on it
+    cells             four-bar cells in series: time per call beside that of the tree
+    robots            Cassie in several descriptions on a free base: operations of rows, of the tree and of the whole
+    scenes            separate four-bars in one model: compile time and time per call by their number
+
+Times are microseconds of processor time, the least of several rounds. Pinocchio's functions get the same closures as
+contacts of three rows (its kind with two does not exist) and take one state at a time. Errors are relative to the
+largest acceleration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+
+import whippletree as wt
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions import find
+from whippletree.model import WORLD, Model
+from whippletree.model.builder import Builder
+from whippletree.spatial import Pose
+
+DIGITS = 50
+CHAINS = ((5, 1), (5, 2), (5, 5), (10, 2), (10, 5), (20, 2), (20, 5), (40, 2), (40, 10))
+"""Hinges of each chain, and the link whose end carries the rod."""
+PROXIMAL = 1e-12
+"""Pinocchio's regularisation where it must have one (lcaba); its documentation calls 1e-6 typical."""
+
+
+def parallel_chains(n: int, k: int) -> tuple[Model, np.ndarray, np.ndarray]:
+    """Two chains of n links with a rod between the ends of links k, and the published state."""
+    builder = Builder(f"parallel chains {n}/{k}", (0, -9.81, 0))
+    link: dict[str, Any] = {"mass": 0.25, "inertia": (0.005, 0.005, 0.01)}
+    for side, x in (("left", 0.0), ("right", 1.0)):
+        for i in range(1, n + 1):
+            parent = WORLD if i == 1 else f"{side} {i - 1}"
+            place = (x, 0, 0) if i == 1 else (0, 1, 0)
+            builder.body(f"{side} {i}", center=(0, 0.5, 0), **link)
+            builder.joint(f"{side} joint {i}", "revolute", parent, f"{side} {i}", position=place)
+    builder.body("rod", center=(0, 0.5, 0), **link)
+    builder.joint("rod joint", "revolute", f"left {k}", "rod", position=(0, 1, 0))
+    builder.frame("rod end", "rod", position=(1, 0, 0)).frame("right end", f"right {k}", position=(0, 1, 0))
+    model = builder.constraint("pin", "pin", "rod end", "right end").build()
+    q, v = np.zeros(model.nv), np.zeros(model.nv)
+    for i in range(1, n + 1):
+        angle, rate = (-1) ** i * i / 10, 1 / (i + 1)
+        for side, sign in (("left", 1), ("right", -1 if i > k else 1)):
+            own = model.slice(f"{side} joint {i}").start
+            q[own], v[own] = sign * angle, sign * rate
+    own = model.slice("rod joint").start
+    left = [model.slice(f"left joint {i}").start for i in range(1, k + 1)]
+    q[own], v[own] = -q[left].sum(), -v[left].sum()
+    return model, q, v
+
+
+class PinocchioLoops:
+    """A model of this library as one of Pinocchio, its closures as contacts; for one state at a time."""
+
+    def __init__(self, model: Model) -> None:
+        import pinocchio as pin
+
+        self.pin, self.model = pin, pin.Model()
+        self.model.gravity.linear = np.asarray(model.gravity, dtype=float)
+        placed: dict[str, tuple[int, Any]] = {WORLD: (0, pin.SE3.Identity())}
+        for body, joint in zip(model.bodies, model.joints, strict=True):
+            number, outer = placed[joint.parent]
+            at = outer * pin.SE3(np.asarray(joint.pose, dtype=float))
+            if joint.kind != "weld":
+                number = self.model.addJoint(number, self._joint(joint), at, joint.name)
+                at = pin.SE3.Identity()
+            inertia = pin.Inertia(float(body.mass), body.center.astype(float), body.inertia.astype(float))
+            self.model.appendBodyToJoint(number, inertia, at)
+            placed[body.name] = (number, at)
+        self.data = self.model.createData()
+        self.contacts, self.memory = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+        for c in model.constraints:
+            if c.kind in ("coupling", "gear"):
+                continue  # it has none of these: fewer rows than ours
+            whole = c.kind in ("weld", "slider")
+            ends = [model.frame(name) for name in c.on]
+            (i, first), (j, second) = (placed[end.body] for end in ends)
+            first, second = (
+                at * pin.SE3(np.asarray(end.pose, dtype=float)) for at, end in zip((first, second), ends, strict=True)
+            )
+            kind = pin.ContactType.CONTACT_6D if whole else pin.ContactType.CONTACT_3D
+            contact = pin.RigidConstraintModel(kind, self.model, i, first, j, second, pin.ReferenceFrame.LOCAL)
+            self.contacts.append(contact)
+            self.memory.append(contact.createData())
+        pin.initConstraintDynamics(self.model, self.data, self.contacts, self.memory)
+        self.settings = pin.ProximalSettings(1e-12, PROXIMAL, 20)
+
+    def _joint(self, joint: Any) -> Any:
+        pin, axis = self.pin, np.asarray(joint.axis, dtype=float)
+        match joint.kind:
+            case "revolute":
+                return pin.JointModelRevoluteUnaligned(axis)
+            case "prismatic":
+                return pin.JointModelPrismaticUnaligned(axis)
+            case "spherical":
+                return pin.JointModelSpherical()
+            case "universal":
+                return pin.JointModelUniversal(axis, np.asarray(joint.second_axis, dtype=float))
+            case _:
+                return pin.JointModelFreeFlyer()
+
+    def dense(self, q: Any, v: Any, tau: Any) -> Callable[[], Any]:
+        """``constraintDynamics``."""
+        pin = self.pin
+        return lambda: pin.constraintDynamics(
+            self.model, self.data, q, v, tau, self.contacts, self.memory, self.settings
+        )
+
+    def recursive(self, q: Any, v: Any, tau: Any) -> Callable[[], Any]:
+        """``lcaba``."""
+        pin = self.pin
+        data = self.model.createData()
+        pin.computeJointMinimalOrdering(self.model, data, self.contacts)
+        return lambda: pin.lcaba(self.model, data, q, v, tau, self.contacts, self.memory, self.settings)
+
+
+def microseconds(call: Callable[[], Any], states: int = 1, rounds: int = 9) -> float:
+    """The least processor time of a call, per state."""
+    call()
+    start = time.process_time()
+    call()
+    repeats = max(1, int(0.02 / max(time.process_time() - start, 1e-6)))
+    best = np.inf
+    for _ in range(rounds):
+        start = time.process_time()
+        for _ in range(repeats):
+            call()
+        best = min(best, (time.process_time() - start) / repeats)
+    return best / states * 1e6
+
+
+def exact(model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """Accelerations to 50 digits, by the literal block matrix."""
+    with mpmath.workdps(DIGITS):
+        numbers = [np.array([mpmath.mpf(float(x)) for x in values], dtype=object) for values in (q, v, tau)]
+        found = wt.reference(model, route="block").forward_dynamics(*numbers)
+        return np.array([float(x) for x in found])
+
+
+def batch_of(
+    model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, route: str | None = None
+) -> tuple[float, float]:
+    """Time per state in a batch, and of a single call."""
+    dyn = wt.compile(model, route=route)
+    count = 4096 if model.nv <= 60 else 512
+    many = [np.repeat(x[None], count, axis=0) for x in (q, v, tau)]
+    batch = microseconds(lambda: dyn.forward_dynamics(*many), count)
+    return batch, microseconds(lambda: dyn.forward_dynamics(q, v, tau))
+
+
+def chain_lines() -> Iterator[str]:
+    """Parallel chains by depth and loop size."""
+    yield "parallel chains: µs per state (batch | one call), and errors against 50 digits"
+    heads = f"{'ours':>14} {'embedding':>14} {'block':>14} {'tree':>7} {'pin':>7} {'lcaba':>7}"
+    yield f"{'n':>3} {'k':>3} {heads}  errors: ours, pin, lcaba"
+    for n, k in CHAINS:
+        model, q, v = parallel_chains(n, k)
+        tau = np.zeros(model.nv)
+        ours = batch_of(model, q, v, tau)
+        embedded = batch_of(model, q, v, tau, "embedding")
+        block = batch_of(model, q, v, tau, "schur") if model.nv <= 60 else (np.nan, np.nan)
+        tree = batch_of(model.tree, q, v, tau)
+        peer = PinocchioLoops(model)
+        calls = [peer.dense(q, v, tau), peer.recursive(q, v, tau)]
+        right = exact(model, q, v, tau)
+        answers = [wt.compile(model).forward_dynamics(q, v, tau), *(np.array(call()) for call in calls)]
+        errors = [np.abs(answer - right).max() / np.abs(right).max() for answer in answers]
+        times = [microseconds(call) for call in calls]
+        pairs = " ".join(f"{a:6.3f} |{b:6.2f}" for a, b in (ours, embedded, block))
+        yield (
+            f"{n:3} {k:3} {pairs} {tree[0]:7.3f} {times[0]:7.2f} {times[1]:7.2f}  "
+            + ", ".join(f"{error:.1e}" for error in errors)
+        )
+
+
+def cell_lines() -> Iterator[str]:
+    """Four-bar cells in series."""
+    yield "four-bar cells: first answer, µs per state in a batch and of one call, beside the tree"
+    for cells in (5, 10, 20, 40, 100, 1000):
+        start = time.process_time()
+        model = wt.mechanisms.four_bar_chain(cells)
+        q, v, tau = model.home.q, np.full(model.nv, 0.1), np.ones(model.nv)
+        wt.compile(model).forward_dynamics(q, v, tau)
+        first = time.process_time() - start
+        (batch, one), (tree, alone) = batch_of(model, q, v, tau), batch_of(model.tree, q, v, tau)
+        yield (
+            f"{cells:5} first {first:6.2f} s   batch {batch:8.3f} ({batch / tree:4.2f} of the tree)   "
+            f"one call {one:7.2f} ({one / alone:4.2f})"
+        )
+
+
+def robot_lines() -> Iterator[str]:
+    """Cassie on a free base: operations, times, and Pinocchio's."""
+    import pinocchio as pin
+
+    folder = Path(pin.__file__).parents[4] / "share/example-robot-data/robots/cassie_description/robots"
+    yield "robots: operations (rows, whole, tree), µs per state in a batch (of the tree), Pinocchio's"
+    for name in ("cassie.sdf", "cassie_reduced.sdf", "cassie_simple.sdf", "cassie_v2.sdf"):
+        model = wt.load(folder / name, base="free")
+        rows, whole, tree = (
+            operations(m, function)
+            for m, function in (
+                (model, "constraint_bias"),
+                (model, "forward_dynamics"),
+                (model.tree, "forward_dynamics"),
+            )
+        )
+        q, v, tau = model.home.q, np.zeros(model.nv), np.zeros(model.nv)
+        (batch, _), (alone, _) = batch_of(model, q, v, tau), batch_of(model.tree, q, v, tau)
+        peer = PinocchioLoops(model)
+        neutral = pin.neutral(peer.model), np.zeros(peer.model.nv), np.zeros(peer.model.nv)
+        times = [microseconds(call) for call in (peer.dense(*neutral), peer.recursive(*neutral))]
+        yield (
+            f"{name:20} {rows:6} {whole:6} {tree:6}   {batch:6.3f} ({batch / alone:4.2f})   constraintDynamics "
+            f"{times[0]:6.1f} ({times[0] / batch:3.0f}×), lcaba {times[1]:6.1f} ({times[1] / batch:3.0f}×)"
+        )
+
+
+def operations(model: Model, function: str) -> int:
+    """Arithmetic operations of a function, unrolled."""
+    (block,) = unrolled_program(model, find(function, model), (), ()).body
+    return int(block.code.operations)  # type: ignore[union-attr]
+
+
+def scene(count: int) -> Model:
+    """Separate four-bars beside each other."""
+    one = wt.mechanisms.four_bar()
+    builder = Builder(f"{count} four-bars", (0, -9.81, 0))
+    for k in range(count):
+        for body in one.bodies:
+            builder.body(f"{body.name} {k}", body.mass, body.center, body.inertia)
+        for joint, part in zip(one.joints, one.q_slices, strict=True):
+            at = Pose.from_matrix(joint.pose)
+            parent = WORLD if joint.parent == WORLD else f"{joint.parent} {k}"
+            place = at.p + (np.array([0, 0, k]) if parent == WORLD else 0)
+            start = float(one.home.q[part][0])
+            builder.joint(f"{joint.name} {k}", joint.kind, parent, f"{joint.child} {k}", position=place, start=start)
+        for frame in one.frames:
+            builder.frame(f"{frame.name} {k}", f"{frame.body} {k}", position=frame.pose[:3, 3])
+        for c in one.constraints:
+            builder.constraint(f"{c.name} {k}", c.kind, *(f"{name} {k}" for name in c.on), **c.parameters)
+    return builder.build()
+
+
+def scene_lines() -> Iterator[str]:
+    """Separate mechanisms in one scene."""
+    yield "scenes of separate four-bars: building, compiling (processor time), µs per call and per four-bar"
+    for count in (25, 100, 400):
+        start = time.process_time()
+        model = scene(count)
+        q, v, tau = model.home.q, np.zeros(model.nv), np.zeros(model.nv)
+        built = time.process_time() - start
+        dyn = wt.compile(model)
+        start = time.process_time()
+        dyn.forward_dynamics(q, v, tau)
+        first = time.process_time() - start
+        call = microseconds(partial(dyn.forward_dynamics, q, v, tau))
+        yield f"{count:5} {built:7.2f} s {first:7.2f} s {call:9.2f} {call / count:7.3f}"
+
+
+PARTS = {"chains": chain_lines, "cells": cell_lines, "robots": robot_lines, "scenes": scene_lines}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="which tables; default: all")
+    for part in parser.parse_args().parts or PARTS:
+        for line in PARTS[part]():
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,770 @@
+"""Elimination at body level as a program of loops: over joints, over closures, over fronts, with lists of numbers.
+
+What :mod:`whippletree.constraints.elimination` does for one state in Python, for ladders, trusses and grids of any
+length. The code does not grow with them: elements of joints and of constraints are traced once per type
+(:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
+looked up. A front is stored row by row, four numbers at a time (:data:`CHUNK`); its boundary comes first, so that every
+loop begins at 0.
+
+    bodies     pose and twist of every body, its element and its joint's, from parents to tips
+    closures   rows of every constraint, from the bodies that it holds on to
+    assembly   elements added up in the fronts where their unknowns are eliminated
+    inwards    pivots, and what is left for the parent front; right-hand sides with them
+    outwards   the unknowns, from the last front to the first
+    results    accelerations of joints, forces of rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.trace import Trace, Traced, finish
+from whippletree.compiler.frontend.loops.body_types import BodyTypes, Column, classify
+from whippletree.compiler.frontend.loops.flatten import rebuild
+from whippletree.compiler.frontend.unrolled import STATUS
+from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.constraints import kkt
+from whippletree.constraints.body_system import (
+    Binding,
+    Element,
+    Held,
+    TiedJoint,
+    Unknowns,
+    Weight,
+    closure_element,
+    frame_bias,
+    frame_rows,
+    is_zero,
+    joint_bias,
+    joint_element,
+    row_weights,
+    tied_bias,
+    tied_rows,
+    unknowns_of,
+)
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.elimination import Plan
+from whippletree.constraints.embedding import FAILURES
+from whippletree.constraints.routes import PIVOT_TOLERANCE
+from whippletree.constraints.rows import FrameRows, JointRows, Prepared
+from whippletree.constraints.ties import demand_content
+from whippletree.functions import resolve, sizes
+from whippletree.functions.registry import Function
+from whippletree.spatial import Pose
+from whippletree.tree.links import moving_link, still_link
+from whippletree.tree.skeleton import Node, Skeleton
+
+CHUNK = 4
+"""Numbers of a front's row that one round of the innermost loop takes."""
+
+BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "project_velocity", "closing_step", "impact")
+"""Functions that solve the body-level system."""
+
+ROWS_ALONE = ("constraint_residual", "constraint_velocity")
+"""Functions that need its rows only."""
+
+STATE = 18
+"""Numbers of a body that others ask for: rotation (9) and position (3) in the world, twist (6)."""
+
+
+class NodePiece(NamedTuple):
+    """Constants of a body and its joint."""
+
+    node: Node
+    shape: str
+    """What its type of joint adds to the system: joints of one kind may differ in that, as hinges and screws do."""
+    grounded: bool
+    turns: Any
+    shifts: Any
+    """ρ of its joint's rows."""
+
+
+class ClosurePiece(NamedTuple):
+    """Constants of a constraint's demand."""
+
+    word: str
+    """Which of the different demands it is."""
+    poses: tuple[Pose, ...]
+    weights: tuple[Any, ...]
+
+
+class Code:
+    """A block that is being traced: numbers come from memory, and go there."""
+
+    def __init__(self) -> None:
+        self.trace = Trace()
+        self.loads: dict[Address, Traced] = {}
+        self.stores: list[tuple[Address, Any]] = []
+
+    def load(self, buffer: str, *indices: Index) -> Traced:
+        """A number from memory."""
+        address = Address(buffer, indices)
+        if address not in self.loads:
+            self.loads[address] = self.trace.input()
+        return self.loads[address]
+
+    def vector(self, buffer: str, register: str, count: int) -> Array:
+        """Numbers one after the other, from a register on."""
+        found = np.empty(count, dtype=object)
+        found[:] = [self.load(buffer, Index(register, i)) for i in range(count)]
+        return found
+
+    def store(self, value: Any, buffer: str, *indices: Index) -> None:
+        """A number to memory."""
+        self.stores.append((Address(buffer, indices), value))
+
+    def block(self) -> Block:
+        """The code."""
+        code = finish(self.trace, [value for _, value in self.stores])
+        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
+
+
+class Values(NamedTuple):
+    """What an element of one type leaves in memory: for each number, what it is and where."""
+
+    K: list[tuple[int, int, int]]
+    """(i, j, place): entry (i, j) of the lower triangle is ``place`` numbers after the element's first."""
+    B: list[tuple[int, int, int]]
+    load: list[tuple[int, int]]
+    bias: list[tuple[int, int]]
+    h: dict[tuple[int, int], Any]
+    """Entry of h -> its place, or the number that it is in all states."""
+    shift: list[Any]
+    size: int
+
+
+class Place(NamedTuple):
+    """A place in memory, counted from an element's first number."""
+
+    number: int
+
+
+class EliminationProgram(WorkSpace):
+    """Writes the program of one function of one model."""
+
+    def __init__(self, function: Function, tree: Skeleton) -> None:
+        super().__init__()
+        self.function, self.tree = function, tree
+        self.system: ConstraintSet = constraint_set(tree.model)
+        self.un: Unknowns = unknowns_of(self.system)
+        known = sizes(tree.model)
+        self.inputs = {name: Buffer(name, "input", resolve(s, known)) for name, s in function.inputs.items()}
+        self.outputs = {
+            name: Buffer(f"{name}_out" if name in function.inputs else name, "output", resolve(s, known))
+            for name, s in function.outputs.items()
+        }
+        self.add(*self.inputs.values(), *self.outputs.values())
+        self.solves = function.name in BY_ELIMINATION
+        self.forward = function.name in ("forward_dynamics", "constraint_forces")
+        self.moves = "v" in function.inputs
+        self.add(Buffer("state", "work", (len(tree.nodes) + 1, STATE)))
+        self._classify()
+
+    # --- types --------------------------------------------------------------------------------------------------------
+
+    def _classify(self) -> None:
+        made: dict[tuple[Any, ...], NodePiece] = {}
+        pieces = []
+        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.weights, strict=True)
+        for node, shape, parent, weights in nodes:
+            key = (id(node), parent < 0, *weights)
+            if key not in made:
+                made[key] = NodePiece(node, str(shape), parent < 0, *[w.up / w.down for w in weights])
+            pieces.append(made[key])
+        self.node_types = classify([pieces], len(pieces))
+        self.shapes = [
+            self.un.shapes[int(np.argmax(self.node_types.of == number))] for number in range(len(self.node_types.types))
+        ]
+        self.table("node table", np.append(self.node_types.table, 0.0))
+        words: dict[tuple[Any, ...], str] = {}
+        self.examples: dict[str, Binding] = {}
+        holds = []
+        for binding in self.un.demands:
+            content = (
+                demand_content(binding.prepared),
+                tuple(i for i, _ in binding.rigid),
+                tuple(k < 0 for k, _ in binding.places),
+                tuple((int(self.node_types.of[k]), i) for k, i in binding.joints),
+            )
+            word = words.setdefault(content, f"demand {len(words)}")
+            self.examples.setdefault(word, binding)
+            rho = tuple(w.up / w.down for w in row_weights(self.un, binding))
+            holds.append(ClosurePiece(word, tuple(pose for _, pose in binding.places), rho))
+        self.closure_types = classify([holds], len(holds))
+        self.table("closure table", np.append(self.closure_types.table, 0.0))
+
+    def _piece(self, code: Code, types: BodyTypes, number: int, table: str) -> Any:
+        """The constants of one type, those that differ loaded from its table."""
+        kind = types.types[number]
+        leaves = [code.load(table, Index("constants", x.place)) if isinstance(x, Column) else x for x in kind.leaves]
+        return rebuild(kind.structure, leaves)[0]
+
+    # --- bodies -------------------------------------------------------------------------------------------------------
+
+    def bodies(self) -> list[Statement]:
+        """The loop over bodies; afterwards it is known which numbers of a body are the same for all of them."""
+        template = np.concatenate([np.eye(3, dtype=int).ravel(), np.zeros(9, dtype=int)]).astype(object)
+        while True:
+            self.template = template
+            self.node_values: list[Values] = []
+            cases = []
+            different = [isinstance(x, Place) for x in template]
+            for number in range(len(self.node_types.types)):
+                code, state = self._body(number)
+                cases.append((code.block(),))
+                different = [d or x != y for d, x, y in zip(different, _constants(state), template, strict=True)]
+            if all(isinstance(x, Place) == d for x, d in zip(template, different, strict=True)):
+                break
+            # a number that differs somewhere is loaded everywhere: look again at what follows from that
+            template = _objects(
+                [Place(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
+            )
+        return [self._world(), self._loop_over_bodies(cases)]
+
+    def _world(self) -> Block:
+        code = Code()
+        identity = [*np.eye(3).ravel(), *[0.0] * 9]
+        for i, x in enumerate(identity):
+            code.store(x, "state", Index(None, 0), Index(None, i))
+        return code.block()
+
+    def _held(self, code: Code, register: str) -> Held:
+        """A body's pose and twist, what is the same for all bodies folded."""
+        numbers = _objects(
+            [
+                code.load("state", Index(register), Index(None, i)) if isinstance(x, Place) else x
+                for i, x in enumerate(self.template)
+            ]
+        )
+        return Held(Pose(numbers[:9].reshape(3, 3), numbers[9:12]), numbers[12:])
+
+    def _body(self, number: int) -> tuple[Code, list[Any]]:
+        """The code of one type of body, and its state."""
+        code = Code()
+        piece: NodePiece = self._piece(code, self.node_types, number, "node table")
+        joint, shape = piece.node.joint, self.shapes[number]
+        above = self._held(code, "above")
+        if piece.grounded:
+            above = Held(Pose.identity(), zeros(6))
+        q = code.vector("q", "q at", joint.nq)
+        if self.moves:
+            link = moving_link(above.V, piece.node, q, code.vector("v", "v at", joint.nv))
+        else:
+            link = still_link(piece.node, q)._replace(V=zeros(6))
+        X = above.X @ link.X  # type: ignore[operator]
+        state = [*X.R.ravel(), *X.p, *link.V]
+        for i, x in enumerate(state):
+            if isinstance(self.template[i], Place):
+                code.store(x, "state", Index("body"), Index(None, i))
+        if self.solves:
+            element = joint_element(link, shape, piece.grounded, (Weight(piece.turns), Weight(piece.shifts)))
+            gamma, shift = zeros(len(shape.blocked)), zeros(shape.n)
+            load = zeros(element.B.shape[1])
+            if self.forward:
+                gamma, shift = joint_bias(link, shape)
+                load = load + element.h @ (code.vector("tau", "v at", shape.n) + link.J * shift)
+                gravity = X.R.T @ np.asarray(self.tree.model.gravity).astype(object)
+                pull = link.M @ np.concatenate([zeros(3), gravity])
+                load[:6] = load[:6] + pull - link.b
+            self.node_values.append(self._keep(code, element, load, gamma, shift))
+        return code, state
+
+    def _keep(self, code: Code, element: Element, load: Array, gamma: Array, shift: Array) -> Values:
+        """Store an element's numbers."""
+        count = 0
+
+        def put(x: Any) -> int:
+            nonlocal count
+            code.store(x, "values", Index("values at", count))
+            count += 1
+            return count - 1
+
+        right = element.load(load, gamma)
+        K = [(i, j, put(x)) for i, row in enumerate(element.K) for j, x in enumerate(row[: i + 1]) if not is_zero(x)]
+        B = [(i, j, put(x)) for i, row in enumerate(element.B) for j, x in enumerate(row) if not is_zero(x)]
+        loads = [(i, put(x)) for i, x in enumerate(right) if not is_zero(x)]
+        bias = [(i, put(-x)) for i, x in enumerate(gamma) if not is_zero(x)]
+        h = {ij: Place(put(x)) if isinstance(x, Traced) else x for ij, x in np.ndenumerate(element.h)}
+        shifts = [Place(put(x)) if isinstance(x, Traced) else x for x in shift]
+        return Values(K, B, loads, bias, h, shifts, count)
+
+    def _loop_over_bodies(self, cases: Sequence[tuple[Statement, ...]]) -> Statement:
+        count = len(self.tree.nodes)
+        self.index("body type", self.node_types.of)
+        self.index("body constants", self.node_types.rows)
+        self.index("q start", [part.start for part in self.tree.q_slices])
+        self.index("v start", [part.start for part in self.tree.v_slices])
+        self.index("above body", [parent + 1 for parent in self.tree.parents])
+        self.index("body state", np.arange(1, count + 1))
+        looks = [
+            ("type", "body type"),
+            ("constants", "body constants"),
+            ("q at", "q start"),
+            ("v at", "v start"),
+            ("above", "above body"),
+            ("body", "body state"),
+        ]
+        if self.solves:
+            widths = [self.node_values[t].size for t in self.node_types.of]
+            self.node_starts = np.cumsum([0, *widths])
+            self.index("body values", self.node_starts[:-1])
+            looks.append(("values at", "body values"))
+        return Loop("node", count, (*self._lookups("node", looks), Switch("type", tuple(cases))))
+
+    def _lookups(self, counter: str, looks: Sequence[tuple[str, str]]) -> list[Statement]:
+        return [Lookup(register, Address(buffer, (Index(counter),))) for register, buffer in looks]
+
+    # --- closures -----------------------------------------------------------------------------------------------------
+
+    def closures(self) -> Statement:
+        """The loop over constraints: their rows, or what they are asked for."""
+        un, count = self.un, len(self.un.demands)
+        self.closure_values: list[Values] = []
+        cases = [(self._closure(number).block(),) for number in range(len(self.closure_types.types))]
+        self.index("closure type", self.closure_types.of)
+        self.index("closure constants", self.closure_types.rows)
+        looks = [("type", "closure type"), ("constants", "closure constants")]
+        for i in range(max(len(b.places) for b in un.demands)):
+            self.index(f"held {i}", [b.places[i][0] + 1 if i < len(b.places) else 0 for b in un.demands])
+            looks.append((f"body {i}", f"held {i}"))
+        tree = self.tree
+        for i in range(max(len(b.joints) for b in un.demands)):
+            tied = [b.joints[i][0] if i < len(b.joints) else 0 for b in un.demands]
+            self.index(f"tied q {i}", [tree.q_slices[k].start for k in tied])
+            self.index(f"tied v {i}", [tree.v_slices[k].start for k in tied])
+            looks += [(f"q of {i}", f"tied q {i}"), (f"v of {i}", f"tied v {i}")]
+            if self.solves:
+                self.index(f"tied values {i}", [self.node_starts[k] for k in tied])
+                looks.append((f"values of {i}", f"tied values {i}"))
+        if self.solves:
+            widths = [self.closure_values[t].size for t in self.closure_types.of]
+            self.closure_starts = self.node_starts[-1] + np.cumsum([0, *widths])
+            self.index("closure values", self.closure_starts[:-1])
+            looks.append(("values at", "closure values"))
+        else:
+            position = {row: i for i, row in enumerate(self.system.position_rows)}
+            first = [b.rows[0] if self.moves else position.get(b.rows[0], 0) for b in un.demands]
+            self.index("closure rows", first)
+            looks.append(("row", "closure rows"))
+        return Loop("closure", count, (*self._lookups("closure", looks), Switch("type", tuple(cases))))
+
+    def _closure(self, number: int) -> Code:
+        code = Code()
+        piece: ClosurePiece = self._piece(code, self.closure_types, number, "closure table")
+        binding = self.examples[piece.word]
+        t = code.load("t") if "t" in self.inputs else 0
+        rows = _DemandRows(self, code, binding, piece, t)
+        if not self.solves:
+            level = binding.prepared.demand.level
+            if self.moves or level == "position":
+                name = next(iter(self.outputs.values())).name
+                for i, x in enumerate(rows.velocity() if self.moves else rows.residual()):
+                    code.store(x, name, Index("row", i))
+            return code
+        chosen = [i for i, _ in binding.rigid]
+        weights = tuple(Weight(w) for w in piece.weights)
+        G = rows.jacobian()
+        element = closure_element(G[chosen], weights, zeros(0, G.shape[1]), zeros(0)).element
+        gamma = self._asked(code, rows)[chosen]
+        self.closure_values.append(self._keep(code, element, zeros(G.shape[1]), gamma, zeros(0)))
+        return code
+
+    def _asked(self, code: Code, rows: _DemandRows) -> Array:
+        """γ of a demand's rows: what the function is to take away."""
+        name = self.function.name
+        if self.forward:
+            return rows.bias()
+        if name == "closing_step":
+            demand = rows.binding.prepared.demand
+            return rows.residual() if demand.level == "position" else zeros(len(demand.rows))
+        factor = 1 + code.load("restitution") if name == "impact" else 1
+        return np.asarray(rows.velocity() * factor)
+
+    # --- fronts -------------------------------------------------------------------------------------------------------
+
+    def assembly(self) -> list[Statement]:
+        """Elements added up in fronts, right-hand sides in y; the plan of elimination is made here."""
+        entries: list[tuple[int, int, int]] = []
+        loads: list[tuple[int, int]] = []
+        un = self.un
+        parts = [
+            (self.node_values[t], own, rows, start)
+            for t, own, rows, start in zip(
+                self.node_types.of, un.of_node, un.rows_of_node, self.node_starts.tolist(), strict=False
+            )
+        ]
+        parts += [
+            (self.closure_values[t], b.unknowns, tuple(x for _, x in b.rigid), start)
+            for t, b, start in zip(self.closure_types.of, un.demands, self.closure_starts.tolist(), strict=False)
+        ]
+        for values, own, rows, start in parts:
+            for i, j, place in values.K:
+                entries += [(own[i], own[j], start + place)] * (2 if i != j and own[i] == own[j] else 1)
+            entries += [(rows[i], own[j], start + place) for i, j, place in values.B]
+            loads += [(own[i], start + place) for i, place in values.load]
+            loads += [(rows[i], start + place) for i, place in values.bias]
+        table = np.array(entries, dtype=int).reshape(-1, 3)
+        right = np.array(loads, dtype=int).reshape(-1, 2)
+        seeds = [own[i] for values, own, _, _ in parts for (i, _), x in values.h.items() if not is_zero(x)]
+        seeds += [x for _, _, rows, _ in parts[len(self.tree.nodes) :] for x in rows]
+        self.plan = Plan(un, table[:, 0], table[:, 1], np.array([*right[:, 0], *seeds], dtype=int))
+        used = self.plan.used
+        table = table[used[table[:, 0]] & used[table[:, 1]]]
+        self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
+        self.work(pivot=(un.count,), inverse=(un.count,))
+        diagonal = (table[:, 0] == table[:, 1]) & ~self.plan.rows[table[:, 0]]
+        self._front_buffers()
+        return [
+            Loop("unknown", un.count, (self.put(0.0, *self.each(["y", "x", "size"], "unknown")),)),
+            *self._clear_fronts(),
+            self._scatter(table),
+            *self._add_list("loads", right, "y"),
+            *self._add_list("sizes", table[diagonal][:, [0, 2]], "size"),
+        ]
+
+    def _front_buffers(self) -> None:
+        """Memory of the fronts, and the lists of what is in them."""
+        plan = self.plan
+        self.width = max([len(own) for own in plan.unknowns] or [1])
+        self.chunks = -(-self.width // CHUNK)
+        counts = [len(own) for own in plan.unknowns] or [0]
+        starts = np.cumsum([0, *counts])
+        self.add(Buffer("front", "work", (int(starts[-1]), self.chunks, CHUNK)))
+        width, fronts = self.width, max(len(counts), 1)
+
+        def padded(lists: Sequence[Sequence[int]], columns: int) -> Array:
+            found = np.zeros((fronts, max(columns, 1)), dtype=np.int64)
+            for f, own in enumerate(lists):
+                found[f, : len(own)] = own
+            return found
+
+        inner = [len(front.boundary) for front in plan.fronts]
+        own = [len(front.own) for front in plan.fronts]
+        self.index("front rows", padded([range(a, a + n) for a, n in zip(starts, counts, strict=False)], width))
+        self.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
+        self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
+        self.index(
+            "pivots down", padded([range(n - 1, b - 1, -1) for n, b in zip(counts, inner, strict=False)], max(own))
+        )
+        self.index("front inner", inner)
+        self.index("front own", own)
+        self.index("front parent", [max(front.parent, 0) for front in plan.fronts])
+        places = np.arange(width)
+        self.index("chunk of", places // CHUNK)
+        self.index("unit of", places % CHUNK)
+        self.index("chunks up to", places // CHUNK + 1)
+        self.index("row chunks", np.concatenate([np.full(n, -(-n // CHUNK)) for n in counts]))
+        self.table("is motion", (~plan.rows).astype(float))
+
+    def _clear_fronts(self) -> list[Statement]:
+        code = Code()
+        for u in range(CHUNK):
+            code.store(0.0, "front", Index("front row"), Index("chunk"), Index(None, u))
+        rows = int(self.buffers["row chunks"].shape[0])
+        count = Lookup("count", Address("row chunks", (Index("front row"),)))
+        return [Loop("front row", rows, (count, Loop("chunk", Index("count"), (code.block(),))))]
+
+    def _scatter(self, table: Array) -> Statement:
+        """values added to their places in the fronts."""
+        fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
+        starts = np.cumsum([0, *[len(own) for own in self.plan.unknowns]])
+        self.index("entry value", table[:, 2])
+        self.index("entry row", starts[fronts] + i)
+        self.index("entry chunk", j // CHUNK)
+        self.index("entry unit", j % CHUNK)
+        code = Code()
+        at = (Index("to row"), Index("to chunk"), Index("to unit"))
+        code.store(code.load("front", *at) + code.load("values", Index("value")), "front", *at)
+        looks = [
+            ("value", "entry value"),
+            ("to row", "entry row"),
+            ("to chunk", "entry chunk"),
+            ("to unit", "entry unit"),
+        ]
+        return Loop("entry", len(table), (*self._lookups("entry", looks), code.block()))
+
+    def _add_list(self, name: str, pairs: Array, target: str) -> list[Statement]:
+        """target[unknown] += values[place] for pairs (unknown, place)."""
+        used = pairs[self.plan.used[pairs[:, 0]]]
+        if not len(used):
+            return []
+        self.index(f"{name} to", used[:, 0])
+        self.index(f"{name} from", used[:, 1])
+        code = Code()
+        code.store(code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown"))
+        looks = [("unknown", f"{name} to"), ("value", f"{name} from")]
+        return [Loop(f"of {name}", len(used), (*self._lookups(f"of {name}", looks), code.block()))]
+
+    def inwards(self) -> Statement:
+        """Elimination, from the first front to the last."""
+        self.work(factor=(1,), scaled=(1,), mobile=(1,))
+        pivot = Code()
+        d = pivot.load("front", Index("pivot row"), Index("pivot chunk"), Index("pivot unit"))
+        pivot.store(d, "pivot", Index("unknown"))
+        pivot.store(1 / d, "inverse", Index("unknown"))
+        pivot.store(pivot.load("y", Index("unknown")) / d, "scaled", Index(None, 0))
+        row = Code()
+        x = row.load("front", Index("pivot row"), Index("chunk of i"), Index("unit of i"))
+        factor = x * row.load("inverse", Index("unknown"))
+        row.store(factor, "factor", Index(None, 0))
+        y = row.load("y", Index("other"))
+        row.store(y - x * row.load("scaled", Index(None, 0)), "y", Index("other"))
+        # of a row, how far the bodies alone would let it move
+        mobile = row.load("is motion", Index("unknown")) * (1 - row.load("is motion", Index("other")))
+        row.store(row.load("size", Index("other")) + mobile * factor * x, "size", Index("other"))
+        update = Code()
+        for u in range(CHUNK):
+            at = (Index("row of i"), Index("chunk"), Index(None, u))
+            product = update.load("factor", Index(None, 0)) * update.load(
+                "front", Index("pivot row"), Index("chunk"), Index(None, u)
+            )
+            update.store(update.load("front", *at) - product, "front", *at)
+        inner_loop = Loop("chunk", Index("chunks of i"), (update.block(),))
+        rows = Loop("i", Index("p"), (*self._at_i(), row.block(), inner_loop))
+        pivots = Loop("step", Index("own"), (*self._at_pivot(), pivot.block(), rows))
+        return Loop("f", len(self.plan.fronts), (*self._at_front(), pivots, self._hand_up()))
+
+    def _at_front(self) -> list[Statement]:
+        looks = [("own", "front own"), ("inner", "front inner"), ("parent", "front parent")]
+        return self._lookups("f", looks)
+
+    def _at_pivot(self) -> list[Statement]:
+        return [
+            Lookup("p", Address("pivots down", (Index("f"), Index("step")))),
+            Lookup("pivot row", Address("front rows", (Index("f"), Index("p")))),
+            Lookup("unknown", Address("front unknowns", (Index("f"), Index("p")))),
+            Lookup("pivot chunk", Address("chunk of", (Index("p"),))),
+            Lookup("pivot unit", Address("unit of", (Index("p"),))),
+        ]
+
+    def _at_i(self) -> list[Statement]:
+        return [
+            Lookup("row of i", Address("front rows", (Index("f"), Index("i")))),
+            Lookup("other", Address("front unknowns", (Index("f"), Index("i")))),
+            Lookup("chunk of i", Address("chunk of", (Index("i"),))),
+            Lookup("unit of i", Address("unit of", (Index("i"),))),
+            Lookup("chunks of i", Address("chunks up to", (Index("i"),))),
+        ]
+
+    def _hand_up(self) -> Statement:
+        """What is left on the boundary, added to the parent front."""
+        code = Code()
+        at = (Index("to row"), Index("to chunk"), Index("to unit"))
+        left = code.load("front", Index("row of i"), Index("chunk of j"), Index("unit of j"))
+        code.store(code.load("front", *at) + left, "front", *at)
+        columns: list[Statement] = [
+            Lookup("to place", Address("spread", (Index("f"), Index("j")))),
+            Lookup("to chunk", Address("chunk of", (Index("to place"),))),
+            Lookup("to unit", Address("unit of", (Index("to place"),))),
+            Lookup("chunk of j", Address("chunk of", (Index("j"),))),
+            Lookup("unit of j", Address("unit of", (Index("j"),))),
+            code.block(),
+        ]
+        rows: list[Statement] = [
+            Lookup("row of i", Address("front rows", (Index("f"), Index("i")))),
+            Lookup("from place", Address("spread", (Index("f"), Index("i")))),
+            Lookup("to row", Address("front rows", (Index("parent"), Index("from place")))),
+            Loop("j", Index("i", 1), tuple(columns)),
+        ]
+        return Loop("i", Index("inner"), tuple(rows))
+
+    def outwards(self) -> Statement:
+        """Substitution, from the last front to the first."""
+        self.work(sum=(1,))
+        begin = Code()
+        begin.store(begin.load("y", Index("unknown")), "sum", Index(None, 0))
+        term = Code()
+        x = term.load("front", Index("pivot row"), Index("chunk of i"), Index("unit of i")) * term.load(
+            "x", Index("other")
+        )
+        term.store(term.load("sum", Index(None, 0)) - x, "sum", Index(None, 0))
+        end = Code()
+        end.store(end.load("sum", Index(None, 0)) * end.load("inverse", Index("unknown")), "x", Index("unknown"))
+        terms = Loop("i", Index("p"), (*self._at_i()[1:4], term.block()))
+        step = Loop("step", Index("own"), (*self._at_pivot(), begin.block(), terms, end.block()), backwards=True)
+        return Loop("f", len(self.plan.fronts), (*self._at_front(), step), backwards=True)
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def verdict(self) -> list[Statement]:
+        """The status: 0, or which kind of pivot has failed."""
+        self.work(verdict=(1,))
+        self.add(Buffer(STATUS, "output", (), integer=True))
+        used = np.flatnonzero(self.plan.used)
+        rows = self.plan.rows[used]
+        count = len(self.tree.nodes) + 1
+        self.index("judged", used)
+        self.table("judged sign", np.where(rows, -1.0, 1.0))
+        self.table("judged failure", np.where(rows, count + FAILURES[kkt.ROWS], count + FAILURES[kkt.MASS]))
+        code = Code()
+        sign = code.load("judged sign", Index("judge"))
+        margin = code.load("pivot", Index("unknown")) * sign - PIVOT_TOLERANCE * code.load("size", Index("unknown"))
+        verdict = code.load("verdict", Index(None, 0))
+        # a NaN is neither below 1 nor above 0: the answer is NaN then, and nothing is singular
+        failed = scalars.select(scalars.less(margin, 1), code.load("judged failure", Index("judge")), verdict)
+        code.store(scalars.select(scalars.less(0, margin), verdict, failed), "verdict", Index(None, 0))
+        out = Code()
+        out.store(out.load("verdict", Index(None, 0)), STATUS)
+        looks = self._lookups("judge", [("unknown", "judged")])
+        loop = Loop("judge", len(used), (*looks, code.block()))
+        return [self.put(0.0, self.at("verdict")), loop, out.block()]
+
+    def results(self) -> list[Statement]:
+        """Accelerations of joints or changed velocities, and forces of rows, NaN where there is no answer."""
+        found: list[Statement] = []
+        for name, shape in self.function.outputs.items():
+            buffer = self.outputs[name].name
+            found += self._joint_results(buffer) if shape == ("nv",) else self._row_results(buffer)
+        return found
+
+    def _valid(self, code: Code, x: Any) -> Any:
+        return scalars.select(scalars.less(0, code.load("verdict", Index(None, 0))), math.nan, x)
+
+    def _joint_results(self, buffer: str) -> list[Statement]:
+        cases = []
+        for number, kind in enumerate(self.node_types.types):
+            code, values = Code(), self.node_values[number]
+            piece: NodePiece = rebuild(kind.structure, kind.leaves)[0]
+            shape = self.shapes[number]
+            bases = [("own at", 6)] + ([] if piece.grounded else [("above at", 6)])
+            bases += [("freedom at", shape.n)] if shape.explicit else []
+            z = [(register, i) for register, count in bases for i in range(count)]
+            for j in range(shape.n):
+                total: Any = 0
+                for i, (register, offset) in enumerate(z):
+                    h = self._known(code, values.h[i, j], "values at")
+                    if not is_zero(h):
+                        total = total + h * code.load("x", Index(register, offset))
+                total = total - self._known(code, values.shift[j], "values at")
+                if self.function.name in ("project_velocity", "impact"):
+                    total = total + code.load("v", Index("v at", j))
+                code.store(self._valid(code, total), buffer, Index("v at", j))
+            cases.append((code.block(),))
+        self.index("own start", 6 * np.arange(len(self.tree.nodes)))
+        self.index("above start", [6 * max(parent, 0) for parent in self.tree.parents])
+        self.index(
+            "freedom start",
+            [own[-s.n] if s.explicit else 0 for own, s in zip(self.un.of_node, self.un.shapes, strict=True)],
+        )
+        looks = [
+            ("type", "body type"),
+            ("v at", "v start"),
+            ("values at", "body values"),
+            ("own at", "own start"),
+            ("above at", "above start"),
+            ("freedom at", "freedom start"),
+        ]
+        body = (*self._lookups("node", looks), Switch("type", tuple(cases)))
+        return [Loop("node", len(self.tree.nodes), body)]
+
+    def _known(self, code: Code, x: Any, register: str) -> Any:
+        """A number of an element: from memory, or known to the code."""
+        return code.load("values", Index(register, x.number)) if isinstance(x, Place) else x
+
+    def _row_results(self, buffer: str) -> list[Statement]:
+        nothing = Code()
+        nothing.store(self._valid(nothing, 0), buffer, Index("row"))
+        pairs = [(b.rows[i], x) for b in self.un.demands for i, x in b.rigid]
+        self.index("force row", [row for row, _ in pairs])
+        self.index("force unknown", [x for _, x in pairs])
+        code = Code()
+        code.store(self._valid(code, -code.load("x", Index("unknown"))), buffer, Index("row"))
+        looks = self._lookups("force", [("row", "force row"), ("unknown", "force unknown")])
+        every = Loop("row", len(self.system.row_names), (nothing.block(),))
+        return [every, Loop("force", len(pairs), (*looks, code.block()))]
+
+    def write(self) -> Program:
+        """The whole program."""
+        body: list[Statement] = [*self.bodies(), self.closures()]
+        if self.solves:
+            body += [*self.assembly(), self.inwards(), self.outwards(), *self.verdict(), *self.results()]
+        return self.program(self.function.name, body)
+
+
+class _DemandRows:
+    """The rows of one type of demand while its code is traced."""
+
+    def __init__(self, owner: EliminationProgram, code: Code, binding: Binding, piece: ClosurePiece, t: Any) -> None:
+        self.binding, self.poses, self.t = binding, piece.poses, t
+        c: Prepared = binding.prepared
+        self.c = c
+        self.held = [
+            Held(Pose.identity(), zeros(6)) if k < 0 else owner._held(code, f"body {i}")
+            for i, (k, _) in enumerate(binding.places)
+        ]
+        self.joints = []
+        for i, (k, freedom) in enumerate(binding.joints):
+            x = code.load("q", Index(f"q of {i}")) if c.demand.on == "joints" else 0
+            rate = code.load("v", Index(f"v of {i}", freedom)) if owner.moves else 0
+            h, shift = zeros(0), 0
+            if owner.solves:
+                values = owner.node_values[owner.node_types.of[k]]
+                z = 1 + max(a for a, _ in values.h)
+                h = _objects([owner._known(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
+                shift = owner._known(code, values.shift[freedom], f"values of {i}")
+            self.joints.append(TiedJoint(x, rate, h, shift))
+
+    def jacobian(self) -> Array:
+        """Rows (rows, z) on the unknowns that the demand feels."""
+        if self.c.demand.on != "frames":
+            return tied_rows(self.c, self.joints, self.t)
+        return frame_rows(self.binding, self.poses, self.held, self.t)
+
+    def bias(self) -> Array:
+        if self.c.demand.on != "frames":
+            return tied_bias(self.c, self.joints, self.t)
+        return frame_bias(self.c, self.poses, self.held, self.t)
+
+    def velocity(self) -> Array:
+        if self.c.demand.on == "massless":
+            return _objects([joint.rate for joint in self.joints])
+        return self._plain().velocity()
+
+    def residual(self) -> Array:
+        return self._plain().residual()
+
+    def _plain(self) -> FrameRows | JointRows:
+        if self.c.demand.on == "joints":
+            return JointRows(self.c.demand, [j.x for j in self.joints], [j.rate for j in self.joints], self.t)
+        seen = [body.X @ pose for body, pose in zip(self.held, self.poses, strict=True)]
+        twists = [pose.motion(body.V) for body, pose in zip(self.held, self.poses, strict=True)]
+        return _SeenRows(self.c, seen, twists, self.t)
+
+
+class _SeenRows(FrameRows):
+    """Rows of frames whose twists are known."""
+
+    def __init__(self, c: Prepared, poses: Sequence[Pose], twists: list[Array], t: Any) -> None:
+        super().__init__(c.demand, poses, t)
+        self._twists = twists
+
+    def twists(self) -> list[Array]:
+        return self._twists
+
+
+def _constants(numbers: Sequence[Any]) -> list[Any]:
+    """The numbers, with None for those that a state decides."""
+    return [None if isinstance(x, Traced) else x for x in numbers]
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def elimination_program(function: Function, tree: Skeleton) -> Program:
+    """The kernel program of a function that solves the body-level system, or needs its rows."""
+    return EliminationProgram(function, tree).write()
+
+
+def can_eliminate(function: Function, system: ConstraintSet) -> bool:
+    """Whether a function can run as loops over bodies, closures and fronts."""
+    return function.name in (*BY_ELIMINATION, *ROWS_ALONE) and not system.switches and not any(system.compliance)

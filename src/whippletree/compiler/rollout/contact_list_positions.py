@@ -1,0 +1,262 @@
+"""Coordinates at the end of a step inside a kernel: poses, gaps, and a projection that moves apart what overlaps.
+
+Impulses keep gaps from closing along straight lines; bodies that turn leave these by the square of the step. So the
+gaps of all candidates are worked out where the velocities have led, and where one of them is negative the nearest
+coordinates (in the metric of M) are found at which none is: the frictionless problem
+
+    0 ≤ π ⟂ gap − target + Jₙ M⁻¹ Jₙᵀ π ≥ 0        d = M⁻¹ Jₙᵀ π        q ← q ⊕ d
+
+with fresh normals in every round, as Newton's method has it. The target is 0, or what is left of a deep overlap, which
+is undone at no more than ``RELAXATION_SPEED``. Velocities stay as they are: the projection adds no kinetic energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Collect,
+    Each,
+    If,
+    Index,
+    Lookup,
+    Loop,
+    Statement,
+    Until,
+)
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_kinds import narrow_phase
+from whippletree.compiler.rollout.contact_list_solver import BLOCK, STEP
+from whippletree.contact.problem.cones import both, largest, not_less
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, Blocks
+from whippletree.tree.links import world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton
+
+CORRECTION_SWEEPS = 50
+"""Sweeps over the normals in a round, at most."""
+
+FINE = 0.1
+"""Share of the tolerated overlap that sweeps may still change when they end."""
+
+NEAR, ROUND, SWEEP = "near", "position round", "position sweep"
+
+
+class Positions:
+    """Statements that find poses and gaps, and move apart what overlaps. Buffers beside its own:
+
+    now q, now v, pose, screw, touch, gap, sign, J   of the state, see
+        :mod:`~whippletree.compiler.rollout.contact_lists`
+    L, root                                          of M at the start of the step
+    dt, tolerance                                    arguments of the program
+
+    ``corrected`` tells the potential energy that the projection has added.
+    """
+
+    def __init__(
+        self,
+        space: WorkSpace,
+        tree: Skeleton,
+        blocks: Blocks,
+        jacobian: Sequence[Statement],
+        factor: Callable[[Array], linalg.TreeLTDL],
+    ) -> None:
+        """``jacobian``: statements that find J of the block in hand; ``factor``: L from its numbers."""
+        self.space, self.tree, self.blocks = space, tree, blocks
+        self.jacobian, self.factor = jacobian, factor
+        self.contacts = len(blocks.contacts.candidates)
+        self.closing = self.contacts + len(blocks.limited)
+        """Blocks with a gap."""
+        k, nv = self.closing, tree.model.nv
+        space.work(
+            target=(k,),
+            nearby=(k,),
+            normal=(k, nv),  # D^(−1/2) L⁻ᵀ Jₙᵀ
+            ease=(k,),  # 1 / G of the block itself
+            push=(k,),
+            z=(nv,),
+            slack=(1,),
+            worst=(1,),
+            worst_before=(1,),
+            rounds=(1,),
+            apart=(1,),
+            together=(1,),
+            even=(1,),
+            moved_apart=(1,),
+            corrected=(1,),
+        )
+        space.numbers_list(NEAR, k)
+        self._narrow, tables = narrow_phase(blocks.contacts.pairs, tree, space.buffers["pose"], space.buffers["touch"])
+        space.add(*tables)
+
+    def _look(self) -> list[Statement]:
+        """Poses, screws and all gaps of the present coordinates; the deepest overlap, and what is near."""
+        at, own = self.space.at, self.of_limit
+
+        def judge(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
+            """Whether a projection may concern a block: no displacement is longer than its reach."""
+            left = gap - target
+            return [gap, select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
+
+        def limited(lower: Any, upper: Any, q: Any, *rest: Any) -> list[Any]:
+            below, above = q - lower, upper - q
+            nearer = less(above, below)
+            return [select(nearer, -1, 1), *judge(select(nearer, above, below), *rest)]
+
+        found: list[Statement] = [
+            self._pose(),
+            *self._narrow,
+            *([self.space.put(0, at("worst"))] if self.closing else []),
+        ]
+        if self.contacts:
+            first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
+            reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
+            block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
+            found.append(Loop(BLOCK, self.contacts, (block,)))
+        if self.blocks.limited:
+            reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
+            reads += [own("target"), at("dt", STEP), at("worst")]
+            block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
+            place = Lookup("place", Address("place", (Index(BLOCK, self.contacts),)))
+            found.append(Loop(BLOCK, len(self.blocks.limited), (place, block)))
+        return found
+
+    def of_limit(self, name: str) -> Piece:
+        """What a buffer of all blocks holds of the limit in hand."""
+        shape = tuple(int(n) for n in self.space.buffers[name].shape[1:])
+        rest = list(np.ndindex(*shape))
+        places = [Address(name, (Index(BLOCK, self.contacts), *[Index(None, i) for i in index])) for index in rest]
+        return Piece(shape, tuple(places))
+
+    def _pose(self) -> Block:
+        """Poses of all nodes in the world, and the screws of all velocities."""
+
+        def find(q: Array) -> list[Any]:
+            m = Mechanism(self.tree)
+            links = m.still(q)
+            poses = world_poses(m.sweep, links)
+            screws = [
+                (*(X.R @ link.H[:3, i]), *(X.R @ link.H[3:, i]), *X.p)
+                for X, link in zip(poses, links, strict=True)
+                for i in range(link.H.shape[1])
+            ]
+            return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
+
+        nodes = range(len(self.tree.nodes))
+        return traced_block(
+            find, [self.space.at("now q")], [rows_of(self.space.buffers["pose"], nodes), self.space.at("screw")]
+        )
+
+    def begin(self) -> list[Statement]:
+        """A start that the first look takes as it is."""
+        at, put = self.space.at, self.space.put
+        if not self.closing:
+            return [put(0, at("corrected"))]
+        return [put(POSITION_ROUNDS, at("rounds")), Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))]
+
+    def aim(self) -> list[Statement]:
+        """A new step, whose targets (:func:`target_of`) are known."""
+        names = ("rounds", "corrected") if self.closing else ("corrected",)
+        return [self.space.put(0, *self.space.each(names))]
+
+    def settle(self) -> list[Statement]:
+        """Poses and gaps where the coordinates are, and the whole projection, if it has an aim."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+        if not self.closing:
+            return self._look()
+        body = (*self._look(), self._decide(), If(self.space.address("apart"), tuple(self._correct())))
+        end = traced_block(
+            lambda q, corrected: [[corrected[0] + self._energy(q)]], each(("now q", "corrected")), [at("corrected")]
+        )
+        return [
+            put(-1, *each(("together", "moved apart"))),
+            Until(ROUND, POSITION_ROUNDS + 1, self.space.address("together"), body),
+            If(self.space.address("moved apart"), (end,)),
+        ]
+
+    def _energy(self, q: Array) -> Any:
+        energy = functions.find("potential_energy", self.tree.model).implementation
+        return energy(Mechanism(self.tree), q)
+
+    def _decide(self) -> Block:
+        """Whether something overlaps by more than what is tolerated, a round is left, and the last one has helped."""
+
+        def decide(worst: Array, before: Array, rounds: Array, h: Any, tolerance: Any) -> list[Any]:
+            again = both(less(h * tolerance, worst[0]), less(rounds[0], POSITION_ROUNDS))
+            helped = select(less(rounds[0], 1), 1, POSITION_PROGRESS * before[0] - worst[0])
+            apart = select(both(again, not_less(helped, 0)), 1, -1)
+            return [[apart], [-apart], [worst[0]]]
+
+        at, each = self.space.at, self.space.each
+        reads = [*each(("worst", "worst before", "rounds")), at("dt", STEP), at("tolerance")]
+        return traced_block(decide, reads, each(("apart", "together", "worst before")))
+
+    def _correct(self) -> list[Statement]:
+        """One round: normals, sweeps, displacement."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+
+        def prepare(J: Array, L: Array, root: Array) -> list[Any]:
+            row = self.factor(L).backward(J[0]) * root
+            own = row @ row
+            some = less(0, own)
+            return [row, [select(some, 1 / select(some, own, 1), 0)], [0]]
+
+        def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
+            after = largest([push - (gap - target + row @ z) * ease, 0])
+            d = after - push
+            some = less(0, ease)
+            moved = abs(d) / select(some, ease, 1)
+            return [[after], z + d * row, [largest([slack[0], moved])]]
+
+        def displace(q: Array, v: Array, L: Array, root: Array, z: Array, rounds: Array, corrected: Array) -> list[Any]:
+            d = self.factor(L).forward(root * z)
+            before = select(less(rounds[0], 1), -self._energy(q), corrected[0])
+            return [*Mechanism(self.tree).manifold().straight(q, v, d), [rounds[0] + 1], [before], [1]]
+
+        judge = traced_block(
+            lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
+            [*each(("slack", "tolerance")), at("dt", STEP)],
+            [at("even")],
+        )
+        reads = [at("J", BLOCK), *each(("L", "root"))]
+        rows = traced_block(prepare, reads, each(("normal", "ease", "push"), BLOCK))
+        reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
+        sweep = traced_block(improve, reads, [at("push", BLOCK), at("z"), at("slack")])
+        state = each(("now q", "now v"))
+        counts = each(("rounds", "corrected"))
+        return [
+            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
+            put(0, at("z")),
+            put(-1, at("even")),
+            Each(BLOCK, NEAR, (*self.jacobian, rows)),
+            Until(
+                SWEEP,
+                CORRECTION_SWEEPS,
+                self.space.address("even"),
+                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep,)), judge),
+            ),
+            traced_block(displace, [*state, *each(("L", "root", "z")), *counts], [*state, *counts, at("moved apart")]),
+        ]
+
+
+def target_of(gap: Any, h: Any) -> Any:
+    """The gap that the end of a step is to have at least: 0, or what is left of a deep overlap."""
+    return -largest([-gap - h * RELAXATION_SPEED, 0])
+
+
+def rows_of(buffer: Buffer, rows: Sequence[int] | range, matrix: bool = False) -> Piece:
+    """The first rows of a matrix, one after the other or as a matrix."""
+    columns = int(buffer.shape[1])
+    places = tuple(Address(buffer.name, (Index(None, i), Index(None, j))) for i in rows for j in range(columns))
+    return Piece((len(rows), columns) if matrix else (len(places),), places)

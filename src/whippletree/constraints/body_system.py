@@ -1,0 +1,541 @@
+"""The body-level system of a mechanism: accelerations of bodies and forces of joints and closures, sparse as its graph.
+
+In relative coordinates the mass matrix is dense along every path of the tree, so that no order of elimination helps a
+ladder whose rails are long. Between bodies nothing is dense. The unknowns are here the acceleration α (6) of every body
+and a multiplier for everything that two bodies are not free to do against each other:
+
+    M α + Bᵀ λ = w        B α + γ = 0        f = −λ
+
+with a joint's rows, α_rel = α − φ* α(parent) − a where its subspace H vanishes, and the closures' rows, G α + γ. A
+joint whose subspace fills the components that it moves (all but helical and universal ones) has θ̈ = Hᵀ α_rel; others
+take θ̈ as unknowns of their own, with rows for all components that they move. Both are one *element* of the system: a
+quadratic form K on the unknowns z that it touches, rows B on them, and h with θ̈ = hᵀ z − Hᵀ a.
+
+Any order of the bodies is an order of elimination, without pivoting and also where bodies have no mass, because every
+row enters K with a weight as well, K + Bᵀ R B, which changes no answer (000 and DESIGN §5; :func:`whippletree.
+constraints.kkt.augmented`), and is itself eliminated right after the last motion that it feels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.constraints.rows import (
+    Prepared,
+    frame_acceleration,
+    frame_coefficients,
+    frame_places,
+    joint_acceleration,
+    joint_coefficients,
+    tied_nodes,
+)
+from whippletree.constraints.ties import find_ties, tied_bodies
+from whippletree.graph.elimination import Front, elimination_order, find_fronts
+from whippletree.spatial import Pose
+from whippletree.spatial.joints import JointType
+from whippletree.tree.links import Link, dense
+from whippletree.tree.skeleton import Skeleton, skeleton
+
+if TYPE_CHECKING:
+    from whippletree.constraints.constraint_set import ConstraintSet
+
+GENERIC = (0.7390851332, -0.5671432904, 0.3574031847, 0.2078795763)
+"""Coordinates at which no entry of a joint's subspace vanishes by chance; the same ones again for more."""
+
+
+class Weight(NamedTuple):
+    """ρ of a row as a ratio: exact scalars stay exact."""
+
+    up: Any
+    down: Any = 1
+
+    @staticmethod
+    def near(size: float) -> Weight:
+        """The power of two next to a size; 1 for nothing."""
+        if not size > 0:
+            return Weight(1)
+        p = round(np.log2(size))
+        return Weight(2**p) if p >= 0 else Weight(1, 2**-p)
+
+    def times(self, x: Any) -> Any:
+        """ρ x."""
+        return x * self.up / self.down if self.down != 1 else x * self.up
+
+
+class JointShape(NamedTuple):
+    """What a type of joint adds to the system, whatever its coordinates."""
+
+    n: int
+    blocked: tuple[int, ...]
+    """Components of α_rel that are rows."""
+    explicit: bool
+    """Whether its accelerations θ̈ are unknowns of their own."""
+
+    @staticmethod
+    def of(joint: JointType) -> JointShape:
+        """Of a joint type, from where its subspace vanishes."""
+        q = np.resize(np.array(GENERIC, dtype=object), joint.nq)
+        H = joint.subspace(q)
+        moved = [i for i in range(6) if any(x != 0 for x in H[i])]
+        explicit = len(moved) > joint.nv
+        still = [i for i in range(6) if i not in moved]
+        return JointShape(joint.nv, tuple(range(6) if explicit else still), explicit)
+
+
+LOCKED = JointShape(0, tuple(range(6)), False)
+"""A joint that does not move."""
+
+
+class Element(NamedTuple):
+    """What a joint with its body, or a constraint, adds to the system, on the z unknowns that it touches."""
+
+    K: Array
+    """(z, z), weighted rows included; its lower triangle."""
+    B: Array
+    """Rows, (r, z)."""
+    h: Array
+    """(z, n) with θ̈ = hᵀ z − shift; of a constraint (z, 0)."""
+    weights: tuple[Weight, ...]
+    """ρ of the rows."""
+
+    def load(self, b: Array, gamma: Array) -> Array:
+        """b − Bᵀ R γ (z,): the right-hand side that belongs to K, for forces b (z,) on the unknowns and γ (r,).
+
+        Columns of b and γ are several right-hand sides.
+        """
+        found = b
+        for row, weight, bias in zip(self.B, self.weights, gamma, strict=True):
+            found = found - np.multiply.outer(row, weight.times(bias))
+        return np.asarray(found)
+
+
+def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[Weight, Weight]) -> Element:
+    """The element of a body and its joint, on (α, α of the parent, θ̈): the last two where they are unknowns.
+
+    ``grounded``: the parent is the world. ``weights``: of rows on turns and on shifts.
+    """
+    z = 6 + (0 if grounded else 6) + (shape.n if shape.explicit else 0)
+    T = zeros(6, z)
+    T[:, :6] = identity(6)
+    if not grounded:
+        T[:, 6:12] = -motion_matrix(link.X)
+    if shape.explicit:
+        T[:, z - shape.n :] = -link.H
+        h = zeros(z, shape.n)
+        h[z - shape.n :] = identity(shape.n)
+    else:
+        h = T.T @ link.H[:, : shape.n]
+    B = T[list(shape.blocked)]
+    own = tuple(weights[0] if i < 3 else weights[1] for i in shape.blocked)
+    K = zeros(z, z)
+    K[:6, :6] = dense(link.M)
+    for column in h.T:
+        K = _add_square(K, column, column * link.J)
+    for row, weight in zip(B, own, strict=True):
+        K = _add_square(K, row, weight.times(row))
+    return Element(K, B, h, own)
+
+
+def joint_bias(link: Link, shape: JointShape) -> tuple[Array, Array]:
+    """γ (r,) of a joint's rows, and the shift (n,) with θ̈ = hᵀ z − shift."""
+    a = zeros(6) + link.a
+    return -a[list(shape.blocked)], zeros(shape.n) if shape.explicit else link.H.T @ a
+
+
+def motion_matrix(X: Any) -> Array:
+    """φ* as a matrix (6, 6): twists of a frame, as those of one fixed to it."""
+    return np.stack([X.motion(e) for e in identity(6)], axis=1)
+
+
+class ClosureElement(NamedTuple):
+    """The factored rows of one demand."""
+
+    element: Element
+    """With rigid rows, and compliant ones in K: their forces −(S z + γ) / C stiffen it, and no unknown is left."""
+    S: Array
+    """Compliant rows, (s, z)."""
+    stiffness: Array
+    """1 / C of these, (s,)."""
+
+    def load(self, rigid: Array, soft: Array) -> Array:
+        """The right-hand side (z,) that belongs to K, of the rows' γ."""
+        z = self.S.shape[1]
+        found = self.element.load(zeros(z, *rigid.shape[1:]), rigid)
+        return np.asarray(found - self.S.T @ (soft.T * self.stiffness).T) if len(self.S) else found
+
+    def soft_forces(self, z: Array, gamma: Array) -> Array:
+        """f (s,) of the compliant rows."""
+        return np.asarray(-((self.S @ z + gamma).T * self.stiffness).T)
+
+
+def closure_element(B: Array, weights: tuple[Weight, ...], S: Array, stiffness: Array) -> ClosureElement:
+    """The element of rigid rows B (r, z) and compliant rows S (s, z)."""
+    z = B.shape[1]
+    K = zeros(z, z)
+    for row, weight in zip(B, weights, strict=True):
+        K = _add_square(K, row, weight.times(row))
+    for row, own in zip(S, stiffness, strict=True):
+        K = _add_square(K, row, row * own)
+    return ClosureElement(Element(K, B, zeros(z, 0), weights), S, stiffness)
+
+
+def _add_square(K: Array, row: Array, scaled: Array) -> Array:
+    """K + row scaledᵀ, lower triangle, where neither factor is exactly zero."""
+    places = [i for i, x in enumerate(row) if not is_zero(x)]
+    for i in places:
+        for j in places:
+            if j <= i:
+                K[i, j] = K[i, j] + row[i] * scaled[j]
+    return K
+
+
+def is_zero(x: Any) -> bool:
+    """Whether a scalar is known to be zero, whatever the state."""
+    return isinstance(x, (int, float)) and x == 0
+
+
+# --- constraints ------------------------------------------------------------------------------------------------------
+
+
+class Held(NamedTuple):
+    """A body that a constraint holds on to: its pose in the world, and its twist (6,)."""
+
+    X: Pose
+    V: Any
+
+
+WORLD = Held(Pose.identity(), zeros(6))
+
+
+def frame_rows(binding: Binding, poses: Sequence[Pose], held: Sequence[Held], t: Any) -> Array:
+    """Rows (rows, z) on the accelerations of the bodies that a demand on frames feels, at ``poses`` on bodies."""
+    seen = [body.X @ pose for body, pose in zip(held, poses, strict=True)]
+    demand = binding.prepared.demand
+    return np.concatenate([frame_coefficients(demand, seen, i, t) @ motion_matrix(poses[i]) for i in binding.felt], 1)
+
+
+def frame_bias(c: Prepared, poses: Sequence[Pose], held: Sequence[Held], t: Any) -> Array:
+    """γ (rows,) of a demand on frames: its acceleration where no body has one."""
+    seen = [body.X @ pose for body, pose in zip(held, poses, strict=True)]
+    twists = [pose.motion(zeros(6) + body.V) for body, pose in zip(held, poses, strict=True)]
+    return frame_acceleration(c.demand, seen, twists, [zeros(6)] * len(seen), t)
+
+
+class TiedJoint(NamedTuple):
+    """A joint whose acceleration a constraint feels: coordinate, rate, h and shift of one freedom."""
+
+    x: Any
+    rate: Any
+    h: Array
+    shift: Any
+
+
+def tied_rows(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
+    """Rows (rows, z) of a demand on joints, or of a freedom that is held, on the unknowns of each joint."""
+    if c.demand.on != "joints":
+        return np.concatenate([joint.h.reshape(1, -1) for joint in joints], axis=1)
+    x = [joint.x for joint in joints]
+    found = []
+    for i, joint in enumerate(joints):
+        column = joint_coefficients(c.demand, x, i, t)
+        found.append(np.stack([own * joint.h for own in column]))
+    return np.concatenate(found, axis=1)
+
+
+def tied_bias(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
+    """γ (rows,) of a demand on joints, where no body has an acceleration."""
+    changes = [-joint.shift for joint in joints]
+    if c.demand.on != "joints":
+        return np.array(changes, dtype=object)
+    return joint_acceleration(c.demand, [joint.x for joint in joints], [joint.rate for joint in joints], changes, t)
+
+
+# --- unknowns ---------------------------------------------------------------------------------------------------------
+
+
+class Unknowns:
+    """The unknowns of a mechanism's body-level system, by number: motions first, then multipliers of rows."""
+
+    def __init__(
+        self,
+        tree: Skeleton,
+        demands: Sequence[Prepared],
+        factored: Sequence[int],
+        compliance: Sequence[Any],
+        held: Sequence[int] = (),
+    ) -> None:
+        """``factored``: rows that get multipliers, of all rows of the demands, whose ``compliance`` is 0 where they are
+        rigid. ``held``: nodes whose joints do not move.
+        """
+        self.tree, self.compliance = tree, compliance
+        shapes: dict[Any, JointShape] = {}
+        for node in tree.nodes:
+            if id(node.joint) not in shapes:
+                shapes[id(node.joint)] = JointShape.of(node.joint)
+        self.shapes = [shapes[id(node.joint)] for node in tree.nodes]
+        for k in held:
+            self.shapes[k] = LOCKED
+        count = 6 * len(tree.nodes)
+        self.of_node: list[tuple[int, ...]] = []
+        """The unknowns that the element of each node touches."""
+        for k, (shape, parent) in enumerate(zip(self.shapes, tree.parents, strict=True)):
+            own = list(range(6 * k, 6 * k + 6))
+            own += range(6 * parent, 6 * parent + 6) if parent >= 0 else []
+            own += range(count, count + shape.n) if shape.explicit else []
+            count += shape.n if shape.explicit else 0
+            self.of_node.append(tuple(own))
+        self.motions = count
+        self.rows_of_node: list[tuple[int, ...]] = []
+        for shape in self.shapes:
+            self.rows_of_node.append(tuple(range(count, count + len(shape.blocked))))
+            count += len(shape.blocked)
+        self.closures = count
+        """Number of the first row of a constraint."""
+        self.demands = _bindings(tree, demands, factored, compliance, self.of_node, count)
+        self.count = count + sum(len(d.rigid) for d in self.demands)
+
+    @cached_property
+    def scales(self) -> list[tuple[float, float]]:
+        """Rotational inertia and mass that are typical for each node; those of all nodes where it has none."""
+        sizes = np.zeros((len(self.tree.nodes), 2))
+        known: dict[int, tuple[float, float]] = {}
+        for k, node in enumerate(self.tree.nodes):
+            if id(node) not in known:
+                known[id(node)] = (float(np.trace(node.inertia.rotation.astype(float))) / 3, float(node.inertia.mass))
+            sizes[k] = known[id(node)]
+        mean = sizes.mean(axis=0) if len(sizes) else np.ones(2)
+        mean = np.where(mean > 0, mean, 1.0)
+        return [tuple(np.where(own > 0, own, mean).tolist()) for own in sizes]
+
+    @cached_property
+    def weights(self) -> list[tuple[Weight, Weight]]:
+        """ρ of the rows of each node's joint, on turns and on shifts: the larger inertia of the two bodies."""
+        pairs = [(k, k if parent < 0 else parent) for k, parent in enumerate(self.tree.parents)]
+        return [self.weights_between(pair) for pair in pairs]
+
+    def weights_between(self, nodes: Sequence[int]) -> tuple[Weight, Weight]:
+        """ρ of rows on turns and on shifts between nodes."""
+        turns, shifts = zip(*[self.scales[k] for k in nodes], strict=True) if nodes else ((1.0,), (1.0,))
+        return Weight.near(max(turns)), Weight.near(max(shifts))
+
+    @cached_property
+    def edges(self) -> list[Sequence[int]]:
+        """Nodes that joints and constraints couple."""
+        joints: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.tree.parents) if p >= 0]
+        return joints + [d.bodies for d in self.demands]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The nodes in the order of their elimination."""
+        return elimination_order(self.edges, len(self.tree.nodes))
+
+    def groups(self, used: Array) -> list[list[int]]:
+        """The unknowns that are marked, in the order of their elimination: each body's, and the rows that end there."""
+        place = np.empty(len(self.order), dtype=int)
+        place[self.order] = np.arange(len(self.order))
+        rows: list[list[int]] = [[] for _ in self.order]
+        for k, own in enumerate(self.rows_of_node):
+            parent = self.tree.parents[k]
+            rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
+        for d in self.demands:
+            if d.rigid:
+                rows[max(place[k] for k in d.bodies)] += [number for _, number in d.rigid]
+        found = []
+        for i, k in enumerate(self.order):
+            motions = [*self.of_node[k][:6], *(self.of_node[k][-self.shapes[k].n :] if self.shapes[k].explicit else ())]
+            found.append([x for x in (*motions, *rows[i]) if used[x]])
+        return found
+
+
+class Binding(NamedTuple):
+    """Where a demand is in the system."""
+
+    prepared: Prepared
+    places: tuple[tuple[int, Pose], ...]
+    """Of a demand on frames: node (−1 for the world) and pose on it, for every pose that it takes."""
+    felt: tuple[int, ...]
+    """Which of these accelerate the rows. Not the world; nor the body that lends a pin its axes, whose acceleration
+    turns a gap that is closed: what is left out is that gap times its angular acceleration."""
+    joints: tuple[tuple[int, int], ...]
+    """Of a demand on joints: node, and which of its freedoms."""
+    bodies: tuple[int, ...]
+    """Nodes that its rows feel."""
+    unknowns: tuple[int, ...]
+    """What its rows feel, side by side; some may appear twice."""
+    rows: tuple[int, ...]
+    """Its rows among all rows."""
+    rigid: tuple[tuple[int, int], ...]
+    """Of each factored rigid row: its place among the demand's rows, and the number of its multiplier."""
+    soft: tuple[int, ...]
+    """Places of the factored compliant rows."""
+    factored_rigid: tuple[int, ...]
+    """The rigid ones among all factored rows."""
+    factored_soft: tuple[int, ...]
+    """The compliant ones among all factored rows."""
+
+
+def _bindings(
+    tree: Skeleton,
+    demands: Sequence[Prepared],
+    kept_rows: Sequence[int],
+    compliance: Sequence[Any],
+    of_node: Sequence[tuple[int, ...]],
+    count: int,
+) -> list[Binding]:
+    starts = np.cumsum([0, *[len(c.demand.rows) for c in demands]]).tolist()
+    factored = {row: i for i, row in enumerate(kept_rows)}
+    found = []
+    for c, (start, stop) in zip(demands, pairwise(starts), strict=True):
+        places = tuple((place.node, place.pose) for place in frame_places(tree, c))
+        joints = tuple((k, int(c.constraint.parameters.get("component", 0))) for k in tied_nodes(tree, c))
+        felt = tuple(i for i, (k, _) in enumerate(places) if k >= 0 and not (c.demand.carried and i == 0))
+        if c.demand.on == "frames":
+            held = [places[i][0] for i in felt]
+            unknowns = [x for k in held for x in range(6 * k, 6 * k + 6)]
+        else:
+            held = [b for k, _ in joints for b in (k, tree.parents[k]) if b >= 0]
+            unknowns = [x for k, _ in joints for x in of_node[k]]
+        kept = [i for i in range(start, stop) if i in factored]
+        rigid = []
+        for i in kept:
+            if not compliance[i]:
+                rigid.append((i - start, count))
+                count += 1
+        soft = tuple(i - start for i in kept if compliance[i])
+        bodies = tuple(dict.fromkeys(held))
+        found.append(
+            Binding(
+                c,
+                places,
+                felt,
+                joints,
+                bodies,
+                tuple(unknowns),
+                tuple(range(start, stop)),
+                tuple(rigid),
+                soft,
+                tuple(factored[start + i] for i, _ in rigid),
+                tuple(factored[start + i] for i in soft),
+            )
+        )
+    return found
+
+
+def unknowns_of(system: ConstraintSet) -> Unknowns:
+    """The unknowns of a model's body-level system, found once."""
+    found: Unknowns | None = system.__dict__.get("_unknowns")
+    if found is None:
+        tree = skeleton(system.model)
+        found = Unknowns(tree, system.demands, system.structure.independent, system.compliance)
+        system.__dict__["_unknowns"] = found
+    return found
+
+
+def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:
+    """The demands that the body-level system has no place for: massless motions that depend on the whole, and rows that
+    feel no body at all."""
+    tree = skeleton(system.model)
+    factored = {system.row_names[i] for i in system.structure.independent}
+    found = []
+    for c in system.demands:
+        feels = any(place.node >= 0 for place in frame_places(tree, c)) or bool(tied_nodes(tree, c))
+        depends_on_all = c.demand.on == "massless" and c.constraint.kind != "hold"
+        if depends_on_all or (not feels and factored & set(c.row_names)):
+            found.append(c)
+    return found
+
+
+UNROLLED = 20_000
+"""Multiplications up to which the block matrix of the whole is written out as straight-line code rather than eliminated
+by loops over fronts. Each takes about a tenth of the time there, but has to be compiled: 20 000 of them in 4 s."""
+
+WRITTEN_OUT = 150
+"""Moving bodies up to which anything is written out."""
+
+
+def is_cheaper_by_bodies(system: ConstraintSet) -> bool:
+    """Whether loops are so long that elimination at body level is to be preferred to one matrix of all velocities."""
+    found: bool | None = system.__dict__.get("_by_bodies")
+    if found is None:
+        loops = not system.switches and not any(system.compliance)  # others would have to be written out
+        found = loops and not rows_without_bodies(system) and _is_long_or_wide(system)
+        system.__dict__["_by_bodies"] = found
+    return found
+
+
+def _is_long_or_wide(system: ConstraintSet) -> bool:
+    tree = skeleton(system.model)
+    ties = find_ties(tree, system.demands)
+    rows = np.zeros(len(ties.members), dtype=int)
+    for c, own in zip(system.demands, ties.of_demand, strict=True):
+        rows[own] += len(c.demand.rows)
+    # a few rows across a long tree are a matter of sweeps
+    if not len(rows) or rows.max() ** 2 < len(tree.nodes):
+        return False
+    return len(tree.nodes) > WRITTEN_OUT or whole_cost(system) > UNROLLED
+
+
+def whole_cost(system: ConstraintSet) -> float:
+    """Multiplications that M = Lᵀ D L, A M⁻¹ Aᵀ and its factor take, zeros of the tree and of the rows passed over.
+
+    Rows feel the joints between the bodies that they hold on to; M has entries for joints of one path.
+    """
+    tree = skeleton(system.model)
+    parents = tree.velocity_parents
+    depth = np.zeros(len(parents), dtype=int)
+    for i, parent in enumerate(parents):
+        depth[i] = depth[parent] + 1 if parent >= 0 else 1
+    cost = float(np.sum(depth.astype(float) ** 2)) / 2
+    starts = np.cumsum([0, *[len(c.demand.rows) for c in system.demands]]).tolist()
+    factored = set(system.structure.independent)
+    reach = np.zeros((len(factored), len(parents)), dtype=bool)
+    number = 0
+    for c, (start, stop) in zip(system.demands, pairwise(starts), strict=True):
+        felt: set[int] = set()
+        for k in tied_bodies(tree, c):
+            felt.update(x for node in tree.path(k) for x in range(*_span(tree.v_slices[node])))
+        for i in range(start, stop):
+            if i in factored:
+                reach[number, list(felt)] = True
+                number += 1
+    cost += float(np.sum(reach @ depth.astype(float))) + float(np.sum(reach.sum(axis=0).astype(float) ** 2)) / 2
+    near = reach.astype(np.float32) @ reach.T.astype(np.float32) > 0
+    for j in range(len(near)):
+        later = np.flatnonzero(near[j, j + 1 :]) + j + 1
+        cost += len(later) ** 2 / 2
+        near[np.ix_(later, later)] = True
+    return cost
+
+
+def _span(part: slice) -> tuple[int, int]:
+    return part.start, part.stop
+
+
+def find_body_fronts(system: ConstraintSet) -> list[Front]:
+    """The bodies of a mechanism in the order of their elimination, each with those that it is coupled with then."""
+    unknowns = unknowns_of(system)
+    near = coupled_unknowns(((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.tree.nodes))
+    return find_fronts([[k] for k in unknowns.order], near)
+
+
+def row_weights(unknowns: Unknowns, binding: Binding) -> tuple[Weight, ...]:
+    """ρ of the factored rigid rows of a demand, by their units."""
+    turns, shifts = unknowns.weights_between(binding.bodies)
+    units = binding.prepared.demand.units
+    return tuple(shifts if units[i] in ("m", "m/s") else turns for i, _ in binding.rigid)
+
+
+def coupled_unknowns(entries: Iterator[tuple[int, int]], count: int) -> list[set[int]]:
+    """For each unknown, those that entries of the system couple it with."""
+    found: list[set[int]] = [set() for _ in range(count)]
+    for i, j in entries:
+        if i != j:
+            found[i].add(j)
+            found[j].add(i)
+    return found

@@ -1,0 +1,149 @@
+"""Hybrid dynamics and operational-space inertia under constraints.
+
+*Hybrid dynamics*: some joints (p) are given their accelerations, the others (u) their forces. What is left is the block
+matrix of the others, whose rows feel the given accelerations as a bias:
+
+    M_uu a_u + c_u + M_up a_p = τ_u + A_uᵀ f        A_u a_u + (γ + A_p a_p) = −C f        τ_p = M_p a + c_p − A_pᵀ f
+
+So condition (32) is asked of the motions of the others alone: a massless joint may be prescribed, and where rows feel
+none but prescribed joints, or more accelerations are given than the mechanism has freedoms, no answer exists.
+
+*Operational-space inertia*: Λ⁻¹ = J M† Jᵀ of any rows of several frames, by right-hand sides Jᵀ of the one factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.constraints import kkt
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import MASSLESS, PRESCRIBED, bias_forces, closed, row_terms
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
+from whippletree.errors import UnsupportedError
+from whippletree.tree import inertia, kinematics
+from whippletree.tree.mechanism import Mechanism
+
+CONTRADICTION = 1e-9
+"""Share of the largest term of A a + γ that may be left over by accelerations that were given and agree with the rows:
+rounding of a rank-revealing solution, not a contradiction."""
+
+
+def hybrid_dynamics(
+    m: Mechanism, joints: Sequence[str], q: Array, v: Array, given: Array, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others."""
+    model = m.tree.model
+    fixed = sorted(i for name in joints for i in range(model.slice(name).start, model.slice(name).stop))
+    others = [i for i in range(model.nv) if i not in set(fixed)]
+    system = constraint_set(model)
+    links = m.moving(q, v)
+    rows = system.rows(m, links, q, v, t)
+    kept = list(system.structure.independent)
+    terms = row_terms(system, active, kept)
+    A, gamma = terms.masked(rows.jacobian()[kept]), terms.masked(rows.bias()[kept])
+    M, c = inertia.mass_matrix(m.tree, m.sweep, links), bias_forces(m, links)
+    felt = gamma + A[:, fixed] @ given[fixed]
+    load = given[others] - c[others] - M[np.ix_(others, fixed)] @ given[fixed]
+    a_u, f = _solve_others(m, M[np.ix_(others, others)], A[:, others], terms, others, load, felt)
+    a, tau = zeros(model.nv), zeros(model.nv)
+    a[fixed], a[others] = given[fixed], a_u
+    tau[others] = given[others]
+    tau[fixed] = (M @ a + c - A.T @ f)[fixed]
+    if m.route == "nullspace":
+        _doubt_agreement(m, A, gamma, terms, a, f)
+    return a, tau
+
+
+def _solve_others(
+    m: Mechanism, M: Array, A: Array, terms: RowTerms, others: list[int], load: Array, gamma: Array
+) -> kkt.Solution:
+    """The block matrix of the joints whose forces are given."""
+    route = m.route if m.route in ("nullspace", "block") else "augmented"
+    number = {i: k for k, i in enumerate(others)}
+    order = [number[i] for i in constraint_set(m.tree.model).elimination if i in number]
+    factor = factor_block(route, M, A, terms, parents=[], order=order, doubtful=True)
+    tolerance = MASSLESS_TOLERANCE if route == "nullspace" else PIVOT_TOLERANCE
+    ways = {kkt.ROWS: PRESCRIBED, kkt.MASS: MASSLESS}
+    m.doubts += [(len(m.tree.nodes) + ways[kind], margin) for kind, margin in factor.margins(tolerance)]
+    return factor.solve(load, gamma)
+
+
+def _doubt_agreement(m: Mechanism, A: Array, gamma: Array, terms: RowTerms, a: Array, f: Array) -> None:
+    """Whether rows are met although prescribed joints leave some of them without a joint that could meet them."""
+    for row, bias, compliance, force in zip(A, gamma, terms.compliance, f, strict=True):
+        left = row @ a + bias + compliance * force
+        size = sum((x * x for x in (*(row * a), bias)), 0)
+        m.doubts.append((len(m.tree.nodes) + PRESCRIBED, CONTRADICTION**2 * (1 + size) - left * left))
+
+
+# --- operational space ------------------------------------------------------------------------------------------------
+
+ROWS = ("rx", "ry", "rz", "x", "y", "z")
+"""Rows of a frame, in its own axes: rotations first."""
+
+PARTS = {"rotation": ROWS[:3], "position": ROWS[3:]}
+
+
+def task_rows(m: Mechanism, task: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Frames and their rows: ``tool`` has all six, ``tool.position``, ``tool.rotation``, ``tool.x``, … some of them.
+
+    Raises:
+        NameLookupError: there is no such frame.
+    """
+    found = []
+    for name in task:
+        head, dot, tail = name.rpartition(".")
+        own = PARTS.get(tail, (tail,) if tail in ROWS else ())
+        if dot and own and not _is_frame(m, name):
+            found.append((head, [ROWS.index(row) for row in own]))
+        else:
+            found.append((name, list(range(6))))
+        m.tree.model.frame(found[-1][0])
+    return found
+
+
+def _is_frame(m: Mechanism, name: str) -> bool:
+    model = m.tree.model
+    return name in {frame.name for frame in model.frames} | {body.name for body in model.bodies}
+
+
+def operational_inverse(m: Mechanism, task: Sequence[str], q: Array, t: Any, active: Array | None) -> Array:
+    """J M† Jᵀ (r, r) of the rows of a task; without constraints J M⁻¹ Jᵀ."""
+    chosen = task_rows(m, task)
+    links = m.still(q)
+    if not m.tree.model.constraints:
+        m.require_invertible(links)
+        rows = [6 * k + i for k, (_, own) in enumerate(chosen) for i in own]
+        places = [m.place(frame) for frame, _ in chosen]
+        return inertia.operational_inverse(m.tree, m.sweep, links, places)[np.ix_(rows, rows)]
+    J = np.concatenate([kinematics.jacobian(m.tree, links, m.place(frame))[own] for frame, own in chosen])
+    at = closed(m, links, q, None, t, active)
+    return np.asarray(J @ at.factor.solve(J.T, zeros(len(at.kept), len(J))).a)
+
+
+def operational_inertia(m: Mechanism, task: Sequence[str], q: Array, t: Any, active: Array | None) -> Array:
+    """(J M† Jᵀ)⁻¹ (r, r): the inertia that is felt along the rows of a task.
+
+    Raises:
+        UnsupportedError: if fewer freedoms than rows move the frames, so that it is infinite in some direction.
+    """
+    model = m.tree.model
+    chosen = task_rows(m, task)
+    count = sum(len(own) for _, own in chosen)
+    moving = {k for frame, _ in chosen for k in m.tree.path(m.place(frame).node)}
+    freedoms = sum(m.tree.nodes[k].joint.nv for k in moving)
+    system = constraint_set(model)
+    if model.constraints and not system.switches and not any(system.compliance):
+        freedoms = min(freedoms, system.structure.mobility)
+    if freedoms < count:
+        subject = "this frame" if len(chosen) == 1 else "these frames"
+        raise UnsupportedError(
+            f"operational_inertia: only {freedoms} of {count} freedoms move {subject} of model {model.name!r}, so its "
+            f"inertia is infinite in some direction. Use operational_inertia_inverse, which always exists."
+        )
+    return linalg.ldlt(operational_inverse(m, task, q, t, active)).solve(identity(count))

@@ -1,0 +1,46 @@
+"""Mechanisms whose loops are not local: floating ladders and planar grids of pinned rods."""
+
+import math
+
+import whippletree as wt
+
+ROD = {"mass": 1.0, "center": (0.5, 0, 0), "inertia": (0, 1 / 12, 1 / 12)}
+NOTHING = {"mass": 0.0}
+
+
+def floating_ladder(rungs, base="planar", closure="pin", massless=()):
+    """Two rails of links of 1 m, and rungs between them; the first link floats. Rails and rungs hang on the first rail.
+
+    ``massless``: numbers of rungs without mass.
+    """
+    builder = wt.Builder("floating ladder", (0, -9.81, 0)).body("A0", **ROD).joint("base", base, "world", "A0")
+    for k in range(1, rungs):
+        builder.body(f"A{k}", **ROD).joint(f"a{k}", "revolute", f"A{k - 1}", f"A{k}", position=(1, 0, 0))
+    for k in range(rungs):
+        builder.body(f"R{k}", **(NOTHING if k in massless else ROD))
+        builder.joint(f"r{k}", "revolute", f"A{k}", f"R{k}", start=math.pi / 2)
+        builder.frame(f"top{k}", f"R{k}", position=(1, 0, 0))
+    builder.body("B0", **ROD).joint("b0", "revolute", "R0", "B0", position=(1, 0, 0), start=-math.pi / 2)
+    for k in range(1, rungs):
+        builder.body(f"B{k}", **ROD).joint(f"b{k}", "revolute", f"B{k - 1}", f"B{k}", position=(1, 0, 0))
+        builder.frame(f"foot{k}", f"B{k}").constraint(f"pin{k}", closure, f"top{k}", f"foot{k}")
+    return builder.build()
+
+
+def grid(columns, rows):
+    """Cells of upright and level rods of 1 m, pinned where they meet; the lowest uprights stand on the ground."""
+    builder = wt.Builder("grid", (0, -9.81, 0))
+    for j in range(rows):
+        lean = math.pi / 2 - 0.3 + (0.2 if j % 2 else 0.0)
+        for i in range(columns + 1):
+            builder.body(f"V{i},{j}", **ROD).frame(f"n{i},{j}", f"V{i},{j}", position=(1, 0, 0))
+            if j == 0:
+                builder.joint(f"v{i},{j}", "revolute", "world", f"V{i},{j}", position=(i, 0, 0), start=lean)
+            else:
+                turn = 0.2 if j % 2 else -0.2
+                builder.joint(f"v{i},{j}", "revolute", f"V{i},{j - 1}", f"V{i},{j}", position=(1, 0, 0), start=turn)
+        for i in range(columns):
+            builder.body(f"H{i},{j}", **ROD).frame(f"e{i},{j}", f"H{i},{j}", position=(1, 0, 0))
+            builder.joint(f"h{i},{j}", "revolute", f"V{i},{j}", f"H{i},{j}", position=(1, 0, 0), start=-lean)
+            builder.constraint(f"p{i},{j}", "pin", f"n{i + 1},{j}", f"e{i},{j}")
+    return builder.build()

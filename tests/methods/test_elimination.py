@@ -1,0 +1,188 @@
+"""Elimination at body level: ladders, trusses and grids against the block matrix, 50 digits and their own growth."""
+
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+
+import whippletree as wt
+from long_mechanisms import floating_ladder, grid
+from strategies import make_looped_model
+from whippletree.constraints.body_system import unknowns_of
+from whippletree.constraints.elimination import Plan
+from whippletree.constraints.long_structure import LongRowSystem, least_motion
+from whippletree.constraints.redundancy import find_long_structure, find_structure
+from whippletree.graph.elimination import dissected_order, elimination_cost, elimination_order, find_fronts
+
+CASES = {
+    "ladder": lambda: wt.mechanisms.n_four_bar(6),
+    "floating ladder": lambda: floating_ladder(4),
+    "free ladder of hinges": lambda: floating_ladder(3, "free", "hinge"),
+    "massless rungs": lambda: floating_ladder(4, massless=(1, 2)),
+    "grid": lambda: grid(3, 3),
+    "platform": wt.mechanisms.stewart_platform,
+    "gears": wt.mechanisms.gear_train,
+    "massless rod": wt.mechanisms.crank_slider,
+    "cells": lambda: wt.mechanisms.four_bar_chain(3),
+    "rolling": wt.mechanisms.rolling_disc,
+}
+
+
+def state(model, seed=0):
+    rng = np.random.default_rng(seed)
+    q = np.asarray(model.home.q, dtype=float)
+    v = wt.reference(model, route="augmented").project_velocity(q, 0.3 * rng.normal(size=model.nv))
+    return q, np.asarray(v), rng.normal(size=model.nv)
+
+
+def far_apart(found, expected):
+    return np.abs(found - expected).max(initial=0.0) / max(1.0, np.abs(expected).max(initial=0.0))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loops_over_fronts_are_the_block_matrix(name):
+    model = CASES[name]()
+    q, v, tau = state(model)
+    block, dyn = wt.reference(model, route="block"), wt.compile(model, route="elimination")
+    kappa = wt.diagnose(model, q).condition
+    for function in ("forward_dynamics", "constraint_forces"):
+        expected = getattr(block, function)(q, v, tau)
+        assert far_apart(getattr(dyn, function)(q, v, tau), expected) < 1e-14 * max(kappa, 10)
+    pushed = v + 0.1
+    assert far_apart(dyn.project_velocity(q, pushed), block.project_velocity(q, pushed)) < 1e-14 * max(kappa, 10)
+    found, expected = dyn.impact(q, pushed, 0.4), block.impact(q, pushed, 0.4)
+    assert far_apart(found[0], expected[0]) < 1e-14 * max(kappa, 10)
+    assert far_apart(found[1], expected[1]) < 1e-14 * max(kappa, 10)
+    np.testing.assert_allclose(dyn.constraint_velocity(q, pushed), block.constraint_velocity(q, pushed), atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_mechanisms_as_loops_over_fronts(seed):
+    model, motion = make_looped_model(seed, massless=seed % 2 == 1)
+    rigid = [c for c in model.constraints if not c.parameters.get("compliance")]
+    model = replace(model, constraints=tuple(rigid))
+    q = motion.q
+    v = wt.reference(model, route="nullspace").project_velocity(q, motion.v)
+    dyn, ref = wt.compile(model, route="elimination"), wt.reference(model, route="augmented")
+    kappa = wt.diagnose(model, q).condition
+    for function in ("forward_dynamics", "constraint_forces"):
+        expected = getattr(ref, function)(q, v, motion.tau)
+        assert far_apart(getattr(dyn, function)(q, v, motion.tau), expected) < 1e-13 * kappa
+
+
+def test_batches_have_the_bits_of_single_states():
+    model = floating_ladder(5)
+    dyn = wt.compile(model, route="elimination")
+    rng = np.random.default_rng(3)
+    q = np.asarray(model.home.q) + 1e-3 * rng.normal(size=(11, model.nq))
+    v, tau = rng.normal(size=(2, 11, model.nv))
+    together = dyn.forward_dynamics(q, v, tau)
+    for k in range(11):
+        np.testing.assert_array_equal(dyn.forward_dynamics(q[k], v[k], tau[k]), together[k])
+
+
+def test_fifty_digits_of_a_ladder():
+    model = wt.mechanisms.n_four_bar(12)
+    q, v, tau = state(model)
+    with mpmath.workdps(50):
+        numbers = [np.array([mpmath.mpf(x) for x in part], dtype=object) for part in (q, v, tau)]
+        exact = wt.reference(model, route="elimination").forward_dynamics(*numbers)
+        whole = wt.reference(model, route="schur").forward_dynamics(*numbers)
+        # sums of the model's own numbers, which are floats, are rounded
+        assert max(abs(a - b) for a, b in zip(exact, whole, strict=True)) < 1e-15
+    found = wt.compile(model, route="elimination").forward_dynamics(q, v, tau)
+    assert far_apart(found, exact.astype(float)) < 1e-13
+
+
+def test_a_dead_point_is_reported():
+    model = wt.mechanisms.n_four_bar(3)
+    q = np.zeros(model.nq)  # all rods in line
+    dyn = wt.compile(model, route="elimination")
+    with pytest.raises(wt.SingularSystemError, match="depend"):
+        dyn.forward_dynamics(q, np.zeros(model.nv), np.zeros(model.nv))
+
+
+def operations(model):
+    """Multiplications of the elimination, counted from its fronts."""
+    unknowns = unknowns_of(wt.constraint_set(model))
+    rows = [(own[i], own[j]) for own in unknowns.of_node for i in range(len(own)) for j in range(i)]
+    rows += [
+        (x, y) for own, more in zip(unknowns.of_node, unknowns.rows_of_node, strict=True) for x in more for y in own
+    ]
+    rows += [(x, y) for d in unknowns.demands for _, x in d.rigid for y in d.unknowns]
+    table = np.array(rows)
+    plan = Plan(unknowns, table[:, 0], table[:, 1], np.arange(unknowns.closures, unknowns.count))
+    sizes = [(len(front.own), len(front.boundary)) for front in plan.fronts]
+    return sum(p * p / 2 for own, inner in sizes for p in range(inner, inner + own))
+
+
+@pytest.mark.parametrize("make", [wt.mechanisms.n_four_bar, floating_ladder], ids=["ladder", "floating ladder"])
+def test_ladders_cost_what_their_rungs_cost(make):
+    few, many = (operations(make(n)) for n in (100, 400))
+    assert many / few < 4.1
+
+
+def test_grids_are_eliminated_in_an_order_that_fits_them():
+    for n in (4, 8):
+        edges = [(k, k + 1) for k in range(n * n) if (k + 1) % n] + [(k, k + n) for k in range(n * n - n)]
+        order = elimination_order(edges, n * n)
+        assert sorted(order) == list(range(n * n))
+        near = [{j for e in edges for j in e if k in e} - {k} for k in range(n * n)]
+        assert elimination_cost(order, near) <= elimination_cost(range(n * n), near)
+        assert sorted(dissected_order(near)) == list(range(n * n))
+
+
+def test_a_path_has_fronts_of_one_neighbour():
+    near = [{k - 1, k + 1} & set(range(30)) for k in range(30)]
+    fronts = find_fronts([[k] for k in elimination_order([(k, k + 1) for k in range(29)], 30)], near)
+    assert [len(front.boundary) for front in fronts] == [1] * 29 + [0]
+    assert [front.parent for front in fronts] == [*range(1, 30), -1]
+
+
+def test_redundant_rows_of_long_mechanisms_are_found_without_matrices():
+    model = floating_ladder(70, "free", "hinge")
+    structure = wt.constraint_set(model).structure
+    assert model.nv > 200
+    # planar loops closed by spatial hinges: two rows of each are needed
+    assert len(structure.independent) == 2 * 69
+    assert len(structure.redundant) == 3 * 69
+    assert structure.mobility == model.nv - 2 * 69
+
+
+def test_long_and_dense_structure_agree():
+    model = floating_ladder(6, "free", "hinge")
+    system = wt.constraint_set(model)
+    dense = find_structure(system)
+    found = find_long_structure(system)
+    assert len(found.independent) == len(dense.independent)
+    assert found.mobility == dense.mobility
+
+
+def test_least_motions_are_those_of_the_pseudo_inverse():
+    model = floating_ladder(4, "free")
+    q = np.asarray(model.home.q, dtype=float)
+    system = LongRowSystem(unknowns_of(wt.constraint_set(model)), q, 0.0)
+    A = wt.reference(model).constraint_jacobian(q)
+    g = np.random.default_rng(0).normal(size=len(A))
+    np.testing.assert_allclose(least_motion(system, g), -np.linalg.pinv(A) @ g, atol=1e-12)
+    d = np.random.default_rng(1).normal(size=model.nv)
+    np.testing.assert_allclose(system.rates(d), A @ d, atol=1e-12)
+
+
+def test_a_long_ladder_is_assembled_with_a_joint_held():
+    model = wt.mechanisms.n_four_bar(120)
+    guess = np.asarray(model.home.q) + 0.01 * np.sin(np.arange(model.nq))
+    q = wt.assemble(model, guess, hold={"side_0": 1.4})
+    assert q[model.q_slice("side_0")][0] == 1.4
+    assert np.abs(wt.compile(model).constraint_residual(q)).max() < 1e-11
+
+
+def test_a_long_ladder_takes_this_route_by_itself_and_runs():
+    model = wt.mechanisms.n_four_bar(100)
+    found = wt.diagnose(model)
+    assert found.route == "elimination"
+    assert "eliminated one by one" in str(found)
+    run = wt.simulate(model, duration=0.02)
+    assert run.attrs["energy_drift"] < 1e-9
+    assert wt.diagnose(wt.mechanisms.n_four_bar(10)).route == "schur"

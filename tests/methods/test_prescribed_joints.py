@@ -1,0 +1,128 @@
+"""Hybrid dynamics and operational-space inertia of mechanisms with loops, against the dense equations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whippletree as wt
+from strategies import make_looped_model
+from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
+
+EPS = np.finfo(float).eps
+
+
+def dense_hybrid(model: wt.Model, fixed: np.ndarray, q, v, given):
+    """[M −S_p −Aᵀ; S_p; A] with the forces of prescribed joints as unknowns beside f, by least squares."""
+    ref = wt.reference(model)
+    M, c = ref.mass_matrix(q), ref.bias(q, v)
+    A, gamma = ref.constraint_jacobian(q), ref.constraint_bias(q, v)
+    C = np.diag([float(c) for c in wt.constraint_set(model).compliance])
+    S = np.eye(model.nv)[fixed]
+    n, p, k = model.nv, len(S), len(A)
+    W = np.block([
+        [M, -S.T, -A.T],
+        [S, np.zeros((p, p + k))],
+        [A, np.zeros((k, p)), C],
+    ])  # fmt: skip
+    tau = np.where(fixed, 0, given)
+    x = np.linalg.lstsq(W, np.concatenate([tau - c, given[fixed], -gamma]), rcond=1e-12)[0]
+    a, efforts = x[:n], tau.copy()
+    efforts[fixed] = x[n : n + p]
+    return a, efforts
+
+
+@given(st.integers(0, 2**16), st.booleans())
+def test_hybrid_dynamics_with_loops(seed, massless):
+    """Every other joint that the loops leave free is prescribed."""
+    model, motion = make_looped_model(seed, massless=massless)
+    q, v = np.asarray(motion.q, float), np.asarray(motion.v, float)
+    chosen = list(wt.embed(model).independent)[::2]
+    joints = [name for name in chosen if "[" not in name]
+    fixed = np.zeros(model.nv, dtype=bool)
+    for name in joints:
+        fixed[model.slice(name)] = True
+    numbers = np.random.default_rng(seed).normal(size=model.nv)
+    a, tau = wt.reference(model).hybrid_dynamics(joints)(q, v, numbers)
+    expected, efforts = dense_hybrid(model, fixed, q, v, numbers)
+    size = max(1.0, np.abs(expected).max(), np.abs(efforts).max())
+    np.testing.assert_allclose(a, expected, rtol=0, atol=1e-9 * size)
+    np.testing.assert_allclose(tau, efforts, rtol=0, atol=1e-8 * size)
+    np.testing.assert_array_equal(a[fixed], numbers[fixed])
+    np.testing.assert_array_equal(tau[~fixed], numbers[~fixed])
+    # and back: these forces cause these accelerations
+    np.testing.assert_allclose(wt.reference(model).forward_dynamics(q, v, tau), a, rtol=0, atol=1e-7 * size)
+
+
+def test_machine_code_and_the_ends():
+    model = wt.mechanisms.four_bar_chain(2)
+    q = model.home.q
+    v = wt.reference(model).project_velocity(q, np.linspace(1, -1, 6))
+    numbers = np.linspace(-2, 3, 6)
+    ref, dyn = wt.reference(model), wt.compile(model)
+    for joints in ((), ("crank_1",), ("crank_1", "rocker_2")):
+        for found, expected in zip(
+            dyn.hybrid_dynamics(joints)(q, v, numbers), ref.hybrid_dynamics(joints)(q, v, numbers)
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        ref.hybrid_dynamics(())(q, v, numbers)[0], ref.forward_dynamics(q, v, numbers), rtol=1e-11
+    )
+    assert dyn.jvp("hybrid_dynamics", ("crank_1",)) is not None
+
+
+def test_a_massless_joint_may_be_prescribed():
+    """Condition (32) is asked of the other joints only."""
+    model = wt.mechanisms.crank_slider(rod_mass=0.0)
+    q = wt.assemble(model, hold={"crank": 0.7})
+    v = wt.reference(model).project_velocity(q, [1.0, 0.0, 0.0])
+    a, tau = wt.reference(model).hybrid_dynamics("rod")(q, v, np.array([0.0, 2.0, 0.0]))
+    assert a[model.slice("rod")] == 2.0
+    np.testing.assert_allclose(wt.reference(model).forward_dynamics(q, v, tau), a, rtol=1e-9, atol=1e-9)
+
+
+def test_too_many_accelerations_are_refused_unless_they_agree():
+    model = wt.mechanisms.four_bar()
+    q = wt.assemble(model, hold={"crank": 1.0})
+    v, ref = np.zeros(3), wt.reference(model)
+    both = ("crank", "rocker")
+    with pytest.raises(SingularSystemError, match="the accelerations that were given contradict the constraints"):
+        ref.hybrid_dynamics(both)(q, v, np.array([1.0, 0.0, 7.0]))
+    with pytest.raises(SingularSystemError, match="the accelerations that were given contradict the constraints"):
+        wt.compile(model).hybrid_dynamics(both)(q, v, np.array([1.0, 0.0, 7.0]))
+    a, _ = ref.hybrid_dynamics("crank")(q, v, np.array([1.0, 0.0, 0.0]))
+    again, tau = ref.hybrid_dynamics(both)(q, v, np.array([a[0], 0.0, a[2]]))
+    np.testing.assert_allclose(again, a, atol=1e-9)
+    np.testing.assert_allclose(ref.forward_dynamics(q, v, tau), a, atol=1e-8)
+
+
+def test_operational_inertia_of_several_frames_and_chosen_rows():
+    """J M† Jᵀ of rows by name, its inverse where enough freedoms move them, on a tree and with loops."""
+    model = wt.mechanisms.four_bar_chain(3)
+    q = model.home.q
+    ref, dyn = wt.reference(model), wt.compile(model)
+    J = np.vstack([ref.jacobian("tip")(q)[3:5], ref.jacobian("coupler rod 1")(q)[3:4]])
+    task = ("tip.x", "tip.y", "coupler rod 1.x")
+    expected = J @ ref.dagger(q)[0] @ J.T
+    for functions in (ref, dyn, wt.reference(model, route="embedding")):
+        np.testing.assert_allclose(functions.operational_inertia_inverse(task)(q), expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(functions.operational_inertia(task)(q) @ expected, np.eye(3), atol=1e-7)
+    whole = ref.operational_inertia_inverse(["tip", "coupler rod 1.position"])(q)
+    assert whole.shape == (9, 9)
+    assert dyn.vjp("operational_inertia", task) is not None
+    tree = wt.reference(model.tree)
+    J = np.vstack([tree.jacobian("tip")(q)[[2, 3, 4]], tree.jacobian("rocker rod 2")(q)[[2]]])
+    found = tree.operational_inertia_inverse(("tip.rz", "tip.x", "tip.y", "rocker rod 2.rz"))(q)
+    np.testing.assert_allclose(found, J @ np.linalg.solve(tree.mass_matrix(q), J.T), rtol=1e-8, atol=1e-10)
+
+
+def test_a_task_that_cannot_be_moved_is_refused():
+    model = wt.mechanisms.four_bar()
+    with pytest.raises(UnsupportedError, match="only 1 of 6 freedoms move this frame of model 'four-bar'"):
+        wt.reference(model).operational_inertia("coupler rod")(model.home.q)
+    with pytest.raises(NameLookupError, match="tool"):
+        wt.reference(model).operational_inertia_inverse("tool.x")
+    with pytest.raises(TypeError, match="takes the name of a frame"):
+        wt.reference(model).operational_inertia_inverse(3)
