@@ -169,7 +169,7 @@ def equilibrium(
     search = Search(balance.flattened(batch), downhill, tolerance)
     start = flat if batch else search.assembled(flat)
     supported = stops and downhill
-    if supported and model.contacts:
+    if supported and model.touches:
         answers = _Answers.empty(search, len(start))
         lost = np.arange(len(start))
     else:
@@ -180,7 +180,7 @@ def equilibrium(
             stability = _judged(search, point)
         answers = _Answers.of(search, point, stability, count)
         lost = np.flatnonzero(_crossed(balance, point.q) | (stability == NOT_FOUND)) if supported else np.zeros(0, int)
-    if len(lost) and (model.contacts or stops_of(model)):
+    if len(lost) and (model.touches or stops_of(model)):
         _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
         _require_found(balance, answers)
@@ -362,7 +362,7 @@ def _about_friction(balance: Balance) -> str:
 
 def _refuse_penetration(balance: Balance, q: Array) -> None:
     """Contacts carry nothing in such a search, so a configuration in which shapes overlap is no answer."""
-    if not balance.model.contacts:
+    if not balance.model.touches:
         return
     gaps = np.asarray(balance.evaluate("contact_gaps", q=q)).reshape(-1, len(contact_set(balance.model).names))
     worst = gaps.min(axis=0)

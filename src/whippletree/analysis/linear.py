@@ -214,7 +214,7 @@ def _held_contacts(balance: Balance, contacts: Mapping[str, str] | str, q: Array
         return dict(contacts)
     if contacts != "touching":
         raise NameLookupError("choice of contacts", contacts, ["touching", "a mapping from names to modes"])
-    if not balance.model.contacts:
+    if not balance.model.touches:
         return {}
     if q.ndim > 1:
         raise ShapeError(

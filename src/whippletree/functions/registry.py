@@ -251,7 +251,7 @@ def _specialised(entry: Function, model: Model) -> Function:
 
 
 def _check_contacts(entry: Function, model: Model) -> None:
-    if not model.contacts:
+    if not model.touches:
         raise UnsupportedError(
             f"{entry.name}: model {model.name!r} has no contacts: declare some with Builder.contact, with_contacts or "
             f"on_ground"

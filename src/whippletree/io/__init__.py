@@ -109,8 +109,8 @@ def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: 
         keys = (replace(key, commands=np.zeros(0)) for key in model.key_frames)
         model = replace(model, actuators=(), key_frames=tuple(keys))
     if contacts is False:
-        return replace(model, contacts=()) if model.contacts else model
-    return with_contacts(model) if contacts and not model.contacts else model
+        return replace(model, contacts=(), contact_groups=()) if model.touches else model
+    return with_contacts(model) if contacts and not model.touches else model
 
 
 def _folder(root: str | os.PathLike[str] | None) -> Path | None:

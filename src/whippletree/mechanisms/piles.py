@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,8 @@ def spheres_in_box(
     """n equal balls of 0.1 kg above the floor of a square box of that width with open top, z up, ready to fall.
 
     Each has a free joint ``ball_1`` …; they start apart from each other, in layers, moved a little at random (the same
-    for the same ``seed``). Every pair of balls may touch, and every ball the floor and the four walls.
+    for the same ``seed``). All are one group of contacts: every pair of balls may touch, and every ball the floor and
+    the four walls.
     """
     _at_least("spheres_in_box", n, 1)
     places = _layers(n, radius, width, np.random.default_rng(seed))
@@ -85,10 +85,9 @@ def spheres_in_box(
         builder.body(f"ball {k}", mass, inertia=(inertia, inertia, inertia))
         builder.joint(f"ball_{k}", "free", WORLD, f"ball {k}", start=(*place, 1.0, 0.0, 0.0, 0.0))
         builder.geometry(f"ball {k}", f"ball {k}", "sphere", radius=radius)
-        for other in ("floor", "wall 1", "wall 2", "wall 3", "wall 4"):
-            builder.contact(f"{k} on {other}", f"ball {k}", other, friction=friction, restitution=restitution)
-    for i, k in combinations(range(1, n + 1), 2):
-        builder.contact(f"{i} on {k}", f"ball {i}", f"ball {k}", friction=friction, restitution=restitution)
+    balls = [f"ball {k}" for k in range(1, n + 1)]
+    walls = ["floor", *[f"wall {k}" for k in range(1, 5)]]
+    builder.contact_group("all", [*balls, *walls], friction=friction, restitution=restitution)
     return builder.build()
 
 

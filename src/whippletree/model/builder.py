@@ -23,7 +23,7 @@ from whippletree.model.closing_joints import (
     turning_faults,
     with_closing_joints,
 )
-from whippletree.model.contact_pairs import contact_faults
+from whippletree.model.contact_pairs import contact_faults, group_faults
 from whippletree.model.faults import (
     LIMITS,
     actuator_faults,
@@ -45,6 +45,7 @@ from whippletree.model.model import (
     Body,
     Constraint,
     Contact,
+    ContactGroup,
     Frame,
     Geometry,
     Joint,
@@ -79,6 +80,7 @@ class Builder:
         self._constraints: list[Constraint] = []
         self._geometries: list[Geometry] = []
         self._contacts: list[Contact] = []
+        self._contact_groups: list[ContactGroup] = []
         self._actuators: list[Actuator] = []
         self._elements: list[Element] = []
         self._sensors: list[Sensor] = []
@@ -206,6 +208,18 @@ class Builder:
         """
         name = self._named("contact", name)
         self._contacts.append(Contact(name, first, second, friction, restitution, law, margin))
+        return self
+
+    def contact_group(
+        self, name: str, geometries: Iterable[str], *, friction: Any = 0, restitution: Any = 0, margin: Any = 0
+    ) -> Builder:
+        """Let every two of some geometries touch, as :meth:`contact` does, without a list of all pairs.
+
+        Pairs that cannot move against each other, two unbounded shapes, and pairs with a contact of their own are left
+        out.
+        """
+        name = self._named("contact group", name)
+        self._contact_groups.append(ContactGroup(name, tuple(geometries), friction, restitution, margin))
         return self
 
     def actuator(
@@ -360,6 +374,7 @@ class Builder:
             time_step=self.time_step,
             elements=tuple(self._elements),
             sensors=tuple(self._sensors),
+            contact_groups=tuple(self._contact_groups),
         )
         return self._with_key_frames(self._with_start(model, opened))
 
@@ -396,6 +411,8 @@ class Builder:
         faults += place_faults("frame", self._frames, self._bodies)
         faults += place_faults("geometry", self._geometries, self._bodies)
         faults += contact_faults(self._contacts, self._geometries, self._joints)
+        faults += naming_faults("contact group", [group.name for group in self._contact_groups])
+        faults += group_faults(self._contact_groups, self._geometries)
         faults += naming_faults("actuator", [actuator.name for actuator in self._actuators])
         faults += naming_faults("key frame", [name for name, *_ in self._key_frames])
         places: list[Body | Frame] = [*self._bodies, *self._frames]

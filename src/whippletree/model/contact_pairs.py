@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, NameLookupError, did_you_mean
 from whippletree.model.frozen import frozen_array, pose_matrix, vector_of
-from whippletree.model.model import WORLD, Contact, Geometry, Joint, Model, Vector
+from whippletree.model.model import WORLD, Contact, ContactGroup, Geometry, Joint, Model, Vector
 from whippletree.spatial.joints import rotation_to
 
 UNBOUNDED = ("half_space", "terrain", "height_field", "cavity")
@@ -92,6 +92,23 @@ def _neighbours(model: Model, rigid: dict[str, str]) -> set[frozenset[str]]:
             joint = carrier[rigid[joint.parent]]
         if joint.kind not in FLOATING:
             found.add(frozenset((part, rigid[joint.parent])))
+    return found
+
+
+def pairs_of_groups(model: Model) -> list[Contact]:
+    """The contacts of a model's groups one by one, less those that it has by themselves."""
+    rigid = rigid_parts(model.joints) | {WORLD: WORLD}
+    taken = {frozenset((c.first, c.second)) for c in model.contacts}
+    found = []
+    for group in model.contact_groups:
+        for pair in combinations([model.geometry(name) for name in group.geometries], 2):
+            first, second = sorted(pair, key=lambda g: (g.kind in UNBOUNDED, rigid[g.body] == WORLD))
+            both = frozenset((first.name, second.name))
+            if rigid[first.body] == rigid[second.body] or first.kind in UNBOUNDED or both in taken:
+                continue
+            taken.add(both)
+            name = f"{first.name} on {second.name}"
+            found.append(Contact(name, first.name, second.name, group.friction, group.restitution, margin=group.margin))
     return found
 
 
@@ -248,6 +265,24 @@ def contact_faults(contacts: Sequence[Contact], geometries: Sequence[Geometry], 
     return faults
 
 
+def group_faults(groups: Sequence[ContactGroup], geometries: Sequence[Geometry]) -> list[str]:
+    """What is wrong with groups of contacts: unknown geometries, or ones named twice, and impossible numbers."""
+    known = {geometry.name for geometry in geometries}
+    faults: list[str] = []
+    for group in groups:
+        where = f"contact group {group.name!r}"
+        faults += [
+            f"{where}: unknown geometry {name!r}{did_you_mean(str(name), known)}"
+            for name in group.geometries
+            if name not in known
+        ]
+        if len(set(group.geometries)) < len(group.geometries):
+            twice = sorted({name for name in group.geometries if group.geometries.count(name) > 1})
+            faults.append(f"{where}: names {', '.join(map(repr, twice))} more than once")
+        faults += _number_faults(where, group)
+    return faults
+
+
 def _is_finite(value: Any) -> bool:
     try:
         return not isinstance(value, (str, bytes)) and math.isfinite(float(value))
@@ -255,7 +290,7 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _number_faults(where: str, contact: Contact) -> list[str]:
+def _number_faults(where: str, contact: Contact | ContactGroup) -> list[str]:
     faults = []
     if not _is_finite(contact.margin):
         faults.append(f"{where}: margin is {contact.margin!r}, expected a finite number")

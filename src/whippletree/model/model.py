@@ -178,6 +178,25 @@ class Contact(Part):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ContactGroup(Part):
+    """Shapes of which every two may touch: a heap, without a list of all its pairs.
+
+    Left out are pairs that cannot move against each other, that are both unbounded, or that have a contact of their
+    own. As single contacts (:attr:`Model.pairs`) they are called ``"first on second"``, by their geometries.
+    """
+
+    name: str
+    geometries: tuple[str, ...]
+    """Names of geometries."""
+    friction: Any = 0
+    """Coulomb's coefficient μ ≥ 0."""
+    restitution: Any = 0
+    """e in [0, 1]: 0 is plastic."""
+    margin: Any = 0
+    """m: how far apart the surfaces are when they touch."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Actuator(Part):
     """A motor with its own law: the force that a command makes it push with, and what it pushes on.
 
@@ -279,9 +298,12 @@ class Model(Part):
     """What the model measures: ``wt.read_sensors``."""
     elements: tuple[Element, ...] = ()
     """Tendons, drag of a fluid, held-up weight: what acts on bodies beside joints and actuators."""
+    contact_groups: tuple[ContactGroup, ...] = ()
+    """Groups of geometries of which every two may touch, beside ``contacts``."""
 
     def __repr__(self) -> str:
         touching = f", {len(self.contacts)} contacts" if self.contacts else ""
+        touching += f", {len(self.contact_groups)} contact groups" if self.contact_groups else ""
         driven = f", {len(self.actuators)} actuators" if self.actuators else ""
         return (
             f"<Model {self.name!r}: {len(self.bodies)} bodies, nq = {self.nq}, nv = {self.nv}, "
@@ -292,6 +314,20 @@ class Model(Part):
         """What a notebook shows: sizes, joints and a picture that can be turned."""
         # by its name: data imports no pictures, a notebook asks for them
         return str(import_module("whippletree.view.notebook").model_html(self))
+
+    @property
+    def touches(self) -> bool:
+        """Whether any of its shapes may touch another."""
+        return bool(self.contacts or self.contact_groups)
+
+    @cached_property
+    def pairs(self) -> tuple[Contact, ...]:
+        """Every contact, those of groups one by one: as many as pairs of their geometries."""
+        if not self.contact_groups:
+            return self.contacts
+        from whippletree.model.contact_pairs import pairs_of_groups
+
+        return (*self.contacts, *pairs_of_groups(self))
 
     @cached_property
     def parents(self) -> tuple[int, ...]:

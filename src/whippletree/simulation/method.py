@@ -115,6 +115,11 @@ class Method(ABC):
         self.task = task
 
     @classmethod
+    def form_for(cls, model: Model, alone: bool) -> type[Method]:
+        """The form of this method that suits a model; ``alone``: one start state, not a batch."""
+        return cls
+
+    @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
         """Spacing of the output where none is asked for, s: 200 rows."""
         return duration / DEFAULT_ROWS
@@ -203,14 +208,15 @@ def suitable(model: Model, q: Array | None = None) -> str:
     where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
     while loops, which may not reach it at all, are integrated, and the run tells what it leaves out.
     """
-    meets = model.contacts or dry_joints(model) or limited_joints(model)
+    meets = model.touches or dry_joints(model) or limited_joints(model)
     if meets and model.time_step is not None:
         return "time_stepping"
-    if not model.contacts:
+    if not model.touches:
         if _starts_beyond_a_range(model, model.home.q if q is None else q):
             return "adaptive" if model.constraints else "time_stepping"
         return "events" if meets else "adaptive"
-    return "events" if len(model.contacts) <= EVENTS_UP_TO and not _many_slide_in_space(model) else "time_stepping"
+    few = not model.contact_groups and len(model.contacts) <= EVENTS_UP_TO
+    return "events" if few and not _many_slide_in_space(model) else "time_stepping"
 
 
 def dry_joints(model: Model) -> list[str]:

@@ -340,7 +340,7 @@ class Motion:
     @cached_property
     def _plain_contacts(self) -> PlainContacts | None:
         """What answers for contacts that cannot be compiled."""
-        if not self.model.contacts or contact_set(self.model).closed_form:
+        if not self.model.touches or contact_set(self.model).closed_form:
             return None
         return PlainContacts(self.dyn, contact_set(self.model))
 

@@ -128,7 +128,7 @@ def simulate(
     method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
     if method == "time_stepping" and model.time_step is not None:
         options.setdefault("step", model.time_step)
-    way = _with_options(find_method(method, model), method, options)
+    way = _with_options(find_method(method, model).form_for(model, _is_alone(q0, v0)), method, options)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_friction(model, way, method)
     if parameters:
@@ -201,6 +201,11 @@ def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
     return run.assign_attrs(ties=told)
 
 
+def _is_alone(q0: Any, v0: Any) -> bool:
+    """Whether there is one start state, not a batch."""
+    return max(np.ndim(q0), np.ndim(v0)) < 2
+
+
 def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:
     """The method, if it knows all these options."""
     for word in options:
@@ -211,7 +216,7 @@ def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> ty
 
 
 def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> None:
-    if model.contacts and not way.touches:
+    if model.touches and not way.touches:
         raise UnsupportedError(
             f"simulate: model {model.name!r} has contacts, which method {method!r} does not see: choose "
             f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, contacts=())"
@@ -257,7 +262,9 @@ def _compiled_before(model: Model, massless: str) -> Compiled:
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
     """What was compiled before, if that was the same tree of bodies; loops may have been added or left out since."""
     if compiled.model.bodies is not model.bodies:
-        trees = [fingerprint(replace(m, constraints=(), contacts=())) for m in (compiled.model, model)]
+        trees = [
+            fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)
+        ]
         if trees[0] != trees[1]:
             raise ValueError(f"simulate: compiled= is for model {compiled.model.name!r}, not for this {model.name!r}")
     return compiled

@@ -106,7 +106,7 @@ def contact_points(model: Model, moves: Moves, near: float) -> dict[str, Array]:
         near: gap below which two shapes count as touching, m.
     """
     found = {c.name: _acts_at(c, moves) for c in model.constraints if c.kind in ("rolling", "knife_edge")}
-    contacts = contact_set(model) if model.contacts else None
+    contacts = contact_set(model) if model.touches else None
     if contacts is not None and contacts.closed_form:
         plain = reference(model)
         gaps, points = plain.contact_gaps(moves.q), plain.contact_points(moves.q)
@@ -117,7 +117,7 @@ def contact_points(model: Model, moves: Moves, near: float) -> dict[str, Array]:
 
 def contact_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
     """Of every contact: where it acts and its force on the first body, N, each (T, 3), from a run with contacts."""
-    contacts = contact_set(model) if model.contacts else None
+    contacts = contact_set(model) if model.touches else None
     if "contact_force" not in run or contacts is None or not contacts.closed_form:
         return {}
     plain = reference(model)

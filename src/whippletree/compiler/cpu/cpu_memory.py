@@ -49,6 +49,8 @@ class CpuMemory(Memory):
         return self.frame.dimensions[dimension]
 
     def lookup(self, address: Address, registers: Registers) -> Operand:
+        if address.buffer in self.frame.arrays:
+            return self.writer.value(f"load i64, ptr {self._place(address, registers)}")
         return self.writer.value(f"load i64, ptr {self._flat(address, 'i64', registers)}")
 
     def list_entry(self, name: str, number: Operand) -> str:
@@ -198,8 +200,11 @@ class CpuMemory(Memory):
         """Leave the function if another thread has raised the flag of this call since it began."""
         w = self.writer
         flag = w.value(f"load volatile i64, ptr {w.value(f'getelementptr i64, ptr %data, i64 {STOP}')}")
-        going_on = w.label("going_on")
-        w.emit(f"br i1 {w.value(f'icmp ne i64 {flag}, 0')}, label %finish, label %{going_on}, !prof !0")
+        self.leave(w.value(f"icmp ne i64 {flag}, 0"))
+
+    def leave(self, condition: Operand) -> None:
+        w, going_on = self.writer, self.writer.label("going_on")
+        w.emit(f"br i1 {condition}, label %finish, label %{going_on}, !prof !0")
         w.start(going_on)
 
     # ---- writing -------------------------------------------------------------------------------------------------

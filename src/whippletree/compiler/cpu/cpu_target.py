@@ -13,6 +13,7 @@ nothing. Without memory every output becomes NaN (a status: −1), and the funct
 
 from __future__ import annotations
 
+import math
 from string import Template
 
 from whippletree.arithmetic.trace import Straight
@@ -24,7 +25,7 @@ from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.llvm.sine import FAR_ARGUMENTS
-from whippletree.compiler.program import Address, Block, Index, Loop, Program, Statement, every_block, tables_of
+from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_block, tables_of
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""
@@ -36,7 +37,7 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
     """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
     one = Lanes(1, lanes.real)
     text = _Loop(program, lanes, symbol).text()
-    if work_bytes(program, lanes) > STACK_LIMIT:
+    if work_bytes(program, lanes) > STACK_LIMIT or _sized_by_call(program):
         text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
         text += _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True).text()
     # only what is called costs time to compile
@@ -66,11 +67,15 @@ def _work(program: Program, lanes: Lanes) -> dict[str, int]:
     def most(kind: str) -> int:
         return max((sum(a.buffer in arrays for a in getattr(block, kind)) for block in blocks), default=0)
 
-    sizes = {b.name: b.size for b in program.of_role("work")}
+    sizes = {b.name: b.size for b in program.of_role("work") if not b.is_sized_by_call}
     return sizes | {_LOADS: most("loads"), _STORES: most("stores") if lanes.width == 1 else 0}
 
 
 _LOADS, _STORES = ".loads", ".stores"
+
+
+def _sized_by_call(program: Program) -> list[Buffer]:
+    return [b for b in program.buffers if b.is_sized_by_call]
 
 
 def _rounded(size: int) -> int:
@@ -146,14 +151,18 @@ class _Loop:
     def allocate(self, frame: Frame) -> list[str]:
         """Give every work buffer its place; returns the instructions that release it."""
         w = self.writer
-        total = work_bytes(self.program, self.lanes)
-        if total == 0:
+        fixed = work_bytes(self.program, self.lanes)
+        sized = {b.name: self.bytes_of(b, frame) for b in _sized_by_call(self.program)}
+        if fixed == 0 and not sized:
             return []
         release = []
-        if total <= STACK_LIMIT:
-            start = w.stack(f"[{total} x i8]", _ALIGNMENT)
+        if fixed <= STACK_LIMIT and not sized:
+            start = w.stack(f"[{fixed} x i8]", _ALIGNMENT)
         else:
-            raw = w.value(f"call ptr @malloc(i64 {total + _ALIGNMENT})")
+            total = str(fixed + _ALIGNMENT)
+            for bytes_ in sized.values():
+                total = w.value(f"add i64 {total}, {bytes_}")
+            raw = w.value(f"call ptr @malloc(i64 {total})")
             missing = w.value(f"icmp eq ptr {raw}, null")
             w.emit(f"br i1 {missing}, label %no_memory, label %memory, !prof !0")
             w.start("no_memory")
@@ -167,8 +176,19 @@ class _Loop:
         for name, size in _work(self.program, self.lanes).items():
             frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
             offset += _rounded(size * self.lanes.width * self.lanes.bytes)
+        place = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+        for name, bytes_ in sized.items():
+            frame.pointers[name] = place
+            place = w.value(f"getelementptr i8, ptr {place}, i64 {bytes_}")
         frame.staged_inputs, frame.staged_outputs = frame.pointers[_LOADS], frame.pointers[_STORES]
         return release
+
+    def bytes_of(self, buffer: Buffer, frame: Frame) -> Operand:
+        """What a buffer takes whose number of rows the call decides, as i64; one state at a time."""
+        w, (rows, *others) = self.writer, buffer.shape
+        row = math.prod(int(d) for d in others) * self.lanes.bytes
+        bytes_ = w.value(f"mul i64 {frame.dimensions[str(rows)]}, {row}")
+        return w.value(f"and i64 {w.value(f'add i64 {bytes_}, {_ALIGNMENT - 1}')}, {-_ALIGNMENT}")
 
     def each_group(self, frame: Frame) -> None:
         """Run the body for W states after the other; the last group may alias lanes to its last state."""

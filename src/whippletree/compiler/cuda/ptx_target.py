@@ -35,7 +35,7 @@ from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Operand, Real, Writer, table_text
 from whippletree.compiler.program import Block, Program, every_block, tables_of
-from whippletree.errors import DeviceError
+from whippletree.errors import DeviceError, UnsupportedError
 
 SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -79,6 +79,11 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     for which one it shall be fast. ``copies``: the device can copy to shared memory without waiting, see
     :func:`copies_by_itself`.
     """
+    if program.is_scalar:
+        raise UnsupportedError(
+            f"target 'cuda': {program.name} works on lists that come with the call, one scene at a time: compile it "
+            f"for the CPU"
+        )
     lanes = Lanes(1, real)
     program = parted(program)
     how = fitted(program, real, rows) if form is None else shaped(program, form)

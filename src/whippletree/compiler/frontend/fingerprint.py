@@ -28,11 +28,13 @@ def fingerprint(model: Model, of_function: Callable[[Any], bytes] = _never_the_s
     """
     digest = hashlib.sha256()
     names = dict.fromkeys(name for contact in model.contacts for name in (contact.first, contact.second))
+    names |= dict.fromkeys(name for group in model.contact_groups for name in group.geometries)
     touching = [model.geometry(name) for name in names]
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
     files = [_file_content(geometry) for geometry in touching]
     for piece in _pieces(
-        (model.name, *content, model.contacts, touching, files, model.actuators, model.elements), of_function
+        (model.name, *content, model.contacts, model.contact_groups, touching, files, model.actuators, model.elements),
+        of_function,
     ):
         digest.update(piece)
         digest.update(b"\0")

@@ -86,9 +86,13 @@ class Memory(ABC):
         """The beginning of a round of a loop whose length the call decides: a target may let it end here."""
         return
 
+    def leave(self, condition: Operand) -> None:
+        """End the call if a condition (i1) holds. Only programs that work on one state at a time ask for it."""
+        raise NotImplementedError
+
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
-        """Read an integer of an index buffer, as i64."""
+        """Read an integer of an index buffer or of an integer input, as i64."""
 
     @abstractmethod
     def count(self, dimension: str) -> Operand:
@@ -99,14 +103,13 @@ class Memory(ABC):
         """A typed pointer to an entry of a list: an integer as wide as a real; of a vector, two side by side."""
 
     def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, int]], int]:
-        """Where a number is in a buffer of fixed size, row by row: registers with factors, and an offset."""
+        """Where a number is in a buffer with rows of fixed size, row by row: registers with factors, and an offset."""
         found, offset, factor = [], 0, 1
-        sizes = [int(size) for size in self.shape[address.buffer]]
-        for index, size in zip(reversed(address.indices), reversed(sizes), strict=True):
+        for index, size in zip(reversed(address.indices), reversed(self.shape[address.buffer]), strict=True):
             if index.register is not None:
                 found.append((registers[index.register], factor))
             offset += factor * index.offset
-            factor *= size
+            factor *= size if isinstance(size, int) else 0  # that of rows is not needed: nothing is outside them
         return found, offset
 
     def index(self, index: Index, registers: Registers) -> Operand:
@@ -137,7 +140,7 @@ class _Body:
                 case Block():
                     self.block(statement, known)
                 case Lookup():
-                    known[statement.register] = self.memory.lookup(statement.address, known)
+                    known[statement.register] = self.lookup(statement, known)
                 case Loop():
                     self.loop(statement, known)
                 case Switch():
@@ -184,6 +187,17 @@ class _Body:
         rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in early]
         self.store(rest, registers)
         self.memory.finish_stores()
+
+    def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
+        w, number = self.writer, self.memory.lookup(lookup.address, registers)
+        if lookup.below is None:
+            return number
+        most = self.count(lookup.below, registers)
+        if isinstance(lookup.below, str):
+            self.memory.leave(w.value(f"icmp slt i64 {most}, 1"))
+        last = w.value(f"sub i64 {most}, 1")
+        number = w.value(f"select i1 {w.value(f'icmp slt i64 {number}, 0')}, i64 0, i64 {number}")
+        return w.value(f"select i1 {w.value(f'icmp sgt i64 {number}, {last}')}, i64 {last}, i64 {number}")
 
     def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         self.memory.store([(a, self.memory.seen(a, x)) for a, x in pairs], registers)
@@ -285,7 +299,7 @@ class _Body:
         w, lanes = self.writer, self.writer.lanes
         length = w.stack("i64", 8)
         w.emit(f"store i64 0, ptr {length}")
-        with self.rounds(str(collect.count)) as step:
+        with self.rounds(self.count(collect.count, registers)) as step:
             those = self.positive(collect.flag, {**registers, collect.counter: step})
             number = w.value(f"load i64, ptr {length}")
             own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
@@ -306,7 +320,10 @@ class _Body:
 
     def each(self, each: Each, registers: Registers) -> None:
         w, lanes = self.writer, self.writer.lanes
-        with self.rounds(w.value(f"load i64, ptr {self.lengths[each.list]}")) as step:
+        count = w.value(f"load i64, ptr {self.lengths[each.list]}")
+        with self.rounds(count) as step:
+            if each.backwards:
+                step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             entry = self.memory.list_entry(each.list, step)
             number = w.value(f"load {lanes.bits}, {entry}")
             if lanes.bits != "i64":

@@ -136,6 +136,8 @@ class Kernel:
     @cached_property
     def width(self) -> int:
         """Lanes of the vector variant."""
+        if self.interface.shell.is_scalar:
+            return 1
         bytes_ = self.options.dtype.itemsize
         width = self.options.width or self.options.machine.width(bytes_)
         work = sum(b.size for b in self.interface.buffers if b.role == "work") * bytes_

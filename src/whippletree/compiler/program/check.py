@@ -87,8 +87,13 @@ def _check_buffers(program: Program) -> None:
             raise ProgramError(f"{program.name}: {b.name} has a dimension whose name is no identifier")
         if b.role in ("input", "output"):
             continue
-        if any(isinstance(d, str) for d in b.shape):
-            raise ProgramError(f"{program.name}: {b.name} has a named dimension; only inputs and outputs may")
+        if any(isinstance(d, str) for d in (b.shape if b.role != "work" else b.shape[1:])):
+            raise ProgramError(
+                f"{program.name}: {b.name} has a named dimension; only inputs, outputs and the rows of work space may"
+            )
+        known = {d for other in program.of_role("input") for d in other.shape if isinstance(d, str)}
+        if b.is_sized_by_call and b.shape[0] not in known:
+            raise ProgramError(f"{program.name}: no input decides the size of {b.name}")
         if b.role != "work" and (b.data is None or np.shape(b.data) != b.shape):
             raise ProgramError(f"{program.name}: {b.name} lacks its content")
         if b.is_list and len(b.shape) != 1:
@@ -118,8 +123,11 @@ class _Checker:
                 case Block():
                     self.block(statement, known, masks, positive)
                 case Lookup():
-                    known[statement.register] = value = self.lookup(statement, known, masks)
-                    masks.setdefault(value.counter, np.ones(len(value.numbers), bool))
+                    if statement.below is None:
+                        known[statement.register] = value = self.lookup(statement, known, masks)
+                        masks.setdefault(value.counter, np.ones(len(value.numbers), bool))
+                    else:
+                        known[statement.register], masks = self.bounded(statement, known, masks, positive)
                 case Loop():
                     self.loop(statement, known, masks, positive)
                 case Switch():
@@ -134,9 +142,12 @@ class _Checker:
                     known[_list(statement.list)] = self.collect(statement, known, masks, positive)
                 case Each():
                     entries = self.register(_list(statement.list), known)
-                    assert isinstance(entries, _Values)
-                    within = {**masks, entries.counter: np.ones(len(entries.numbers), bool)}
-                    self.statements(statement.body, {**known, statement.register: entries}, within, positive)
+                    inside = {**known, statement.register: entries}
+                    if isinstance(entries, _NamedCounter):
+                        self.statements(statement.body, inside, masks, positive | {entries.dimension})
+                    else:
+                        within = {**masks, entries.counter: np.ones(len(entries.numbers), bool)}
+                        self.statements(statement.body, inside, within, positive)
                 case _:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
@@ -190,10 +201,34 @@ class _Checker:
             return None
         return np.asarray(value.numbers[masks[value.counter]] + index.offset)
 
-    def collect(self, collect: Collect, known: _Known, masks: _Masks, positive: frozenset[str]) -> _Values:
+    def bounded(
+        self, lookup: Lookup, known: _Known, masks: _Masks, positive: frozenset[str]
+    ) -> tuple[_Values | _NamedCounter, dict[int, Any]]:
+        """What a number of a caller may be, and the masks from here on."""
+        buffer = self.buffer(lookup.address)
+        if buffer.role != "input" or not buffer.integer:
+            raise ProgramError(f"{self.name}: a lookup in {buffer.name!r}, which holds no integers of a call")
+        self.address(lookup.address, known, masks, positive)
+        if isinstance(lookup.below, str):
+            if lookup.below not in self.dimensions:
+                raise ProgramError(f"{self.name}: no input decides the bound {lookup.below!r}")
+            return _NamedCounter(lookup.below), dict(masks)
+        value, within = self.counter(np.arange(lookup.below or 0), masks)
+        return value, dict(within)
+
+    def collect(
+        self, collect: Collect, known: _Known, masks: _Masks, positive: frozenset[str]
+    ) -> _Values | _NamedCounter:
         """What an entry of the list may be from here on."""
         if collect.list not in self.buffers or not self.buffers[collect.list].is_list:
             raise ProgramError(f"{self.name}: {collect.list!r} is no list")
+        if isinstance(collect.count, str):
+            if self.buffers[collect.list].shape != (collect.count,):
+                raise ProgramError(f"{self.name}: the list {collect.list!r} has no room for {collect.count!r} numbers")
+            counter = _NamedCounter(collect.count)
+            inside = positive | {collect.count}
+            self.readable(collect.flag, {**known, collect.counter: counter}, masks, inside)
+            return counter
         size = self.buffers[collect.list].size
         if not 0 <= collect.count <= size:
             raise ProgramError(
@@ -293,6 +328,7 @@ class _Checker:
         return numbers is not None and bool(numbers.min() >= 0 and numbers.max() < size)
 
     def inside_named(self, index: Index, size: str, known: _Known, positive: frozenset[str]) -> bool:
+        """A number from a caller is below its bound wherever there is one: a call without any ends at the lookup."""
         if index.register is None:
             return index.offset == 0 and size in positive
         return self.register(index.register, known) == _NamedCounter(size) and index.offset == 0

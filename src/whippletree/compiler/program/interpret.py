@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -39,16 +40,20 @@ def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float
     sizes: dict[str, int] = {}
     memory: dict[str, Array] = {}
     for b in program.of_role("input"):
-        memory[b.name] = np.asarray(inputs[b.name], dtype=dtype)
+        memory[b.name] = np.asarray(inputs[b.name], dtype=np.int64 if b.integer else dtype)
         sizes.update({d: n for d, n in zip(b.shape, memory[b.name].shape, strict=True) if isinstance(d, str)})
     for b in program.of_role("table", "index"):
         memory[b.name] = np.asarray(b.data, dtype=np.int64 if b.role == "index" else dtype)
     for b in program.of_role("work", "output"):
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
         memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(np.int64 if b.integer else dtype)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), suppress(_CallEnds):
         _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}
+
+
+class _CallEnds(Exception):
+    """A number below a bound was looked up where there is none."""
 
 
 class _Run:
@@ -70,7 +75,13 @@ class _Run:
                         self.memory[address.buffer][self.place(address, known)] = value
                 case Lookup():
                     buffer = self.memory[statement.address.buffer]
-                    known[statement.register] = int(buffer[self.place(statement.address, known)])
+                    number = int(buffer[self.place(statement.address, known)])
+                    if statement.below is not None:
+                        most = self.count(statement.below, known)
+                        if most < 1:
+                            raise _CallEnds
+                        number = min(max(number, 0), most - 1)
+                    known[statement.register] = number
                 case Loop():
                     rounds = range(self.count(statement.count, known))
                     for i in reversed(rounds) if statement.backwards else rounds:
@@ -88,11 +99,12 @@ class _Run:
                 case Collect():
                     self.lists[statement.list] = [
                         i
-                        for i in range(statement.count)
+                        for i in range(self.count(statement.count, known))
                         if self.positive(statement.flag, {**known, statement.counter: i})
                     ]
                 case Each():
-                    for i in self.lists[statement.list]:
+                    numbers = self.lists[statement.list]
+                    for i in reversed(numbers) if statement.backwards else numbers:
                         self.statements(statement.body, {**known, statement.register: i})
 
     def count(self, count: Dimension | Index, registers: Mapping[Register, int]) -> int:

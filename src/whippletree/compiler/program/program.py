@@ -8,8 +8,10 @@ plus constant offsets, so that a program can be checked for bounds before any co
 
     buffer role   one per    content                                         addressed by
     input         lane       an argument of the function                     one index per core dimension
+    input         lane       ``integer``: numbers of what a call describes    :class:`Lookup` with a bound only
     output        lane       a result (``integer``: a status)                one index per core dimension
-    work          lane       scratch space, uninitialised                    one index per dimension
+    work          lane       scratch space, uninitialised; the first of its  one index per dimension
+                             dimensions may be one that the call decides
     work          lane       ``integer``: a list of numbers below its size   :class:`Collect` and :class:`Each` only
     table         program    constants of the model, the same for all lanes  one index per dimension
     index         program    integers: offsets, types, parents               one index per dimension
@@ -19,6 +21,9 @@ those depend on numbers of a state (:class:`If`, :class:`Until`, :class:`Each`),
 lanes needs, and whatever is stored there is stored only in the lanes that need it: the others keep their memory as it
 is, bit for bit. So each lane ends with the bits that it would have alone. (What the others compute meanwhile is thrown
 away, but the processor's floating-point flags have seen it: who calls such a program must not ask NumPy for them.)
+
+A program whose integers, or whose work space, come with the call (a scene of many bodies: who may touch whom, and how
+many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state.
 """
 
 from __future__ import annotations
@@ -64,6 +69,11 @@ class Buffer:
         """How many numbers it holds, if no dimension is named."""
         return math.prod(int(d) for d in self.shape)
 
+    @property
+    def is_sized_by_call(self) -> bool:
+        """Whether the arrays of a call decide how much work space it takes."""
+        return self.role == "work" and any(isinstance(d, str) for d in self.shape)
+
 
 @dataclass(frozen=True)
 class Index:
@@ -95,10 +105,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Lookup:
-    """register := buffer[index], an integer from an index buffer."""
+    """register := buffer[index], an integer from an index buffer, or from an integer input.
+
+    What a caller passes can be anything: with ``below`` it is brought into 0 … below − 1, so that every address that it
+    leads to exists. A call in which that dimension is 0 ends there.
+    """
 
     register: Register
     address: Address
+    below: Dimension | None = None
 
 
 @dataclass(frozen=True)
@@ -153,17 +168,18 @@ class Collect:
 
     list: str
     counter: Register
-    count: int
+    count: Dimension
     flag: Address
 
 
 @dataclass(frozen=True)
 class Each:
-    """Run ``body`` for every number of a list, in order: register := that number."""
+    """Run ``body`` for every number of a list, in order (or backwards): register := that number."""
 
     register: Register
     list: str
     body: tuple[Statement, ...]
+    backwards: bool = False
 
 
 Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each
@@ -184,6 +200,11 @@ class Program:
     def of_role(self, *roles: str) -> list[Buffer]:
         """The buffers with one of these roles, in order."""
         return [b for b in self.buffers if b.role in roles]
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it works on one state at a time, because its registers depend on the state."""
+        return any(b.is_sized_by_call or (b.role == "input" and b.integer) for b in self.buffers)
 
     @property
     def signature(self) -> str:

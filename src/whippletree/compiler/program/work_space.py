@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.program.program import Address, Block, Buffer, Index, Program, Register, Statement
+from whippletree.compiler.program.program import Address, Block, Buffer, Dimension, Index, Program, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 
 
@@ -25,11 +25,11 @@ class WorkSpace:
                 raise ValueError(f"a program has two buffers of the name {b.name!r}: rename one of them")
         self.buffers |= {b.name: b for b in buffers}
 
-    def work(self, **shapes: tuple[int, ...]) -> None:
+    def work(self, **shapes: tuple[Dimension, ...]) -> None:
         """Scratch space: name=shape; blanks in a name are written as underscores."""
         self.add(*[Buffer(name.replace("_", " "), "work", shape) for name, shape in shapes.items()])
 
-    def numbers_list(self, name: str, size: int) -> None:
+    def numbers_list(self, name: str, size: Dimension) -> None:
         """A list of numbers below its size."""
         self.add(Buffer(name, "work", (size,), integer=True))
 

@@ -11,5 +11,8 @@ contact_kinds     gaps and rows as loops over pairs of one kind
 contact_lists     a step of a single scene, over lists of what touches
 contact_list_solver   its sweeps and Newton steps
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
+scene_step        steps of a scene of many free bodies, whose size and lists come with the call
+scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
+scene_solver      its contact problem: sweeps, accelerated gradients, and the projection of positions
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """

@@ -9,24 +9,27 @@ cost, and no more. Shapes that are more than a few numbers (a terrain, a hull) a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
-from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.geometry.shape_numbers import (
+    POSE,
+    kind_of,
+    numbers_of_pose,
+    numbers_of_shape,
+    pose_of,
+    with_numbers,
+)
 from whippletree.contact.kinematics.pairs import Pair
-from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
 
 TOUCH = 13
 """Numbers of a candidate: its gap, its point (3) and its axes (3, 3)."""
-
-POSE = 12
-"""Numbers of a pose: its rotation (3, 3) and its position (3)."""
 
 PAIR = "pair"
 
@@ -45,7 +48,7 @@ class Member:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What pairs of one kind share."""
-        shapes = tuple(_kind_of(shape) for shape in self.pair.shapes)
+        shapes = tuple(kind_of(shape) for shape in self.pair.shapes)
         moving = tuple(place.node >= 0 for place in self.places)
         return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers))
 
@@ -64,8 +67,8 @@ def narrow_phase(
     first = 0
     for pair in pairs:
         places = pair.places(tree)
-        numbers = [*_numbers_of_pose(places[0].pose), *_numbers_of_pose(places[1].pose)]
-        numbers += [x for shape in pair.shapes for x in _numbers_of_shape(shape)]
+        numbers = [*numbers_of_pose(places[0].pose), *numbers_of_pose(places[1].pose)]
+        numbers += [x for shape in pair.shapes for x in numbers_of_shape(shape)]
         numbers.append(float(pair.contact.margin))
         member = Member(pair, places, first, tuple(numbers))
         kinds.setdefault(member.kind, []).append(member)
@@ -128,45 +131,9 @@ class _Kind:
             poses.append(pose_of(bodies[side]) @ own if side in bodies else own)
         shapes, at = [], 2 * POSE
         for shape in member.pair.shapes:
-            size = len(_numbers_of_shape(shape))
-            shapes.append(_with_numbers(shape, numbers[at : at + size]))
+            size = len(numbers_of_shape(shape))
+            shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size
         assert member.pair.touching is not None
         found = member.pair.touching(shapes[0], shapes[1], poses[0], poses[1])
         return [np.concatenate([[touch.gap - numbers[at]], touch.point, touch.axes.ravel()]) for touch in found]
-
-
-def pose_of(numbers: Array) -> Pose:
-    """A pose from its 12 numbers."""
-    return Pose(numbers[:9].reshape(3, 3), numbers[9:])
-
-
-def _numbers_of_pose(X: Pose) -> list[float]:
-    return [float(x) for x in (*X.R.flat, *X.p)]
-
-
-def _is_numbers(shape: Shape) -> bool:
-    return not isinstance(shape, Terrain | HeightField | Hull)
-
-
-def _kind_of(shape: Shape) -> Any:
-    return type(shape) if _is_numbers(shape) else id(shape)
-
-
-def _numbers_of_shape(shape: Shape) -> list[float]:
-    if not _is_numbers(shape):
-        return []
-    return [float(x) for part in fields(shape) for x in np.ravel(getattr(shape, part.name))]
-
-
-def _with_numbers(shape: Shape, numbers: Sequence[Any]) -> Shape:
-    """A shape of the same type with other numbers."""
-    if not _is_numbers(shape):
-        return shape
-    given, parts, kind = iter(numbers), [], cast(Any, type(shape))
-    for part in fields(shape):
-        size = np.size(getattr(shape, part.name))
-        own = tuple(next(given) for _ in range(size))
-        parts.append(own if np.ndim(getattr(shape, part.name)) else own[0])
-    made: Shape = kind(*parts)
-    return made

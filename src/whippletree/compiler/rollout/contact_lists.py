@@ -48,9 +48,10 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.contact_kinds import POSE, TOUCH
+from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_positions import Positions, rows_of, target_of
 from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCAL, STEP, ListSolver
+from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local

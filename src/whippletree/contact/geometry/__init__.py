@@ -5,6 +5,8 @@ shapes                  the shapes of a model as numbers
 meshes, mesh_files      triangles from files; their convex hulls
 polytopes               convex hulls
 closed_forms            pairs of shapes with a formula, and the table of them
+shape_numbers           shapes and poses as rows of numbers, and back
+box_pairs               two boxes in closed form, for lists of pairs
 bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart
 nearest_points          nearest points polished to rounding

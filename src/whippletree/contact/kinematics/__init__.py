@@ -6,5 +6,7 @@ body_poses        where the bodies are
 pair_kinematics   gap, point, axes and rows of each pair
 broad_phase       pairs that are near
 overlaps          pairs that overlap (``wt.without_overlaps``)
+scene_layout      a model of many free bodies as tables: bodies, classes of geometries, kinds of pairs
+near_pairs        its broad phase: pairs within a skin, in time that grows with their number
 large_scenes      the same quantities for scenes of many free bodies, sparse
 """

@@ -64,7 +64,7 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
     faults: list[str] = []
     pairs: list[Pair] = []
     shapes: dict[str, Shape] = {}
-    for contact in model.contacts:
+    for contact in model.pairs:
         try:
             pairs.append(_pair(model, contact, shapes))
         except ModelError as error:

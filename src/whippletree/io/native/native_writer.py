@@ -57,7 +57,7 @@ def document(model: Model) -> dict[str, Any]:
         "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
-        "contacts": [_contact(contact) for contact in model.contacts],
+        "contacts": [_contact(contact) for contact in model.pairs],
         "tendons": [_tendon(tendon) for tendon in model.tendons],
         "fluid_boxes": [_fluid_box(box) for box in model.elements if isinstance(box, FluidBox)],
         "lifts": [_lift(lift) for lift in model.elements if isinstance(lift, Lift)],

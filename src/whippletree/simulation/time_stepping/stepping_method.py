@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
+from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -56,12 +57,12 @@ GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose hei
 class TimeStepping(Method):
     """One scene with a solver that does what the tolerance asks; many scenes in a compiled batch."""
 
-    options = ("step", "tolerance", "sweeps")
+    options: ClassVar[tuple[str, ...]] = ("step", "tolerance", "sweeps")
     batches = True
     touches = True
     tolerances = False
     instants = False
-    counters = ("steps", "unconverged", "at_rounding", "worst")
+    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
@@ -90,6 +91,13 @@ class TimeStepping(Method):
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
         self._warn_of_overlap()
+
+    @classmethod
+    def form_for(cls, model: Model, alone: bool) -> type[Method]:
+        """Scenes of many free bodies have a form of their own, for single runs."""
+        from whippletree.simulation.time_stepping.scene_method import SceneStepping, is_scene
+
+        return SceneStepping if alone and is_scene(model) else cls
 
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:

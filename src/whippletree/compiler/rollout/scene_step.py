@@ -1,0 +1,387 @@
+"""Steps of a scene of many free bodies as one kernel: its size, its lists and its coefficients come with the call.
+
+The mathematics is that of :mod:`whippletree.contact.time_step`, for bodies that move freely, in the axes of the world
+and with the velocities of their centres of mass: M is then a number and a 3 × 3 matrix for each body. A step
+
+1. finds poses, and velocities without impulses, body by body;
+2. finds gaps, points and axes of the pairs that are near, kind by kind
+   (:mod:`~whippletree.compiler.rollout.scene_kinds`), and lists the contacts that carried an impulse or would close;
+3. solves their problem (:mod:`~whippletree.compiler.rollout.scene_solver`);
+4. looks at the contacts that were left out, at the velocity that came out: what would overlap joins the list, and the
+   solution goes on. So nothing is left out that matters, whatever step 2 guessed;
+5. moves apart what would overlap at the end, and moves on; unless a body would by then have travelled so far that a
+   pair which is not in the lists could touch. Then the step is not taken, and the call ends: whoever called makes new
+   lists and begins that step again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Loop, Program, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scene_solver import ACTIVE, CONTACT, SceneSolver, matrix_of, relative_velocity
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
+from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
+from whippletree.contact.problem.cones import largest
+from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
+from whippletree.spatial.joints import Free
+from whippletree.spatial.vectors import Pose
+
+ROUNDS, GLANCE = 60, 12
+"""Times that contacts which were left out may join the list of a step, and sweeps until they are looked for; twice as
+many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
+it."""
+
+NODE, STEP = "body", "step"
+
+ACCOUNT = (
+    "residual_impulse",
+    "residual_velocity",
+    "cone_violation",
+    "contact_work",
+    "friction_work",
+    "joint_work",
+    "correction_work",
+    "sweeps",
+    "contacts",
+)
+"""What is told of every step."""
+
+
+def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> Program:
+    """The program of steps of scenes with these classes of geometries and kinds of pairs.
+
+    Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
+    (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 2), friction and restitution (C,),
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (m); then the lists of
+    :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
+
+    A step of length 0 does nothing but look at the gaps; it is the last one.
+
+    Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
+    mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
+    the number of steps that were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all
+    were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    """
+    return _Builder(classes, kinds).program_of_steps()
+
+
+class _Builder(WorkSpace):
+    def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> None:
+        super().__init__()
+        inputs: dict[str, tuple[Any, ...]] = {
+            "q0": ("N", 7),
+            "v0": ("N", 6),
+            "tau": ("N", 6),
+            "bodies": ("N", BODY),
+            "placements": ("N", POSE),
+            "swing": ("N",),
+            "travel0": ("N",),
+            "impulses0": ("C", 3),
+            "friction": ("C",),
+            "restitution": ("C",),
+            "gravity": (3,),
+            "dt": ("T",),
+            "tolerance": (),
+            "overlap tolerance": (),
+            "effort": (),
+            "budget": (),
+        }
+        self.inputs = [Buffer(name, "input", shape) for name, shape in inputs.items()]
+        self.inputs.append(Buffer("node", "input", ("C", 2), integer=True))
+        self.outputs = [
+            Buffer("q", "output", ("N", 7)),
+            Buffer("v", "output", ("N", 6)),
+            Buffer("travel", "output", ("N",)),
+            Buffer("impulses", "output", ("C", 3)),
+            Buffer("gaps", "output", ("C",)),
+            Buffer("account", "output", ("T", len(ACCOUNT))),
+            Buffer("a", "output", ("N", 6)),
+            Buffer("kick", "output", ("N", 6)),
+            Buffer("steps", "output", ()),
+            Buffer("ended", "output", ()),
+        ]
+        self.add(*self.inputs)
+        self.work(
+            now_q=("N", 7),
+            now_v=("N", 6),
+            next_q=("N", 7),
+            next_v=("N", 6),
+            far=("N",),  # how far each body has travelled since the lists were made
+            next_far=("N",),
+            pose=("N", POSE),
+            centre=("N", 3),
+            mobility=("N", 7),  # 1 / mass, and the inverse inertia in the axes of the world
+            start=("N", 6),
+            free=("N", 6),
+            rate=("N", 6),
+            kicked=("N", 6),
+            touch=("C", TOUCH),
+            impulse=("C", 3),
+            flag=("C",),
+            now_dt=(),
+            lasts=(1,),
+            alive=(1,),
+            within=(1,),
+            complete=(1,),
+            solved=(1,),
+            remaining=(1,),  # sweeps
+            glance=(1,),
+            left=(1,),
+            listed=(1,),
+            joint_work=(1,),
+            corrected=(1,),
+            made_steps=(1,),
+        )
+        self.numbers_list(ACTIVE, "C")
+        self.solver = SceneSolver(self)
+        self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
+        self.add(*lists, *self.outputs)
+
+    def program_of_steps(self) -> Program:
+        solve = (
+            Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
+            self.put(-1, self.at("complete"), self.at("solved")),
+            self.put(0, self.at("made")),
+            traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
+            Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
+            *self._finish(),
+        )
+        # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
+        looked = (*self.narrow, self._gaps(), If(self.address("lasts"), solve))
+        step = (
+            traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
+            Loop(NODE, "N", (self._pose(), self._expect())),
+            If(self.address("alive"), looked),
+        )
+        body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
+        return self.program("scene_steps", body)
+
+    def _begin(self) -> list[Statement]:
+        copy = traced_block(
+            lambda q, v, far: [q, v, [far], [0] * 6, [0] * 6],
+            self.each(("q0", "v0", "travel0"), NODE),
+            self.each(("now q", "now v", "far", "rate", "kicked"), NODE),
+        )
+        impulse = traced_block(lambda p: [p], [self.at("impulses0", CONTACT)], [self.at("impulse", CONTACT)])
+        return [
+            Loop(NODE, "N", (copy,)),
+            Loop(CONTACT, "C", (impulse,)),
+            self.put(1, self.at("alive")),
+            self.put(0, self.at("made steps")),
+        ]
+
+    # ---- 1: bodies -----------------------------------------------------------------------------------------------
+
+    def _pose(self) -> Statement:
+        """Where a body is, what moves it, and its velocity at the end of a step without impulses."""
+
+        def find(q: Array, v: Array, tau: Array, body: Array, placement: Array, gravity: Array, h: Any) -> list[Any]:
+            X = pose_of(placement) @ Pose(quaternion_rotation(*q[3:]), q[:3])
+            c, w = body[13:16], v[:3]
+            r = X.R @ c
+            inverse, inertia = matrix_of(body[1:7]), matrix_of(body[7:13])
+            moment = tau[:3] - cross(c, tau[3:]) - cross(w, inertia @ w)
+            turn, u = X.R @ w, X.R @ v[3:]
+            start = np.concatenate([turn, add_cross(u, turn, r)])
+            # the origin is stepped along a straight line: the centre of mass lacks what takes it around the origin
+            pull = body[0] * (X.R @ tau[3:]) + body[16] * gravity - cross(turn, cross(turn, r))
+            free = start + h * np.concatenate([X.R @ (inverse @ moment), pull])
+            world = congruence(X.R, inverse)
+            mobility = [body[0], world[0, 0], world[0, 1], world[0, 2], world[1, 1], world[1, 2], world[2, 2]]
+            return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free, free]
+
+        reads = [
+            *self.each(("now q", "now v", "tau", "bodies", "placements"), NODE),
+            self.at("gravity"),
+            self.at("now dt"),
+        ]
+        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free", "vel"), NODE))
+
+    def _expect(self) -> Statement:
+        """Whether a body would go too far without impulses."""
+
+        def expect(V: Array, far: Any, swing: Any, budget: Any, h: Any, alive: Array) -> list[Any]:
+            far = far + h * (sqrt(V[3:] @ V[3:]) + swing * sqrt(V[:3] @ V[:3]))
+            return [[select(less(budget, far), -1, alive[0])], [0] * 6]
+
+        reads = [*self.each(("free", "far", "swing"), NODE), self.at("budget"), self.at("now dt"), self.at("alive")]
+        return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
+
+    # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
+
+    def _sides(self, *names: str) -> list[Piece]:
+        return [part for name in names for part in self.solver.both(name)]
+
+    def _flag(self) -> Statement:
+        """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
+
+        def near(touch: Any, p: Array, h: Any, *of_bodies: Array) -> list[Any]:
+            centres, start, free = (of_bodies[i : i + 2] for i in (0, 2, 4))
+            row = _row(touch, *centres)
+            speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
+            slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
+            # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
+            spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
+            return [[select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))]]
+
+        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
+        return traced_block(near, reads, [self.at("flag", CONTACT)])
+
+    def _round(self) -> list[Statement]:
+        """The solution of the list as it is, and what joins it; velocities begin without impulses."""
+        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.at("vel", NODE)])
+
+        def allow(remaining: Array, glance: Array) -> list[Any]:
+            short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
+            return [[short], [remaining[0] - short]]
+
+        def judge(remaining: Array, unused: Array, complete: Array, done: Array, glance: Array) -> list[Any]:
+            left = remaining[0] + largest([unused[0], 0])
+            joined = less(complete[0], 0)
+            solved = select(joined, -1, select(less(0, done[0]), 1, -1))
+            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 2 * glance[0])]]
+
+        counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
+        counts.append(self.at("glance"))
+        return [
+            Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
+            Loop(NODE, "N", (again,)),
+            *self.solver.prepare(),
+            traced_block(
+                allow,
+                [self.at("remaining"), self.at("glance")],
+                [self.at("left sweeps"), self.at("remaining")],
+            ),
+            *self.solver.solve(),
+            *self._look_around(),
+            traced_block(judge, counts, [self.at("remaining"), self.at("solved"), self.at("glance")]),
+            If(self.address("solved"), tuple(self.solver.move_apart())),
+        ]
+
+    def _look_around(self) -> list[Statement]:
+        """Whatever was left out and would overlap is taken in; contacts outside the list carry nothing."""
+
+        def outside(touch: Any, flag: Any, p: Array, h: Any, tolerance: Any, *rest: Array) -> list[Any]:
+            left, complete, *of_bodies = rest
+            centres, velocities = of_bodies[:2], of_bodies[2:]
+            rate = relative_velocity(_row(touch, *centres), *velocities)[0]
+            listed = less(0, flag)
+            missed = select(listed, 0, largest([-(touch[0] / h + rate), 0]))
+            joins = less(tolerance, missed)
+            return [
+                [select(joins, 1, flag)],
+                [select(listed, x, 0) for x in p],
+                [largest([left[0], missed])],
+                [select(joins, -1, complete[0])],
+            ]
+
+        totals = [self.at("left"), self.at("complete")]
+        reads = [*self.each(("touch", "flag", "impulse"), CONTACT), self.at("now dt"), self.at("tolerance"), *totals]
+        reads += self._sides("centre", "vel")
+        block = traced_block(outside, reads, [*self.each(("flag", "impulse"), CONTACT), *totals])
+        return [
+            self.put(0, self.at("left")),
+            self.put(1, self.at("complete")),
+            Loop(CONTACT, "C", (*self.solver.bodies(), block)),
+        ]
+
+    # ---- 5: the end of a step ------------------------------------------------------------------------------------
+
+    def _finish(self) -> list[Statement]:
+        return [
+            self.put(1, self.at("within")),
+            self.put(0, self.at("joint work"), self.at("corrected"), self.at("listed")),
+            Loop(NODE, "N", (self._move(),)),
+            If(self.address("within"), tuple(self._accept())),
+            traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
+        ]
+
+    def _move(self) -> Statement:
+        """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
+
+        def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
+            far, swing, budget, h, gravity, within, joint_work, corrected = rest
+            R, r = X[:9].reshape(3, 3), X[:9].reshape(3, 3) @ body[13:16]
+
+            def at_origin(motion: Array) -> Array:
+                """In the axes of the body, of its origin."""
+                turn = motion[:3]
+                return np.concatenate([R.T @ turn, R.T @ (motion[3:] - cross(turn, r))])
+
+            after = at_origin(V)
+            nq, nv = Free().straight(q, after, h * after + at_origin(d))
+            way = h * V + d
+            travelled = far + sqrt(way[3:] @ way[3:]) + swing * sqrt(way[:3] @ way[:3])
+            sound: Any = select(less(travelled, budget), 1, -1)
+            for x in (*nq, *nv):
+                sound = select(less(abs(x), math.inf), sound, -2)
+            weight = body[16] * (gravity @ d[3:])
+            return [
+                nq,
+                nv,
+                [travelled],
+                (after - v) / h,
+                [select(less(sound, within[0]), sound, within[0])],
+                [joint_work[0] + h * (tau @ (v + after)) / 2],
+                [corrected[0] - weight / select(less(0, body[0]), body[0], 1)],
+            ]
+
+        totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
+        reads = self.each(("now q", "now v", "tau", "vel", "moved", "pose", "bodies", "far", "swing"), NODE)
+        reads += [self.at("budget"), self.at("now dt"), self.at("gravity"), *totals]
+        writes = self.each(("next q", "next v", "next far", "rate"), NODE)
+        return traced_block(move, reads, [*writes, *totals])
+
+    def _accept(self) -> list[Statement]:
+        copy = traced_block(
+            lambda q, v, far, V, free: [q, v, [far], V - free],
+            self.each(("next q", "next v", "next far", "vel", "free"), NODE),
+            self.each(("now q", "now v", "far", "kicked"), NODE),
+        )
+        count = traced_block(
+            lambda flag, listed: [[listed[0] + select(less(0, flag), 1, 0)]],
+            [self.at("flag", CONTACT), self.at("listed")],
+            [self.at("listed")],
+        )
+
+        def tell(residual: Array, left: Array, works: Array, *rest: Array) -> list[Any]:
+            joint_work, corrected, made, listed, steps = rest
+            worst = largest([residual[1], left[0]])
+            row = [residual[0], worst, residual[2], *works, joint_work[0], corrected[0], made[0], listed[0]]
+            return [row, [steps[0] + 1]]
+
+        names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps")
+        told = traced_block(tell, self.each(names), [self.at("account", STEP), self.at("made steps")])
+        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), told]
+
+    def _results(self) -> list[Statement]:
+        bodies = traced_block(
+            lambda q, v, far, a, kick: [q, v, [far], a, kick],
+            self.each(("now q", "now v", "far", "rate", "kicked"), NODE),
+            self.each(("q", "v", "travel", "a", "kick"), NODE),
+        )
+        contacts = traced_block(lambda p: [p], [self.at("impulse", CONTACT)], [self.at("impulses", CONTACT)])
+        told = traced_block(
+            lambda made, alive: [made[0], alive[0]], self.each(("made steps", "alive")), self.each(("steps", "ended"))
+        )
+        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), told]
+
+    def _gaps(self) -> Statement:
+        gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
+        return Loop(CONTACT, "C", (traced_block(lambda gap: [[gap]], [gap], [self.at("gaps", CONTACT)]),))
+
+
+def _row(touch: Any, first: Array, second: Array) -> Array:
+    """Axes and arms of a contact, from its place and the bodies' centres of mass."""
+    return np.concatenate([touch[4:], touch[1:4] - first, touch[1:4] - second])

@@ -1,0 +1,55 @@
+"""Shapes and poses as rows of numbers, and back: so that code written for one serves all of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, cast
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.spatial import Pose
+
+POSE = 12
+"""Numbers of a pose: its rotation (3, 3) and its position (3)."""
+
+
+def pose_of(numbers: Array) -> Pose:
+    """A pose from its 12 numbers."""
+    return Pose(numbers[:9].reshape(3, 3), numbers[9:])
+
+
+def numbers_of_pose(X: Pose) -> list[float]:
+    """The 12 numbers of a pose."""
+    return [float(x) for x in (*X.R.flat, *X.p)]
+
+
+def kind_of(shape: Shape) -> Any:
+    """What shapes of one kind share: their type, or themselves where they are more than a few numbers."""
+    return type(shape) if _is_numbers(shape) else id(shape)
+
+
+def numbers_of_shape(shape: Shape) -> list[float]:
+    """The numbers that tell a shape from others of its kind."""
+    if not _is_numbers(shape):
+        return []
+    return [float(x) for part in fields(shape) for x in np.ravel(getattr(shape, part.name))]
+
+
+def with_numbers(shape: Shape, numbers: Sequence[Any]) -> Shape:
+    """A shape of the same type with other numbers."""
+    if not _is_numbers(shape):
+        return shape
+    given, parts, kind = iter(numbers), [], cast(Any, type(shape))
+    for part in fields(shape):
+        size = np.size(getattr(shape, part.name))
+        own = tuple(next(given) for _ in range(size))
+        parts.append(own if np.ndim(getattr(shape, part.name)) else own[0])
+    made: Shape = kind(*parts)
+    return made
+
+
+def _is_numbers(shape: Shape) -> bool:
+    return not isinstance(shape, Terrain | HeightField | Hull)

@@ -1,0 +1,278 @@
+"""A scene of many free bodies as tables: bodies, geometries in classes, and which of them may touch.
+
+What does not depend on the state of a model whose bodies all move freely, read once: the rows that a compiled step
+(:mod:`whippletree.compiler.rollout.scene_step`) takes, whose code depends on the classes of geometries and the kinds of
+pairs alone, not on how many there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.bounds import bound
+from whippletree.contact.geometry.box_pairs import box_on_box
+from whippletree.contact.geometry.closed_forms import Touching, closed_form
+from whippletree.contact.geometry.shape_numbers import kind_of, numbers_of_pose, numbers_of_shape
+from whippletree.contact.geometry.shapes import Box, Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
+from whippletree.contact.implicit_springs import is_passive
+from whippletree.model import Model
+from whippletree.spatial import Pose
+from whippletree.spatial.joints import Free
+from whippletree.tree.skeleton import skeleton
+
+BODY = 17
+"""Numbers of a body: 1 / mass, its inverse inertia and its inertia about the centre of mass (6 each), the centre (3),
+and 1 if gravity pulls it."""
+
+UPPER = ((0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2))
+"""Rows and columns of the six numbers of a symmetric matrix."""
+
+UNBOUNDED = (HalfSpace, Terrain, HeightField, Cavity)
+
+
+@dataclass(frozen=True, eq=False)
+class GeometryClass:
+    """Geometries of one type whose numbers are exactly 0, 1 or −1 in the same places."""
+
+    shape: Shape
+    """One of them."""
+    moving: bool
+    """Whether bodies carry them; if not, the world does."""
+    numbers: tuple[float, ...]
+    """Pose on the body and shape, of one of them."""
+    open: tuple[int, ...]
+    """Which of the numbers differ, or might."""
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether they have no end."""
+        return isinstance(self.shape, UNBOUNDED)
+
+
+@dataclass(frozen=True, eq=False)
+class PairKind:
+    """Pairs of geometries of two classes."""
+
+    first: int
+    """Number of a class."""
+    second: int
+    slots: int
+    """Candidates of each pair."""
+    touching: Touching
+
+
+class Declared(NamedTuple):
+    """Contacts that a model lists one by one, n of them."""
+
+    first: Array
+    """Numbers of geometries, (n,)."""
+    second: Array
+    coefficients: Array
+    """Friction, restitution and margin, (n, 3)."""
+
+
+class Grouped(NamedTuple):
+    """Geometries of which every two may touch."""
+
+    bounded: Array
+    """Their numbers, (n,)."""
+    unbounded: Array
+    coefficients: Array
+    """Friction, restitution and margin, (3,)."""
+
+
+class Unsuited(NamedTuple):
+    """Why a model is no scene of many free bodies."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class SceneLayout:
+    """See the module's description. Geometries are numbered as they first appear in contacts and groups."""
+
+    model: Model
+    names: tuple[str, ...]
+    """Of the geometries."""
+    shapes: tuple[Shape, ...]
+    nodes: Array
+    """The body that carries each geometry, by its number among the moving ones; their count for the world."""
+    local: Array
+    """Rotation and position of each geometry on its body, (geometries, 3, 4)."""
+    radii: Array
+    """How far each reaches from its origin, m; ∞ for unbounded ones."""
+    classes: tuple[GeometryClass, ...]
+    class_of: Array
+    """Number of each geometry's class."""
+    kinds: tuple[PairKind, ...]
+    declared: Declared
+    groups: tuple[Grouped, ...]
+
+    @cached_property
+    def kind_numbers(self) -> Array:
+        """Number of the kind of pairs of two classes, (classes, classes); −1 where there are none."""
+        found = np.full((len(self.classes),) * 2, -1)
+        for number, kind in enumerate(self.kinds):
+            found[kind.first, kind.second] = number
+        return found
+
+    @cached_property
+    def ranks(self) -> Array:
+        """Of each geometry: of a pair in a group, the one with the smaller rank comes first."""
+        order = sorted(
+            range(len(self.classes)), key=lambda c: (self.classes[c].unbounded, not self.classes[c].moving, c)
+        )
+        return np.argsort(order)[self.class_of]
+
+    @cached_property
+    def swing(self) -> Array:
+        """How far the origins of a body's geometries are from its centre of mass, at most, (bodies + 1,)."""
+        found = np.zeros(len(self.bodies))
+        arms = np.linalg.norm(self.local[:, :, 3] - self.bodies[self.nodes, 13:16], axis=1)
+        bounded = np.isfinite(self.radii)
+        np.maximum.at(found, self.nodes[bounded], arms[bounded])
+        return found
+
+    @cached_property
+    def bodies(self) -> Array:
+        """The moving bodies and, last, the world, (bodies + 1, 17)."""
+        tree = skeleton(self.model)
+        rows = np.zeros((len(tree.nodes) + 1, BODY))
+        for row, node in zip(rows, tree.nodes, strict=False):
+            mass, moment = float(node.inertia.mass), np.array(node.inertia.moment, dtype=float)
+            c = moment / mass
+            inertia = np.array(node.inertia.rotation, dtype=float) - mass * (c @ c * np.eye(3) - np.outer(c, c))
+            row[0], row[1:7], row[7:13] = 1 / mass, np.linalg.inv(inertia)[UPPER], inertia[UPPER]
+            row[13:16], row[16] = c, 1
+        return rows
+
+    @cached_property
+    def placements(self) -> Array:
+        """Poses of the joints in the world, (bodies + 1, 12)."""
+        tree = skeleton(self.model)
+        rows = [numbers_of_pose(node.placement) for node in tree.nodes]
+        return np.array([*rows, numbers_of_pose(Pose.identity())], dtype=float)
+
+    @cached_property
+    def open(self) -> Array:
+        """The numbers of each geometry that differ within its class, (geometries, n), 0 where there are fewer."""
+        rows = np.zeros((len(self.names), max([1, *[len(c.open) for c in self.classes]])))
+        for row, shape, X, number in zip(rows, self.shapes, self.local, self.class_of, strict=True):
+            own = np.array([*X[:, :3].ravel(), *X[:, 3], *numbers_of_shape(shape)])
+            places = list(self.classes[number].open)
+            row[: len(places)] = own[places]
+        return rows
+
+
+def list_form(first: Shape, second: Shape) -> Touching | None:
+    """The candidates of two shapes as lists of pairs find them; None where nobody has written that."""
+    if isinstance(first, Box) and isinstance(second, Box):
+        return box_on_box
+    return closed_form(first, second)
+
+
+def scene_layout(model: Model) -> SceneLayout | Unsuited:
+    """The tables of a model; or what keeps it from being a scene of free bodies."""
+    found = model.__dict__.get("_scene_layout")
+    if found is None:
+        found = model.__dict__["_scene_layout"] = _laid_out(model)
+    result: SceneLayout | Unsuited = found
+    return result
+
+
+def _laid_out(model: Model) -> SceneLayout | Unsuited:
+    if not model.touches:
+        return Unsuited("nothing may touch")
+    if model.constraints:
+        return Unsuited("it has constraints")
+    tree = skeleton(model)
+    if not tree.nodes or any(
+        parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)
+    ):
+        return Unsuited("not all of its bodies move freely")
+    if any(is_passive(joint) or joint.armature != 0 for joint in tree.joints):
+        return Unsuited("its joints have springs, dampers or rotors")
+    if any(not node.inertia.mass > 0 for node in tree.nodes) or tree.doubtful:
+        return Unsuited("a body has no inertia")
+    names = dict.fromkeys(name for contact in model.contacts for name in (contact.first, contact.second))
+    names |= dict.fromkeys(name for group in model.contact_groups for name in group.geometries)
+    numbers = {name: k for k, name in enumerate(names)}
+    geometries = {g.name: g for g in model.geometries}
+    shapes, nodes, local, keys = [], [], [], []
+    for name in names:
+        shape = shape_of(geometries[name])
+        node, at = tree.bodies[geometries[name].body]
+        pose = at @ Pose.from_matrix(geometries[name].pose)
+        own = (*numbers_of_pose(pose), *numbers_of_shape(shape))
+        shapes.append(shape)
+        nodes.append(node if node >= 0 else len(tree.nodes))
+        local.append(np.column_stack([np.array(pose.R, dtype=float), np.array(pose.p, dtype=float)]))
+        pattern = tuple(x if x in (0, 1, -1) else None for x in own)
+        keys.append((kind_of(shape), node >= 0, pattern, own))
+    classes, class_of = _classes(shapes, keys)
+    declared = Declared(
+        np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
+        np.array([numbers[c.second] for c in model.contacts], dtype=np.int64),
+        np.array([[c.friction, c.restitution, c.margin] for c in model.contacts], dtype=float).reshape(-1, 3),
+    )
+    radii = np.array([bound(shape) for shape in shapes])
+    groups = []
+    for group in model.contact_groups:
+        members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
+        ends = np.isfinite(radii[members])
+        values = np.array([group.friction, group.restitution, group.margin], dtype=float)
+        groups.append(Grouped(members[ends], members[~ends], values))
+    kinds = _kinds(classes, class_of, declared, groups)
+    if isinstance(kinds, Unsuited):
+        return kinds
+    return SceneLayout(
+        model, tuple(names), tuple(shapes), np.array(nodes), np.array(local).reshape(-1, 3, 4), radii, classes,
+        class_of, kinds, declared, tuple(groups),
+    )  # fmt: skip
+
+
+def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass, ...], Array]:
+    found: dict[Any, int] = {}
+    classes: list[GeometryClass] = []
+    class_of = []
+    for shape, (kind, moving, pattern, own) in zip(shapes, keys, strict=True):
+        key = (kind, moving, pattern)
+        if key not in found:
+            found[key] = len(classes)
+            open_ = tuple(i for i, x in enumerate(pattern) if x is None)
+            classes.append(GeometryClass(shape, moving, own, open_))
+        class_of.append(found[key])
+    return tuple(classes), np.array(class_of, dtype=np.int64)
+
+
+def _kinds(
+    classes: tuple[GeometryClass, ...], class_of: Array, declared: Declared, groups: list[Grouped]
+) -> tuple[PairKind, ...] | Unsuited:
+    """The kinds of pairs that can occur; all must have a closed form."""
+    wanted = dict.fromkeys(zip(class_of[declared.first].tolist(), class_of[declared.second].tolist(), strict=True))
+    for group in groups:
+        own = sorted({*class_of[group.bounded].tolist(), *class_of[group.unbounded].tolist()})
+        own.sort(key=lambda c: (classes[c].unbounded, not classes[c].moving, c))
+        for i, a in enumerate(own):
+            wanted |= {(a, b): None for b in own[i:] if not classes[a].unbounded and _move(classes[a], classes[b])}
+    kinds = []
+    for a, b in wanted:
+        first, second = classes[a], classes[b]
+        touching = list_form(first.shape, second.shape)
+        if touching is None:
+            words = " against ".join(type(c.shape).__name__.lower() for c in (first, second))
+            return Unsuited(f"{words} has no closed form")
+        poses = [Pose(np.eye(3, dtype=object), np.zeros(3, dtype=object))] * 2
+        with np.errstate(all="ignore"):
+            slots = len(touching(first.shape, second.shape, *poses))
+        kinds.append(PairKind(a, b, slots, touching))
+    return tuple(kinds)
+
+
+def _move(first: GeometryClass, second: GeometryClass) -> bool:
+    return first.moving or second.moving

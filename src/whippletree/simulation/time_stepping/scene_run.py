@@ -1,0 +1,220 @@
+"""A scene of many free bodies in motion: lists of what is near, and steps in machine code between two of them.
+
+The lists hold every pair that is less than a *skin* apart. They serve until a body has travelled half of that: no pair
+that is missing can touch before. The kernel watches it, and hands a step back that would go too far
+(:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses are
+remembered by the names of their pairs, so that each solution begins with the last one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
+from whippletree.compiler.rollout.scene_kinds import HEAD
+from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
+from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
+from whippletree.contact.kinematics.scene_layout import SceneLayout
+
+MOST_SLOTS = 256
+"""No pair has so many candidates: a candidate is known by its pair and its number there."""
+
+STEPS_AHEAD = 6
+"""Steps that the lists shall serve at the speed of the moment."""
+
+THINNEST, THICKEST = 0.02, 0.25
+"""Half of the skin, at least and at most, as a share of the median size of the shapes: what lies still should need no
+new lists, and what flies past should not fill them. Bodies faster than that need new lists in every step."""
+
+AT_ONCE = 4e6
+"""Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
+
+
+class Warm(NamedTuple):
+    """Impulses of the last step, by candidate."""
+
+    keys: Array
+    """Candidates, ascending, (n,)."""
+    impulses: Array
+    """N s, (n, 3)."""
+
+
+class Told(NamedTuple):
+    """Where some steps have led to."""
+
+    q: Array
+    v: Array
+    warm: Warm
+    a: Array
+    """Mean accelerations of the last step, (nv,)."""
+    kick: Array
+    """Change of velocities by contacts in the last step: (ω, centre of mass) of each body in the world, (bodies, 6)."""
+    gaps: Array
+    """Of the candidates in the lists at the end, m."""
+    account: Array
+    """One row for each step, in the order of :data:`~whippletree.compiler.rollout.scene_step.ACCOUNT`."""
+    finite: bool
+    """Whether all steps were made; if not, the state was no longer finite after these."""
+    keys: Array
+    """The candidates in the lists."""
+
+
+class _Lists(NamedTuple):
+    pairs: Array
+    margins: Array
+    node: Array
+    coefficients: Array
+    keys: Array
+    budget: float
+
+
+class Scene:
+    """The steps of one model."""
+
+    def __init__(self, layout: SceneLayout, tolerance: float, overlap: float, effort: int) -> None:
+        """``tolerance``: m/s; ``overlap``: m, how much may be left at the end of a step; ``effort``: sweeps of one."""
+        self.layout = layout
+        self.tolerance, self.overlap, self.effort = tolerance, overlap, effort
+        kernel = _kernel(layout).ufunc
+        assert kernel is not None
+        self.kernel = kernel
+        self.count = len(layout.bodies) - 1
+        self.slots = np.array([kind.slots for kind in layout.kinds])
+        self.gravity = np.asarray(layout.model.gravity, dtype=float)
+        sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
+        self.size = float(np.median(sizes)) if len(sizes) else 1.0
+        self.rebuilds = 0
+        self.sweep_bound = float(effort)
+
+    def poses(self, q: Array) -> Array:
+        """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
+        placed = self.layout.placements
+        R, p = placed[:, :9].reshape(-1, 3, 3), placed[:, 9:]
+        turned = R @ rotations(q[:, 3:])
+        moved = np.einsum("nij,nj->ni", R, q[:, :3]) + p
+        nodes = self.layout.nodes
+        X = turned[nodes] @ self.layout.local
+        X[:, :, 3] += moved[nodes]
+        return X
+
+    def lists(self, q: Array, budget: float) -> _Lists:
+        """The pairs that may touch before any body has travelled ``budget`` (m)."""
+        self.rebuilds += 1
+        poses = self.poses(q)
+        near = near_pairs(self.layout, poses, 2 * budget)
+        order = self._order(poses, near)
+        near = NearPairs(*[column[order] for column in near])
+        kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
+        slots = self.slots[kinds]
+        start = np.cumsum(slots) - slots
+        pairs = np.zeros((len(kinds), HEAD + int(self.slots.max())), dtype=np.int64)
+        pairs[:, 0], pairs[:, 1], pairs[:, 2] = kinds, near.first, near.second
+        pairs[:, HEAD:] = start[:, None] + np.arange(self.slots.max())
+        owner = np.repeat(np.arange(len(kinds)), slots)
+        key = near.first * len(self.layout.names) + near.second
+        keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
+        node = np.stack([self.layout.nodes[near.first[owner]], self.layout.nodes[near.second[owner]]], axis=1)
+        return _Lists(pairs, near.coefficients[:, 2], node, near.coefficients[owner], keys, budget)
+
+    def _order(self, poses: Array, near: NearPairs) -> Array:
+        """Pairs from the top downwards, along gravity: a sweep down carries weight, one up carries what holds it."""
+        heights = -poses[:, :, 3] @ self.gravity
+        heights[~np.isfinite(self.layout.radii)] = 0.0
+        return np.argsort(-(heights[near.first] + heights[near.second]), kind="stable")
+
+    def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> Told:
+        """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
+        Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
+        V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
+        budget, account, done = self._budget(V, dt), [], 0
+        lists, travel = None, np.zeros(len(Q))
+        while True:
+            if lists is None:
+                lists, travel = self.lists(Q, budget), np.zeros(len(Q))
+                impulses = _recalled(warm, lists.keys)
+            count = min(len(dt) - done, max(1, int(AT_ONCE / (1 + len(lists.keys)))))
+            found = self._call(Q, V, forces, travel, impulses, lists, np.append(dt[done : done + count], 0.0))
+            Q, V, travel, impulses, gaps, rows, a, kick, steps, ended = found
+            made = int(steps)
+            account.append(rows[:made])
+            done += made
+            warm = _kept(lists.keys, impulses)
+            if ended < -1 or done == len(dt):
+                every = np.concatenate(account)
+                flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
+                return Told(*flat, gaps, every, bool(ended > -2), lists.keys)
+            if ended < 0:
+                # a step that went too far although the lists were new needs a thicker skin
+                budget = 2 * budget if made == 0 and not travel.any() else self._budget(V, dt[done:])
+                lists = None
+
+    def gaps(self, q: Array) -> tuple[Array, Array]:
+        """Candidates that are near, and their gaps, m."""
+        Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
+        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, THINNEST * self.size)
+        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), lists, np.zeros(1))
+        return lists.keys, found[4]
+
+    def _call(
+        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, lists: _Lists, dt: Array
+    ) -> tuple[Any, ...]:
+        layout = self.layout
+        found: tuple[Any, ...] = self.kernel(
+            *(Q, V, forces, layout.bodies, layout.placements, layout.swing, travel, impulses),
+            *(lists.coefficients[:, 0], lists.coefficients[:, 1], self.gravity, dt),
+            *(self.tolerance, self.overlap, self.sweep_bound, lists.budget, lists.node),
+            *(layout.open, layout.nodes, lists.pairs, lists.margins),
+        )
+        return found
+
+    def _budget(self, V: Array, dt: Array) -> float:
+        """How far the lists shall reach, from the speeds of the moment."""
+        speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.swing * np.linalg.norm(V[:, :3], axis=1)
+        h = float(dt.max(initial=0.0))
+        fastest = float(speeds.max(initial=0.0)) + h * float(np.linalg.norm(self.gravity))
+        wanted = STEPS_AHEAD * h * fastest
+        least = max(THINNEST * self.size, 1.5 * h * fastest)
+        return float(np.clip(wanted, least, max(THICKEST * self.size, least)))
+
+
+def _kernel(layout: SceneLayout) -> CompiledFunction:
+    found: CompiledFunction | None = layout.__dict__.get("_kernel")
+    if found is None:
+        found = compile_function(scene_program(layout.classes, layout.kinds), threads=1)
+        layout.__dict__["_kernel"] = found
+    return found
+
+
+def rotations(quaternions: Array) -> Array:
+    """Rotations (n, 3, 3) of quaternions (n, 4)."""
+    w, x, y, z = quaternions.T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.moveaxis(np.array(rows), -1, 0)
+
+
+def _kept(keys: Array, impulses: Array) -> Warm:
+    """The impulses that are not zero, by candidate."""
+    some = np.flatnonzero(impulses[:, 0] > 0)
+    some = some[np.argsort(keys[some], kind="stable")]
+    return Warm(keys[some], impulses[some])
+
+
+def _recalled(warm: Warm, keys: Array) -> Array:
+    """The impulses of candidates, 0 where there were none."""
+    found = np.zeros((len(keys), 3))
+    if len(warm.keys):
+        place = np.minimum(np.searchsorted(warm.keys, keys), len(warm.keys) - 1)
+        same = warm.keys[place] == keys
+        found[same] = warm.impulses[place[same]]
+    return found
+
+
+ROWS = {name: k for k, name in enumerate(ACCOUNT)}
+"""Columns of the account by name."""

@@ -1,0 +1,293 @@
+"""Scenes of many free bodies: lists of what is near, pairs of boxes, steps in one kernel, and groups of contacts."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.geometry.box_pairs import NOWHERE, box_on_box
+from whippletree.contact.geometry.shapes import Box
+from whippletree.contact.kinematics.near_pairs import balls_near, near_pairs
+from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from whippletree.errors import ModelError
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.scene_method import SceneStepping
+from whippletree.simulation.time_stepping.scene_run import Scene, Warm
+from whippletree.simulation.time_stepping.stepping_method import TimeStepping
+from whippletree.spatial import Pose
+from whippletree.spatial.vectors import quaternion_rotation
+
+H = 2e-3
+COLD = Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+
+
+def bodies_on_floor(parts, *, friction=0.5, group=True, gravity=(0, 0, -9.81)):
+    """Free bodies over a floor; parts are (kind, numbers of the shape, start, centre of mass, offset of the shape)."""
+    builder = wt.Builder("scene", gravity).geometry("floor", "world", "half_space")
+    names = ["floor"]
+    for k, (kind, numbers, start, centre, offset) in enumerate(parts):
+        builder.body(f"part {k}", 1.0 + 0.2 * k, center=centre, inertia=(0.01, 0.012, 0.014))
+        builder.joint(f"part {k}", "free", "world", f"part {k}", position=(0.1, 0, 0), start=start)
+        builder.geometry(f"part {k}", f"part {k}", kind, position=offset, **numbers)
+        names.append(f"part {k}")
+    if group:
+        return builder.contact_group("all", names, friction=friction).build()
+    for i, first in enumerate(names[1:]):
+        builder.contact(f"{first} on floor", first, "floor", friction=friction)
+        for second in names[1 : 1 + i]:
+            builder.contact(f"{second} on {first}", second, first, friction=friction)
+    return builder.build()
+
+
+def balls(count, **options):
+    random = np.random.default_rng(4)
+    parts = []
+    for k in range(count):
+        turn = random.normal(size=4)
+        grid = np.array([0.115 * (k % 2), 0.115 * (k // 2 % 2), 0.056 + 0.112 * (k // 4)])
+        place = grid + random.uniform(-0.004, 0.004, 3)
+        start = (*place, *(turn / np.linalg.norm(turn)))
+        parts.append(("sphere", {"radius": 0.05}, start, (0.004, -0.003, 0.002), (0.001, 0.002, 0)))
+    return bodies_on_floor(parts, **options)
+
+
+def tower(count, **options):
+    parts = [
+        ("box", {"size": (0.4, 0.4, 0.2)}, (0, 0, 0.1 + 0.2 * k, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0))
+        for k in range(count)
+    ]
+    return bodies_on_floor(parts, **options)
+
+
+# ---- what is near ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 9.0])
+def test_no_pair_of_balls_is_missed(spread):
+    """Also of balls whose sizes differ a thousandfold, and of points."""
+    random = np.random.default_rng(1)
+    centres, radii = random.uniform(-1, 1, (150, 3)), 0.05 * np.exp(-spread * random.uniform(size=150))
+    radii[:5] = 0.0
+    first, second = balls_near(centres, radii, 0.02)
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2) - radii[:, None] - radii
+    expected = {(i, j) for i, j in zip(*np.nonzero(apart <= 0.02), strict=True) if i < j}
+    found = [(min(i, j), max(i, j)) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_contacts_of_their_own_come_before_those_of_groups():
+    model = balls(4, group=True)
+    own = wt.Builder("one more").body("x", 1.0, inertia=(1, 1, 1))  # a builder is not needed beyond its Contact
+    own.joint("x", "free", "world", "x").geometry("a", "x", "sphere", radius=1.0).geometry("b", "world", "half_space")
+    contact = own.contact("special", "a", "b", friction=0.9).build().contacts[0]
+    from dataclasses import replace
+
+    special = replace(contact, first="part 1", second="floor")
+    layout = scene_layout(replace(model, contacts=(special,)))
+    assert isinstance(layout, SceneLayout)
+    scene = Scene(layout, 1e-7, 1e-9, 100)
+    q = np.concatenate([np.asarray(model.home.q, float).reshape(-1, 7), [[0, 0, 0, 1, 0, 0, 0]]])
+    near = near_pairs(layout, scene.poses(q), 1.0)
+    at = [
+        k
+        for k, pair in enumerate(zip(near.first, near.second, strict=True))
+        if {layout.names[i] for i in pair} == {"part 1", "floor"}
+    ]
+    assert len(at) == 1
+    assert near.coefficients[at[0], 0] == 0.9
+    assert len(near.first) == 4 * 3 // 2 + 4
+
+
+# ---- boxes ----------------------------------------------------------------------------------------------------------
+
+
+def placed(random, distance):
+    turn = random.normal(size=4)
+    R = quaternion_rotation(*(turn / np.linalg.norm(turn))).astype(float)
+    way = random.normal(size=3)
+    return R, distance * way / np.linalg.norm(way)
+
+
+def test_boxes_overlap_exactly_where_coal_says_so():
+    coal = pytest.importorskip("coal")
+    random = np.random.default_rng(2)
+    one, other = Box((0.25, 0.2, 0.125)), Box((0.3, 0.2, 0.1))
+    shapes = [coal.Box(*[2 * h for h in box.half]) for box in (one, other)]
+    overlaps = 0
+    for _ in range(400):
+        (R, p), (S, _) = placed(random, random.uniform(0.1, 0.6)), placed(random, 1.0)
+        X, Y = Pose(R.astype(object), p.astype(object)), Pose(S.astype(object), np.zeros(3, dtype=object))
+        gap = min(float(touch.gap) for touch in box_on_box(one, other, X, Y))
+        at = [coal.Transform3s(R, p), coal.Transform3s(S, np.zeros(3))]
+        depth = coal.distance(shapes[0], at[0], shapes[1], at[1], coal.DistanceRequest(), coal.DistanceResult())
+        if depth < -1e-6:
+            overlaps += 1
+            assert gap < 0
+            assert gap == pytest.approx(depth, abs=2e-3)  # faces are preferred to edges by a share of a half side
+        elif depth > 1e-6:
+            assert gap > 0
+    assert overlaps > 50
+
+
+@pytest.mark.parametrize(("angle", "count"), [(0.0, 4), (np.pi / 4, 8), (np.pi / 2, 4)])
+def test_the_corners_of_the_overlap_of_two_faces_carry(angle, count):
+    c, s = np.cos(angle), np.sin(angle)
+    X = Pose(np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=object), np.array([0, 0, 0.2251], dtype=object))
+    Y = Pose(np.eye(3, dtype=int).astype(object), np.zeros(3, dtype=object))
+    touches = [t for t in box_on_box(Box((0.25, 0.25, 0.125)), Box((0.3, 0.2, 0.1)), X, Y) if t.gap < NOWHERE]
+    assert len(touches) == count
+    for touch in touches:
+        assert float(touch.gap) == pytest.approx(1e-4, abs=1e-12)
+        np.testing.assert_allclose(touch.axes[0].astype(float), [0, 0, 1], atol=1e-15)
+    points = np.array([touch.point for touch in touches], dtype=float)
+    np.testing.assert_allclose(points.mean(axis=0), [0, 0, 0.1001], atol=1e-9)
+
+
+# ---- steps ----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_those_of_the_reference():
+    """Velocities and positions, with centres of mass away from origins and joints away from the world's."""
+    model = balls(5)
+    layout = scene_layout(model)
+    scene = Scene(layout, 1e-12, 1e-13, 20_000)
+    reference = ImpulseStep(Motion(wt.compile(model), None), 1e-12)
+    q, v = np.asarray(model.home.q, dtype=float), np.random.default_rng(3).normal(size=model.nv)
+    warm, impulses = COLD, np.zeros((reference.blocks.count, 3))
+    met = set()
+    for _ in range(40):
+        told = scene.advance(q, v, warm, np.zeros(model.nv), np.array([H]))
+        step = reference.step(0.0, np.concatenate([q, v]), impulses, np.zeros(model.nv), H)
+        np.testing.assert_allclose(told.v, step.state[model.nq :], atol=1e-9)
+        np.testing.assert_allclose(told.q, step.state[: model.nq], atol=1e-9)
+        assert told.account[0, 3] == pytest.approx(step.contact_work, abs=1e-9)
+        q, v, warm, impulses = told.q, told.v, told.warm, step.impulses
+        met |= set(warm.keys.tolist())
+    assert len(met) > 5  # the floor is met by five balls at most
+
+
+def test_lists_do_not_decide_the_motion():
+    """Thick or thin skins, many steps in a call or one."""
+    model = balls(9)
+    layout = scene_layout(model)
+    q, v = np.asarray(model.home.q, dtype=float), np.random.default_rng(5).normal(size=model.nv)
+    scene = Scene(layout, 1e-11, 1e-12, 20_000)
+    together = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
+    scene.size *= 10
+    thick = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
+    np.testing.assert_allclose(thick.v, together.v, atol=1e-7)
+    np.testing.assert_allclose(thick.q, together.q, atol=1e-8)
+
+
+def test_a_body_that_outruns_its_lists_is_met_all_the_same():
+    """50 m/s towards a ball at rest: farther in a step than the lists reach at first."""
+    start = [(x, 0.0, 5.0, 1, 0, 0, 0) for x in (0.0, 0.6)]
+    parts = [("sphere", {"radius": 0.05}, at, (0, 0, 0), (0, 0, 0)) for at in start]
+    model = bodies_on_floor(parts, gravity=(0, 0, 0))
+    v0 = np.zeros(12)
+    v0[3] = 50.0
+    run = wt.simulate(model, v0=v0, duration=0.02, step=H, output_dt=H, method="time_stepping")
+    assert run.penetration.values.max() < 1e-9
+    v = run.v.values[-1].reshape(2, 6)
+    assert v[1, 3] == pytest.approx(v[0, 3], abs=1e-9)
+    assert v[0, 3] * 1.0 + v[1, 3] * 1.2 == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_a_tower_of_boxes_stands(group):
+    run = wt.simulate(tower(4, group=group), duration=0.2, step=H, output_dt=0.02, method="time_stepping")
+    assert run.attrs["unconverged_steps"] == 0
+    assert run.penetration.values.max() < 2e-9
+    assert np.abs(run.v.values).max() < 1e-5
+    weights = 9.81 * (1.0 + 0.2 * np.arange(4))
+    # what all contacts together do to a body holds it
+    np.testing.assert_allclose(run.contact_wrench.values[-1][:, 5], weights, atol=1e-3)
+    below = run.contact_force.sel(contact=[name for name in run.contact.values if "on floor" in str(name)])
+    assert float(below.values[-1, :, 0].sum()) == pytest.approx(weights.sum(), rel=1e-4)
+
+
+def test_a_box_slides_down_no_slope_steeper_than_its_friction():
+    tilt = np.arctan(0.5)
+    for mu, moves in ((0.55, False), (0.45, True)):
+        parts = [("box", {"size": (0.2, 0.2, 0.1)}, (0, 0, 0.05, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0))]
+        pull = (9.81 * np.sin(tilt), 0, -9.81 * np.cos(tilt))
+        model = bodies_on_floor(parts, friction=mu, gravity=pull)
+        run = wt.simulate(model, duration=0.2, step=H, method="time_stepping")
+        speed = float(run.v.values[-1, 3])
+        expected = 0.2 * 9.81 * (np.sin(tilt) - mu * np.cos(tilt)) if moves else 0.0
+        assert speed == pytest.approx(expected, abs=1e-6)
+
+
+def test_energy_and_work_are_told():
+    model = balls(12)
+    run = wt.simulate(model, duration=0.1, step=H, output_dt=0.02, method="time_stepping", tolerance=1e-9)
+    energy = (run.kinetic_energy + run.potential_energy).values
+    told = run.contact_work.values + run.joint_work.values + run.energy_balance.values
+    np.testing.assert_allclose(energy - energy[0], told, atol=1e-9)
+    assert np.all(np.diff(run.friction_work.values) <= 1e-9)
+    assert run.cone_violation.values.max() < 1e-12
+
+
+def test_a_run_that_was_resumed_is_the_same():
+    model = balls(12)
+    method = SceneStepping(_task(model, 0.08, 0.01), step=H)
+    chunks = list(method.chunks())
+    again = SceneStepping(_task(model, 0.08, 0.01), step=H)
+    rest = list(again.chunks(chunks[3].memo))
+    np.testing.assert_array_equal(rest[-1].states, chunks[-1].states)
+
+
+def _task(model, duration, spacing):
+    from whippletree.simulation.method import Task
+
+    motion = Motion(wt.compile(model), None)
+    start = np.concatenate([model.home.q, model.home.v]).astype(float)
+    return Task(motion, start, np.arange(0, duration + spacing / 2, spacing), 1e-8, 1e-10)
+
+
+def test_effort_bounds_the_time_of_a_step_and_the_residual_is_told():
+    model = wt.mechanisms.spheres_in_box(30, width=0.3)
+    run = wt.simulate(model, duration=0.3, step=5e-3, method="time_stepping", tolerance=1e-9, effort=20)
+    assert run.attrs["unconverged_steps"] > 0
+    assert run.attrs["largest_residual_velocity"] > 1e-9
+    assert run.sweeps.values.max() <= 20 * 5e-3 / 5e-3 * 2
+    with pytest.raises(ValueError, match="effort is 0, expected a whole number of sweeps"):
+        wt.simulate(model, duration=0.1, method="time_stepping", effort=0)
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_balls_need_no_list_of_their_pairs():
+    model = wt.mechanisms.spheres_in_box(1000)
+    assert "pairs" not in model.__dict__
+    assert isinstance(scene_layout(model), SceneLayout)
+    assert TimeStepping.form_for(model, alone=True) is SceneStepping
+    assert TimeStepping.form_for(model, alone=False) is TimeStepping
+    assert "pairs" not in model.__dict__
+
+
+def test_groups_and_their_pairs_are_one_scene():
+    grouped, listed = balls(5), balls(5, group=False)
+    assert {frozenset((c.first, c.second)) for c in grouped.pairs} == {
+        frozenset((c.first, c.second)) for c in listed.pairs
+    }
+    q = np.asarray(grouped.home.q)
+    gaps = [sorted(wt.reference(model).contact_gaps(q)) for model in (grouped, listed)]
+    np.testing.assert_allclose(*[np.array(gap, dtype=float) for gap in gaps], atol=1e-15)
+
+
+def test_faults_of_groups_are_named():
+    builder = wt.Builder("heap").geometry("floor", "world", "half_space")
+    builder.contact_group("all", ["floor", "flor", "floor"], friction=-1)
+    with pytest.raises(ModelError) as caught:
+        builder.build()
+    assert "contact group 'all': unknown geometry 'flor'" in str(caught.value)
+    assert "contact group 'all': names 'floor' more than once" in str(caught.value)
+    assert "friction is -1" in str(caught.value)
+
+
+def test_what_is_no_scene_says_why():
+    assert scene_layout(wt.mechanisms.pendulum()) == Unsuited("nothing may touch")
+    assert scene_layout(wt.mechanisms.quadruped()) == Unsuited("not all of its bodies move freely")
