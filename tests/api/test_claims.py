@@ -168,7 +168,7 @@ def every_function_of_the_catalogue_has_derivatives():
     for name, entry in CATALOGUE.items():
         model = walker if entry.contacts else tree if entry.constraints == "refuses" else loop
         model = driven if entry.actuators else model
-        given = {"frame": model.bodies[0].name, "joints": (model.joints[0].name,)}
+        given = {"frame": model.bodies[0].name, "joints": (model.joints[0].name,), "task": model.bodies[0].name}
         names = [given[kind] for kind in entry.names]
         ref = wt.reference(model)
         for derivative in (ref.jvp, ref.vjp):

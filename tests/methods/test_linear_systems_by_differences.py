@@ -174,6 +174,16 @@ def test_contacts_that_lose_a_row_at_this_q_are_refused():
         wt.linearize(model, standing(model), contacts=MODES["sticking"][0])
 
 
+def test_derivatives_of_gravity_are_those_of_inverse_dynamics_and_of_differences():
+    model = biped()
+    dyn, q, still = wt.compile(model), model.home.q, np.zeros(model.nv)
+    slopes = dyn.gravity_derivatives(q)
+    assert slopes == pytest.approx(dyn.inverse_dynamics_derivatives(q, still, still).dq, abs=1e-12)
+    h = 1e-6
+    ahead, behind = (dyn.gravity(dyn.integrate(q, s * h * np.eye(model.nv))) for s in (1, -1))
+    assert slopes == pytest.approx((ahead - behind).T / (2 * h), abs=1e-7)
+
+
 def test_compliant_constraints_are_refused():
     b = wt.Builder("soft", (0, 0, -9.81)).body("ball", 1.0, inertia=(1, 1, 1)).joint("fall", "free", "world", "ball")
     with pytest.raises(wt.UnsupportedError, match="'eye' of model 'soft' is compliant"):

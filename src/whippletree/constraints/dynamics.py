@@ -97,7 +97,7 @@ def closed(
     rows = system.rows(m, links, q, v, t)
     if m.route == "embedding":
         return _closed_by_clusters(m, system, rows, q, t, active)
-    if by_bodies(m):
+    if m.route == "elimination" or (m.tree.model.nv > LONG and by_bodies(m)):
         return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):

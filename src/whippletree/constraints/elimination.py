@@ -143,6 +143,17 @@ class Fronts(NamedTuple):
                 x[numbers[p]] = self.reciprocals[numbers[p]] * (y[numbers[p]] - F[p, :p] @ x[numbers[:p]])
         return x
 
+    def combination(self, unknown: int) -> Array:
+        """Factors (count,) of the equations eliminated before that of ``unknown`` whose sum with it is its pivot alone:
+        where that vanishes, the equations depend on each other."""
+        x = np.zeros(len(self.plan.used), dtype=self.memory.dtype)
+        for f in reversed(range(len(self.plan.fronts))):
+            F, numbers, inner = self._front(f)
+            for p in range(inner, len(numbers)):
+                own = numbers[p]
+                x[own] = 1 if own == unknown else -self.reciprocals[own] * (F[p, :p] @ x[numbers[:p]])
+        return x
+
     def _front(self, f: int) -> tuple[Array, Array, int]:
         """The matrix of a front, its unknowns, and the size of its boundary."""
         plan = self.plan

@@ -125,9 +125,18 @@ class LongRowSystem:
 
     @property
     def dependent(self) -> list[int]:
-        """Factored rows, by number, that depend on others."""
+        """Factored rows, by number, that depend on rows eliminated before them."""
         own = np.arange(self.unknowns.closures, self.unknowns.count)
         return np.flatnonzero(self.fronts.reciprocals[own] == 0).tolist()
+
+    @property
+    def explained_joints(self) -> list[int]:
+        """Of every row of a joint that depends on rows eliminated before it, the factored row, by number, that takes
+        the largest part in that: joints stay, and this row is the redundant one."""
+        joints = np.arange(self.unknowns.motions, self.unknowns.closures)
+        lost = joints[self.fronts.plan.used[joints] & (self.fronts.reciprocals[joints] == 0)]
+        first = self.unknowns.closures
+        return list(dict.fromkeys(int(np.argmax(np.abs(self.fronts.combination(x)[first:]))) for x in lost.tolist()))
 
     @property
     def sines(self) -> Array:

@@ -136,17 +136,19 @@ def find_long_structure(system: ConstraintSet) -> Structure:
     closure = LongClosure(Mechanism(tree), system.demands)
     start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
-    unknowns = Unknowns(tree, system.demands, rigid, [0] * len(system.row_names))
-    at_start = LongRowSystem(unknowns, start, 0.0)
-    q = next(
-        (found for way in long_displacements(at_start) if (found := try_to_close(closure, start, way)) is not None),
-        start,
-    )
-    there = LongRowSystem(unknowns, q, 0.0)
-    lost = set(there.dependent)
-    kept = [i for number, i in enumerate(rigid) if number not in lost]
-    squares = dict(zip(rigid, there.squares().tolist(), strict=True))
-    sines = dict(zip(rigid, there.sines.tolist(), strict=True))
+    compliance = [0] * len(system.row_names)
+    at_start = LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), start, 0.0)
+    ways = (try_to_close(closure, start, d) for d in long_displacements(at_start))
+    q = next((found for found in ways if found is not None), start)
+    kept, there = list(rigid), LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), q, 0.0)
+    # a row of a joint may be the last one of those that depend on each other: then another row is left out instead
+    while lost := set(there.explained_joints):
+        kept = [i for number, i in enumerate(kept) if number not in lost]
+        there = LongRowSystem(Unknowns(tree, system.demands, kept, compliance), q, 0.0)
+    squares = dict(zip(kept, there.squares().tolist(), strict=True))
+    sines = dict(zip(kept, there.sines.tolist(), strict=True))
+    repeated = set(there.dependent)
+    kept = [i for number, i in enumerate(kept) if number not in repeated]
     soft = [i for i, c in enumerate(system.compliance) if c]
     mobility = model.nv - len(kept)
     independent = sorted([*kept, *soft])

@@ -75,7 +75,8 @@ def with_loops(model: Model, path: Path, cut: Sequence[str] = ()) -> Model:
     model, note = with_parts(draft, model, whole, lines)
     start = _start(draft, model, whole.get("start", {}), lines)
     draft.stop_if_faulty()
-    note = f"- {note} from {str(path)!r}"
+    joints = f"{len(whole['joints'])} joints, " if whole.get("joints") else ""
+    note = f"- {joints}{note} from {str(path)!r}"
     return replace(model, start=start, source=f"{model.source}\n{note}" if model.source else note)
 
 

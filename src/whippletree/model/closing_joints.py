@@ -17,19 +17,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, did_you_mean, listed
-from whippletree.graph.spanning import SpanningTree, spanning_tree
 from whippletree.model.constraint_syntax import KINDS
 from whippletree.model.faults import depth_first, end_faults, naming_faults
 from whippletree.model.frozen import frozen_array
 from whippletree.model.model import WORLD, Actuator, Body, Constraint, Frame, Joint, Model, State
 from whippletree.spatial import Pose, rotation_quaternion
 from whippletree.spatial import joints as joint_types
+
+if TYPE_CHECKING:
+    from whippletree.graph.spanning import SpanningTree
 
 CLOSING = {
     "revolute": "hinge",
@@ -107,6 +109,9 @@ def choose_cut(bodies: Sequence[Body], joints: Sequence[Joint], cut: Iterable[st
     carriers = Counter(joint.child for joint in joints)
     if not chosen and len(carriers) == len(bodies) and not any(n > 1 for n in carriers.values()):
         return Cut(None, tuple(faults))
+    # imported here: a plain tree, which most models are, starts without graph theory
+    from whippletree.graph.spanning import spanning_tree
+
     edges = {k: (joint.parent, joint.child) for k, joint in enumerate(joints)}
     selfish = [joint.name for joint in joints if joint.parent == joint.child]
     faults += [f"joint {name!r} joins a body to itself: correct its parent or its child" for name in selfish]
@@ -348,13 +353,30 @@ def coordinates_in_use(actuators: Iterable[Actuator], constraints: Iterable[Cons
 
 
 def _carried_over(model: Model, grown: Model, opened: Opened, q: Array) -> Array:
-    """The coordinates of a state of the model for the grown one; joints that are new go where their loop closes."""
+    """The coordinates of a state of the model for the grown one: all bodies stay as near to their places as joints can
+    bring them.
+    """
     found = np.array(grown.neutral.q, dtype=object)
     for name, part in _parts(model, grown, "q_slice"):
         found[grown.q_slice(name)] = start_of_turned(opened.turned.get(name, ""), q[part])
-    for name in opened.parted.keys() - {joint.name for joint in model.joints}:
-        found[grown.q_slice(name)] = closing_coordinates(grown, found, name)
+    known = {joint.name for joint in model.joints}
+    for joint, part in zip(grown.joints, grown.q_slices, strict=True):
+        if joint.name not in known and part.stop > part.start:
+            start = _known_pose(model, grown, q, joint.parent) @ Pose.from_matrix(joint.pose.astype(object))
+            found[part] = fit_coordinates(joint.type, start.inverse() @ _known_pose(model, grown, q, joint.child))
     return frozen_array(found, (grown.nq,))
+
+
+def _known_pose(model: Model, grown: Model, q: Array, body: str) -> Pose:
+    """Where a body of the grown model was in the model, or where one that was made on the way would have been."""
+    if body == WORLD or any(body == part.name for part in model.bodies):
+        return _pose_in_world(model, q, body)
+    for joint in grown.joints:
+        if joint.parent == body:
+            return _pose_in_world(model, q, joint.child) @ Pose.from_matrix(joint.pose.astype(object)).inverse()
+    loop = next(c for c in grown.constraints if c.joint and grown.frame(c.on[0]).body == body)
+    goal = grown.frame(loop.on[1])
+    return _pose_in_world(model, q, goal.body) @ Pose.from_matrix(goal.pose.astype(object))
 
 
 def _carried_rates(model: Model, grown: Model, opened: Opened, v: Array) -> Array:

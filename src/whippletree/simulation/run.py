@@ -21,7 +21,7 @@ from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.controllers import Actuated, actuated, limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_of_left_out
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
@@ -240,7 +240,7 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
         if excess > WORTH_TELLING:
             beyond.append(f"{name!r} by {excess:.3g}")
     if beyond:
-        warn_of_left_out(
+        warn_caller(
             f"simulate: method {method!r} does not see joint limits, and the run leaves the range of {listed(beyond)} "
             f"(rad or m): method='events' and 'time_stepping' keep them; wt.load(..., limits=False) has none"
         )

@@ -78,6 +78,8 @@ class NodePiece(NamedTuple):
     """Constants of a body and its joint."""
 
     node: Node
+    shape: str
+    """What its type of joint adds to the system: joints of one kind may differ in that, as hinges and screws do."""
     grounded: bool
     turns: Any
     shifts: Any
@@ -170,10 +172,11 @@ class EliminationProgram(WorkSpace):
     def _classify(self) -> None:
         made: dict[tuple[Any, ...], NodePiece] = {}
         pieces = []
-        for node, parent, weights in zip(self.tree.nodes, self.tree.parents, self.un.weights, strict=True):
+        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.weights, strict=True)
+        for node, shape, parent, weights in nodes:
             key = (id(node), parent < 0, *weights)
             if key not in made:
-                made[key] = NodePiece(node, parent < 0, *[w.up / w.down for w in weights])
+                made[key] = NodePiece(node, str(shape), parent < 0, *[w.up / w.down for w in weights])
             pieces.append(made[key])
         self.node_types = classify([pieces], len(pieces))
         self.shapes = [
@@ -184,16 +187,16 @@ class EliminationProgram(WorkSpace):
         self.examples: dict[str, Binding] = {}
         holds = []
         for binding in self.un.demands:
-            key = (
+            content = (
                 demand_content(binding.prepared),
                 tuple(i for i, _ in binding.rigid),
                 tuple(k < 0 for k, _ in binding.places),
                 tuple((int(self.node_types.of[k]), i) for k, i in binding.joints),
             )
-            word = words.setdefault(key, f"demand {len(words)}")
+            word = words.setdefault(content, f"demand {len(words)}")
             self.examples.setdefault(word, binding)
-            weights = tuple(w.up / w.down for w in row_weights(self.un, binding))
-            holds.append(ClosurePiece(word, tuple(pose for _, pose in binding.places), weights))
+            rho = tuple(w.up / w.down for w in row_weights(self.un, binding))
+            holds.append(ClosurePiece(word, tuple(pose for _, pose in binding.places), rho))
         self.closure_types = classify([holds], len(holds))
         self.table("closure table", np.append(self.closure_types.table, 0.0))
 
@@ -255,7 +258,7 @@ class EliminationProgram(WorkSpace):
             link = moving_link(above.V, piece.node, q, code.vector("v", "v at", joint.nv))
         else:
             link = still_link(piece.node, q)._replace(V=zeros(6))
-        X = above.X @ link.X
+        X = above.X @ link.X  # type: ignore[operator]
         state = [*X.R.ravel(), *X.p, *link.V]
         for i, x in enumerate(state):
             if isinstance(self.template[i], Place):
@@ -445,7 +448,7 @@ class EliminationProgram(WorkSpace):
         inner = [len(front.boundary) for front in plan.fronts]
         own = [len(front.own) for front in plan.fronts]
         self.index("front rows", padded([range(a, a + n) for a, n in zip(starts, counts, strict=False)], width))
-        self.index("front unknowns", padded(plan.unknowns, width))
+        self.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
         self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
         self.index(
             "pivots down", padded([range(n - 1, b - 1, -1) for n, b in zip(counts, inner, strict=False)], max(own))
@@ -556,7 +559,7 @@ class EliminationProgram(WorkSpace):
         at = (Index("to row"), Index("to chunk"), Index("to unit"))
         left = code.load("front", Index("row of i"), Index("chunk of j"), Index("unit of j"))
         code.store(code.load("front", *at) + left, "front", *at)
-        columns = [
+        columns: list[Statement] = [
             Lookup("to place", Address("spread", (Index("f"), Index("j")))),
             Lookup("to chunk", Address("chunk of", (Index("to place"),))),
             Lookup("to unit", Address("unit of", (Index("to place"),))),
@@ -564,7 +567,7 @@ class EliminationProgram(WorkSpace):
             Lookup("unit of j", Address("unit of", (Index("j"),))),
             code.block(),
         ]
-        rows = [
+        rows: list[Statement] = [
             Lookup("row of i", Address("front rows", (Index("f"), Index("i")))),
             Lookup("from place", Address("spread", (Index("f"), Index("i")))),
             Lookup("to row", Address("front rows", (Index("parent"), Index("from place")))),

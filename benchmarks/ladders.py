@@ -1,0 +1,66 @@
+"""Loops that are not local: time to the first answer and per call, by length, for ladders and grids.
+
+    python -m benchmarks.ladders [--most 2000]
+
+Processor time of one thread; ``home`` is assembly and structure, ``first`` the first call of forward_dynamics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import whippletree as wt
+from whippletree.model import Model
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from long_mechanisms import floating_ladder, grid
+
+SIZES: dict[str, tuple[Callable[[int], Model], tuple[int, ...]]] = {
+    "N-four-bar": (wt.mechanisms.n_four_bar, (10, 100, 200, 500, 1000, 2000)),
+    "floating ladder": (floating_ladder, (50, 100, 200, 400)),
+    "grid": (lambda n: grid(n, n), (6, 9, 12, 18)),
+}
+
+
+def measure(model: Model) -> tuple[float, float, float]:
+    """Seconds for the home state, for the first call and for a later one, by elimination."""
+    start = time.process_time()
+    dyn = wt.compile(model, route="elimination")
+    q, v, tau = np.array(model.home.q), np.array(model.home.v), np.zeros(model.nv)
+    home = time.process_time()
+    dyn.forward_dynamics(q, v, tau)
+    first = time.process_time()
+    rounds = max(3, 10_000 // model.nv)
+    best = np.inf
+    for _ in range(5):
+        begin = time.process_time()
+        for _ in range(rounds):
+            dyn.forward_dynamics(q, v, tau)
+        best = min(best, (time.process_time() - begin) / rounds)
+    return home - start, first - home, best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=2000, help="largest size")
+    most = parser.parse_args().most
+    for name, (make, sizes) in SIZES.items():
+        calls = []
+        print(f"{name:>16}  size  bodies   home s  first s    call µs")
+        for n in [n for n in sizes if n <= most]:
+            model = make(n)
+            home, first, call = measure(model)
+            calls.append((len(model.bodies), call))
+            print(f"{'':>16} {n:5d} {len(model.bodies):7d} {home:8.2f} {first:8.2f} {1e6 * call:10.1f}", flush=True)
+        bodies, times = np.log(np.array(calls)).T
+        print(f"{'':>16} exponent {np.polyfit(bodies, times, 1)[0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
