@@ -21,7 +21,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
-from whippletree.model import Model
+from whippletree.model import WORLD, Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -159,6 +159,10 @@ def motor(
 def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_velocity: Any = 0.0) -> Controller:
     """stiffness · (target ⊖ q) + damping · (target velocity − v): towards a configuration, quaternions the short way.
 
+    Only what has a motor is pushed: joints that the model's actuators drive; in a model without actuators all joints
+    but free ones on the world, a floating base. ``stiffness`` and ``damping`` of one number for each velocity mean what
+    they say, and push whatever they are not 0 for.
+
     Args:
         model: what it holds.
         target: (nq,), or a function of time that returns one.
@@ -166,6 +170,7 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         target_velocity: (nv,), one number, or a function of time.
     """
     tree = skeleton(model)
+    stiffness, damping = (_for_motors(model, gains) for gains in (stiffness, damping))
 
     def act(t: Any, q: Any, v: Any) -> Any:
         goal = np.asarray(target(t) if callable(target) else target)
@@ -176,6 +181,20 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         return np.asarray(stiffness) * away + np.asarray(damping) * (np.asarray(speed) - v)
 
     return act
+
+
+def _for_motors(model: Model, gains: Any) -> Array:
+    """Gains (nv,): one number goes to the velocities that have a motor, and 0 to the others."""
+    found = np.asarray(gains)
+    if found.ndim:
+        return found
+    driven = {joint for actuator in model.actuators for joint in actuator.joints}
+    spread = np.zeros(model.nv, dtype=found.dtype if found.dtype != int else float)
+    for joint in model.joints:
+        floats = joint.kind == "free" and joint.parent == WORLD
+        if joint.name in driven if driven else not floats:
+            spread[model.slice(joint.name)] = gains
+    return spread
 
 
 def gravity_compensation(model: Model) -> Controller:

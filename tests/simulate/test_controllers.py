@@ -93,6 +93,24 @@ def test_gravity_compensation_holds_any_pose(arm):
     assert run.attrs["path"] == "compiled"
 
 
+def test_pd_control_does_not_push_what_has_no_motor():
+    builder = wt.Builder("robot").body("base", 1, (0, 0, 0), (1, 1, 1))
+    builder.joint("root", "free", "world", "base", start=(0, 0, 1, 1, 0, 0, 0))
+    for name in ("hip", "tail"):
+        builder.body(f"{name} link", 1, (0, 0, 0), (1, 1, 1)).joint(name, "revolute", "base", f"{name} link")
+    free = builder.build()
+    target = np.array([1.0, 0, 2, 1, 0, 0, 0, 0.5, 0.5])
+    told = {"target": target, "stiffness": 10.0, "damping": 1.0}
+    v = np.ones(8)
+    tau = controllers.pd(free, **told)(0.0, free.home.q, v)
+    np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 4, 4])
+    driven = builder.actuator("hip motor", "hip").build()
+    tau = controllers.pd(driven, **told)(0.0, driven.home.q, v)
+    np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 4, 0])
+    asked = controllers.pd(driven, target=target, stiffness=np.full(8, 10.0), damping=0.0)(0.0, driven.home.q, v)
+    assert asked[3] == 10  # one number for each velocity means what it says
+
+
 def test_pd_control_reaches_its_goal_the_short_way(arm):
     goal = wt.reference(arm).integrate(arm.home.q, np.array([0.4, -0.3, 0.8, 0.7]))
     control = controllers.together(

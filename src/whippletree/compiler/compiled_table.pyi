@@ -300,7 +300,17 @@ class _InterbodyForces(_Function):
 
 class _PassiveForces(_Function):
     def __call__(self, q: ArrayLike, v: ArrayLike, *, out: Any = None) -> Array:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+
+class _ElementForces(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, *, out: Any = None) -> Array:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -353,7 +363,7 @@ class _KineticEnergy(_Function):
 
 class _PotentialEnergy(_Function):
     def __call__(self, q: ArrayLike, *, out: Any = None) -> Any:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1136,7 +1146,16 @@ class CompiledTable:
         """
     @property
     def passive_forces(self) -> _PassiveForces:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+    @property
+    def element_forces(self) -> _ElementForces:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1184,7 +1203,7 @@ class CompiledTable:
         """
     @property
     def potential_energy(self) -> _PotentialEnergy:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z

@@ -338,7 +338,15 @@ class ReferenceTable:
         Returns forces (bodies, 6).
         """
     def passive_forces(self, q: Any, v: Any) -> Array:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+    def element_forces(self, q: Any, v: Any) -> Array:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -381,7 +389,7 @@ class ReferenceTable:
         Returns energy.
         """
     def potential_energy(self, q: Any) -> Any:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z

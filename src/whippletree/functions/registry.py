@@ -73,6 +73,9 @@ UNITS = {
     "active": "1 for on, 0 for off, one per switchable constraint",
 }
 
+SEE_ELEMENTS = ("passive_forces", "potential_energy")
+"""Functions that know of tendons and fluids, which index the tree: with these they are always unrolled."""
+
 NAMES = ("frame", "joints", "task")
 OPTIONAL = ("t", "active")
 """Inputs that only some models have; always the last ones."""
@@ -230,6 +233,8 @@ def _specialised(entry: Function, model: Model) -> Function:
     if entry.actuators and not model.actuators:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     inputs = inputs_for(entry, model)
+    if model.elements and entry.loops and entry.name in SEE_ELEMENTS:
+        entry = replace(entry, loops=False)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
     own = tuple(inputs)

@@ -22,6 +22,7 @@ from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
+from whippletree.tree.skeleton import skeleton
 
 CLOSING_ROUNDS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
@@ -72,8 +73,11 @@ class Motion:
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
+        self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
-        self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(
+            joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints
+        )
 
     def of_run(self, number: int) -> Motion:
         """That of one run, where each has a design of its own."""
@@ -96,15 +100,32 @@ class Motion:
         """q and v of one state or many."""
         return y[..., : self.model.nq], y[..., self.model.nq :]
 
-    def use_compiled(self, controller: NamedFunction) -> None:
-        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same."""
-        self._compiled_controller = controller
+    @cached_property
+    def moving_bodies(self) -> int:
+        """Of the model's tree."""
+        return len(skeleton(self.model).nodes)
+
+    @property
+    def can_be_unrolled(self) -> bool:
+        """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
+        forces decide, for contacts that are worked out in Python, and for designs whose numbers are left open."""
+        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None:
+            return False
+        return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
+
+    def use_compiled(self, controller: NamedFunction | None, *, names_failures: bool = False) -> None:
+        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
+        itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
+        self._compiled_controller, self._names_failures = controller, names_failures
 
     def forces(self, t: Array, q: Array, v: Array) -> Array:
         """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
         tau = np.zeros(v.shape)
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
+            if self._names_failures and not np.isfinite(tau).all() and np.isfinite([*q.flat, *v.flat]).all():
+                assert self.controller is not None
+                tau = self.asked_at(self.controller, t, q, v)  # which names the joint
         elif self.controller is not None:
             tau = tau + self.asked_at(self.controller, t, q, v)
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau

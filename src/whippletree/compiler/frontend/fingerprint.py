@@ -31,7 +31,9 @@ def fingerprint(model: Model, of_function: Callable[[Any], bytes] = _never_the_s
     touching = [model.geometry(name) for name in names]
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
     files = [_file_content(geometry) for geometry in touching]
-    for piece in _pieces((model.name, *content, model.contacts, touching, files, model.actuators), of_function):
+    for piece in _pieces(
+        (model.name, *content, model.contacts, touching, files, model.actuators, model.elements), of_function
+    ):
         digest.update(piece)
         digest.update(b"\0")
     return digest.digest()

@@ -5,5 +5,6 @@ contact_set       the candidates of a model with names (``wt.contact_set``)
 body_poses        where the bodies are
 pair_kinematics   gap, point, axes and rows of each pair
 broad_phase       pairs that are near
+overlaps          pairs that overlap (``wt.without_overlaps``)
 large_scenes      the same quantities for scenes of many free bodies, sparse
 """

@@ -25,6 +25,10 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
 
+RESOLVED = 0.1
+"""Difference of a step from two of half its length, as a share of what they move, from which it is to blame for what
+cannot be closed after it."""
+
 MOST_ITERATIONS = 50
 """Rounds that the implicit midpoint rule may iterate here."""
 
@@ -50,7 +54,8 @@ class PythonSteps:
         motion = self.motion
         try:
             with np.errstate(all="ignore"):
-                state = motion.project(t + h, np.concatenate(self._step(t, h, *motion.split(y))))
+                moved = np.concatenate(self._step(t, h, *motion.split(y)))
+                state = self._projected(t, h, y, moved)
         except SingularSystemError as error:
             raise IntegrationError(f"the integration stopped at t = {t:.9g} s: {error}", t) from error
         if not np.all(np.isfinite(state)):
@@ -67,6 +72,26 @@ class PythonSteps:
                 t,
             )
         return state
+
+    def _projected(self, t: float, h: float, y: Array, moved: Array) -> Array:
+        """The state after a step, on the constraints; where it cannot be brought there, the step may be to blame."""
+        try:
+            return self.motion.project(t + h, moved)
+        except IntegrationError:
+            if not self._is_resolved(t, h, y, moved):
+                raise IntegrationError(
+                    f"the integration stopped at t = {t:.9g} s: the step of {h:g} s is too long: two of half its "
+                    f"length end elsewhere. Gains, springs and dampers on light parts ask for shorter steps; "
+                    f"method='adaptive' chooses its own",
+                    t,
+                ) from None
+            raise
+
+    def _is_resolved(self, t: float, h: float, y: Array, moved: Array) -> bool:
+        """Whether a step and two of half its length differ by little of what they move."""
+        middle = np.concatenate(self._step(t, h / 2, *self.motion.split(y)))
+        end = np.concatenate(self._step(t + h / 2, h / 2, *self.motion.split(middle)))
+        return bool(np.linalg.norm(moved - end) < RESOLVED * np.linalg.norm(end - y))
 
     @property
     def steps_many(self) -> bool:

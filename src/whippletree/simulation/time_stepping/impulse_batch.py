@@ -285,7 +285,7 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         at_rounding=np.zeros(len(y)),
         contact_work=made.work.sum(axis=1),
         friction_work=made.friction_work.sum(axis=1),
-        joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
+        joint_work=stepper.joint_work(held, places[:, :-1], before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
         refusals=_refusals(stepper, t, q, v, silent),
     )
