@@ -58,7 +58,8 @@ def distances(numbers):
     weights, m = networks(numbers), len(numbers)
     q, v, impulses = np.tile(crawler.home.q, (m, 1)), np.zeros((m, crawler.nv)), None
     for k in range(round(SECONDS / STEP)):
-        q, v, _, impulses, _ = dyn.step(q, v, commands(weights, STEP * k, q), STEP, impulses=impulses)
+        made = dyn.step(q, v, commands(weights, STEP * k, q), STEP, impulses=impulses)
+        q, v, impulses = made.q, made.v, made.impulses
     return np.where(np.isfinite(q[:, 0]) & (np.abs(q[:, 2]) < 1), q[:, 0], -1.0)
 
 
