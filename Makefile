@@ -51,7 +51,7 @@ docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, gallery includ
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
 
 clean:  ## remove everything that make made, the virtual environment too
-	rm -rf $(VENV) build dist out docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out docs/_build docs/gallery docs/_static/replays .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 # --- set-up: the environment, then one stamp per set of packages ---

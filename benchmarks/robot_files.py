@@ -8,8 +8,10 @@ A package is named as it is imported, or is a folder. Of each file that MuJoCo l
     agrees       M, bias, passive and actuator forces and unconstrained accelerations are MuJoCo's, at random states and
                  commands, to AGREEMENT of the largest number
     left out     ... or they differ because of something that loading has named as left out
+    overlaps     it starts with shapes that overlap by more than OVERLAP
     simulated    one second by ``wt.simulate`` with its contacts, limits and actuators, from home
     apart        ... to an end state with overlap below OVERLAP
+    clean        ... of those that do not start overlapping
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Verdict:
     loaded: bool = False
     agrees: bool = False
     left_out: bool = False
+    overlaps: bool = False
     simulated: bool = False
+    clean: bool = False
     apart: bool = False
     seconds: float = 0.0
     remarks: list[str] = field(default_factory=list)
@@ -73,13 +77,16 @@ def main() -> None:
                 told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
                 print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
         rows.append((package, verdicts))
-    print(f"\n{'package':24}{'MuJoCo':>8}{'loaded':>8}{'agree':>8}{'left out':>10}{'simulated':>11}{'apart':>8}")
+    heads = (("MuJoCo", 8), ("loaded", 8), ("agree", 8), ("left out", 10), ("overlaps", 10), ("simulated", 11))
+    print(
+        "\n" + "package".ljust(24) + "".join(word.rjust(width) for word, width in (*heads, ("apart", 8), ("clean", 8)))
+    )
     for package, verdicts in rows:
-        words = ("loaded", "agrees", "left_out", "simulated", "apart")
+        words = ("loaded", "agrees", "left_out", "overlaps", "simulated", "apart", "clean")
         counts = Counter(word for verdict in verdicts for word in words if getattr(verdict, word))
         print(
             f"{Path(package).name:24}{len(verdicts):8}{counts['loaded']:8}{counts['agrees']:8}"
-            f"{counts['left_out']:10}{counts['simulated']:11}{counts['apart']:8}"
+            f"{counts['left_out']:10}{counts['overlaps']:10}{counts['simulated']:11}{counts['apart']:8}{counts['clean']:8}"
         )
 
 
@@ -106,7 +113,7 @@ def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = wt.load(path, root=folder)
+            model = wt.load(path)
         except Exception as error:  # whatever it is, it is what a user would meet
             verdict.remarks.append(f"not loaded: {_short(error)}")
             return verdict
@@ -201,23 +208,27 @@ def _run(verdict: Verdict, model: wt.Model, options: argparse.Namespace) -> None
         verdict.remarks.append(f"not simulated: {failure}")
         return
     verdict.simulated = True
-    overlap = _overlap(model, run)
+    verdict.overlaps = _overlap(model, run, 0) > OVERLAP
+    overlap = _overlap(model, run, -1)
     verdict.apart = overlap < OVERLAP
+    verdict.clean = verdict.apart and not verdict.overlaps
     if not verdict.apart:
-        verdict.remarks.append(f"overlap of {overlap:.2e} m after {duration:g} s")
+        verdict.remarks.append(
+            f"overlap of {overlap:.2e} m after {duration:g} s" + ", at the start too" * verdict.overlaps
+        )
 
 
 def _out_of_time(*_: object) -> None:
     raise TimeoutError("the run takes longer than --limit")
 
 
-def _overlap(model: wt.Model, run: xarray.Dataset) -> float:
-    """How deep the surfaces of two shapes overlap at the end, m; gaps are counted from margins."""
+def _overlap(model: wt.Model, run: xarray.Dataset, row: int) -> float:
+    """How deep the surfaces of two shapes overlap in a row of a run, m; gaps are counted from margins."""
     if "contact_gap" not in run:
         return 0.0
     margins = {contact.name: float(contact.margin) for contact in model.contacts}
     own = [margins[candidate.contact] for candidate in wt.contact_set(model).candidates]
-    return float(np.max(-(run.contact_gap.values[-1] + own), initial=0.0))
+    return float(np.max(-(run.contact_gap.values[row] + own), initial=0.0))
 
 
 def _short(error: BaseException) -> str:

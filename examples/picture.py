@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+import whippletree as wt
 from whippletree.view.style import FIGURE, PALETTE
 
 matplotlib.rcParams.update(FIGURE)
@@ -19,10 +20,15 @@ def subplots(*shape, width=8.0, height=4.0, **options):
     return figure, figure.subplots(*shape, **options)
 
 
-def save(figure):
-    """Write the figure to the path that the script was given, or to out/examples, and say where."""
+def save(figure, model=None, run=None):
+    """Write the figure to the path that the script was given, or to out/examples, and say where.
+
+    A model and a run of it are written beside it as a replay, a page that plays.
+    """
     name = Path(sys.argv[0]).stem
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("out/examples") / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     print(f"wrote {path}")
+    if run is not None:
+        print(f"wrote {wt.export_html(model, run, path.with_suffix('.html'))}")

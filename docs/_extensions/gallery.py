@@ -1,7 +1,7 @@
 """The gallery: runs the examples when their pictures are older than they are, and writes one page for each.
 
-A page has the picture, the script's docstring and the script itself; ``docs/gallery`` holds them and is made anew by
-every build. The directive ``gallery`` shows all pictures with their titles.
+A page has the picture, the script's docstring, its replay if it leaves one, and the script itself; ``docs/gallery``
+holds them and is made anew by every build. The directive ``gallery`` shows all pictures with their titles.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 DOCS = Path(__file__).resolve().parents[1]
 EXAMPLES = DOCS.parent / "examples"
 PAGES = DOCS / "gallery"
+REPLAYS = DOCS / "_static" / "replays"
 
 SKIPPED = 77
 """Exit status of an example that needs a package which is not installed."""
@@ -55,12 +56,18 @@ class Example:
         return PAGES / f"{self.script.stem}.png"
 
     @property
+    def replay(self) -> Path:
+        """Where a script's replay is served from; not all scripts have one."""
+        return REPLAYS / f"{self.script.stem}.html"
+
+    @property
     def page(self) -> str:
         """In MyST's Markdown."""
         name = self.script.stem
         picture = f"![{self.title}]({name}.png)\n\n" if self.picture.exists() else f"*{NO_PICTURE}*\n\n"
+        plays = f'<iframe class="replay" src="../_static/replays/{name}.html" loading="lazy"></iframe>\n\n'
         return (
-            f"# {name[:2]}. {self.title}\n\n{picture}{self.text}\n\n"
+            f"# {name[:2]}. {self.title}\n\n{picture}{self.text}\n\n{plays if self.replay.exists() else ''}"
             f"```{{literalinclude}} ../../examples/{self.script.name}\n:language: python\n"
             f":lines: {self.code_begins}-\n```\n"
         )
@@ -76,6 +83,8 @@ class Example:
         )  # fmt: skip
         if done.returncode not in (0, SKIPPED):
             raise ExtensionError(f"{self.script.name} failed:\n{done.stderr[-3000:]}")
+        if self.picture.with_suffix(".html").exists():
+            self.picture.with_suffix(".html").replace(self.replay)
 
 
 def examples() -> list[Example]:
@@ -86,6 +95,7 @@ def examples() -> list[Example]:
 def make_pages(app: Sphinx) -> None:
     """Before anything is read: pictures and pages."""
     PAGES.mkdir(exist_ok=True)
+    REPLAYS.mkdir(parents=True, exist_ok=True)
     for example in examples():
         example.draw()
         page = PAGES / f"{example.script.stem}.md"

@@ -8,11 +8,12 @@
     run = wt.simulate(model, duration=2.0)     # an xarray.Dataset
     wt.export_html(model, run, "run.html")     # a replay
 
-Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_rows
+Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_overlaps,
+               without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
-Simulations    simulate, controllers, Event, event_states, event_impulses, saltation_matrices, single_run
+Simulations    simulate, controllers, Event, event_states, event_impulses, read_sensors, saltation_matrices, single_run
 Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
 Pictures       plot, replay, show, export_html, export_film
 
@@ -62,13 +63,14 @@ if TYPE_CHECKING:
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
-    from whippletree.constraints.assembly import without_rows as without_rows
     from whippletree.constraints.cluster_operators import spatial_operators as spatial_operators
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.minimal_coordinates import embed as embed
     from whippletree.constraints.reactions import reaction_names as reaction_names
+    from whippletree.constraints.rows import without_rows as without_rows
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
+    from whippletree.contact.kinematics.overlaps import without_overlaps as without_overlaps
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
     from whippletree.io import save as save
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from whippletree.simulation.output.run_files import save_run as save_run
     from whippletree.simulation.output.tables import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
+    from whippletree.simulation.sensing import read_sensors as read_sensors
     from whippletree.view.film import export_film as export_film
     from whippletree.view.live import show as show
     from whippletree.view.plots import plot as plot
@@ -122,6 +125,7 @@ _LAZY = {
     "on_ground": "whippletree.model.contact_pairs",
     "plot": "whippletree.view.plots",
     "read_checkpoint": "whippletree.simulation.checkpoint",
+    "read_sensors": "whippletree.simulation.sensing",
     "reaction_names": "whippletree.constraints.reactions",
     "reference": "whippletree.functions.reference",
     "replay": "whippletree.view.replay",
@@ -139,7 +143,8 @@ _LAZY = {
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
-    "without_rows": "whippletree.constraints.assembly",
+    "without_overlaps": "whippletree.contact.kinematics.overlaps",
+    "without_rows": "whippletree.constraints.rows",
     "workspace": "whippletree.analysis.maps",
 }
 """Public names and the modules that define them."""
@@ -192,6 +197,7 @@ __all__ = [
     "plot",
     "reaction_names",
     "read_checkpoint",
+    "read_sensors",
     "reference",
     "replay",
     "saltation_matrices",
@@ -206,6 +212,7 @@ __all__ = [
     "symbolic",
     "tidy_frame",
     "with_contacts",
+    "without_overlaps",
     "without_rows",
     "workspace",
 ]

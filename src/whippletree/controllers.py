@@ -4,7 +4,8 @@
     wt.simulate(model, duration=2.0, controller=limited(controller, model), method="rk4")
 
 Each returns one force per velocity, (nv,): N m or N. Joints are found by name; forces add up with :func:`together`, and
-:func:`limited` keeps them within what the motors can give.
+:func:`limited` keeps them within what the motors can give. :func:`batched` marks a function that answers for many
+states in one call.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
-from whippletree.model import Model
+from whippletree.model import WORLD, Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 __all__ = [
     "Controller",
     "actuated",
+    "batched",
     "between",
     "damper",
     "gravity_compensation",
@@ -52,16 +54,59 @@ Controller: TypeAlias = Callable[[Any, Any, Any], Any]
 """tau = f(t, q, v), (nv,)."""
 
 
+def batched(function: Callable[[Any, Any, Any], Any]) -> Controller:
+    """A controller that answers for many states in one call, such as a learned policy.
+
+    ``wt.simulate`` calls it once per step for all runs of a batch (once per stage in ``"rk4"``), instead of once for
+    each run.
+
+    Args:
+        function: tau (m, nv) of times t (m,), coordinates q (m, nq) and velocities v (m, nv); m changes from call to
+            call: runs that have failed are left out.
+    """
+    return _Batched(function)
+
+
+class _Batched:
+    """Called with one state or with many."""
+
+    def __init__(self, function: Callable[[Any, Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        if np.ndim(q) > 1:
+            return self.function(t, q, v)
+        found = self.function(np.asarray([t]), np.asanyarray(q)[None], np.asanyarray(v)[None])
+        if np.ndim(found) != 2 or len(found) != 1:
+            raise ShapeError(
+                f"batched: the function returned shape {np.shape(found)} for one state, expected (1, …): one row for "
+                f"each state"
+            )
+        return found[0]
+
+
+def is_batched(controller: Any) -> bool:
+    """Whether a controller, or the function of an actuator's commands, answers for many states in one call."""
+    return isinstance(controller, _Batched) or (isinstance(controller, Actuated) and is_batched(controller.ctrl))
+
+
+def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
+    """What a controller says at each of m states, (m, …): in one call if it can, else one after the other."""
+    if is_batched(controller):
+        return np.asarray(controller(t, q, v))
+    return np.stack([np.asarray(controller(*state)) for state in zip(t, q, v, strict=True)])
+
+
 def together(*controllers: Controller) -> Controller:
-    """The sum of several controllers."""
+    """The sum of several controllers; batched if one of them is."""
 
     def act(t: Any, q: Any, v: Any) -> Any:
         tau: Any = 0
         for controller in controllers:
-            tau = tau + np.asarray(controller(t, q, v))
+            tau = tau + (np.asarray(controller(t, q, v)) if np.ndim(q) == 1 else _at_each(controller, t, q, v))
         return tau
 
-    return act
+    return batched(act) if any(is_batched(controller) for controller in controllers) else act
 
 
 def spring(model: Model, joint: str, *, stiffness: float, rest: float = 0.0, damping: float = 0.0) -> Controller:
@@ -114,6 +159,10 @@ def motor(
 def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_velocity: Any = 0.0) -> Controller:
     """stiffness · (target ⊖ q) + damping · (target velocity − v): towards a configuration, quaternions the short way.
 
+    Only what has a motor is pushed: joints that the model's actuators drive; in a model without actuators all joints
+    but free ones on the world, a floating base. ``stiffness`` and ``damping`` of one number for each velocity mean what
+    they say, and push whatever they are not 0 for.
+
     Args:
         model: what it holds.
         target: (nq,), or a function of time that returns one.
@@ -121,6 +170,7 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         target_velocity: (nv,), one number, or a function of time.
     """
     tree = skeleton(model)
+    stiffness, damping = (_for_motors(model, gains) for gains in (stiffness, damping))
 
     def act(t: Any, q: Any, v: Any) -> Any:
         goal = np.asarray(target(t) if callable(target) else target)
@@ -131,6 +181,20 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         return np.asarray(stiffness) * away + np.asarray(damping) * (np.asarray(speed) - v)
 
     return act
+
+
+def _for_motors(model: Model, gains: Any) -> Array:
+    """Gains (nv,): one number goes to the velocities that have a motor, and 0 to the others."""
+    found = np.asarray(gains)
+    if found.ndim:
+        return found
+    driven = {joint for actuator in model.actuators for joint in actuator.joints}
+    spread = np.zeros(model.nv, dtype=found.dtype if found.dtype != int else float)
+    for joint in model.joints:
+        floats = joint.kind == "free" and joint.parent == WORLD
+        if joint.name in driven if driven else not floats:
+            spread[model.slice(joint.name)] = gains
+    return spread
 
 
 def gravity_compensation(model: Model) -> Controller:
@@ -165,8 +229,8 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -
     Args:
         model: with actuators.
         ctrl: one command for each actuator, (actuators,); by name of actuator, 0 for those that are not named; a
-            function of (t, q, v) that returns one of these; or a table (n, actuators), each row of which holds for
-            an equal part of ``duration``. Default: 0.
+            function of (t, q, v) that returns one of these, or a :func:`batched` one that returns (m, actuators); or a
+            table (n, actuators), each row of which holds for an equal part of ``duration``. Default: 0.
         duration: of a table, s.
 
     Raises:
@@ -196,7 +260,9 @@ class Actuated:
         return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
 
     def commands(self, t: Any, q: Any, v: Any) -> Array:
-        """The commands (actuators,) at one time and state."""
+        """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
+        if is_batched(self.ctrl) and np.ndim(q) > 1:
+            return _many_commands(self.model, self.ctrl(t, q, v), len(q))
         if callable(self.ctrl):
             return _commands(self.model, self.ctrl(t, q, v), table=False)
         if self.ctrl.ndim == 1:
@@ -229,6 +295,18 @@ def _commands(model: Model, given: Any, *, table: bool = True) -> Array:
     return ctrl
 
 
+def _many_commands(model: Model, given: Any, states: int) -> Array:
+    """Commands (m, actuators), one row for each state."""
+    ctrl, count = np.asarray(given), len(model.actuators)
+    if ctrl.shape != (states, count):
+        names = [actuator.name for actuator in model.actuators]
+        raise ShapeError(
+            f"ctrl: the batched function returned shape {ctrl.shape} for {states} states, expected "
+            f"{(states, count)}: model {model.name!r} has actuators {names}"
+        )
+    return ctrl.astype(float) if ctrl.dtype != object else ctrl
+
+
 def limited(controller: Controller, model: Model, limits: Mapping[str, float] | None = None) -> Controller:
     """A controller whose forces stay within what the motors can give.
 
@@ -247,10 +325,13 @@ def limited(controller: Controller, model: Model, limits: Mapping[str, float] | 
         tau = np.asarray(controller(t, q, v))
         if tau.dtype != object:
             return np.clip(tau, -most, most)
-        cut = [between(x, -limit, limit) if np.isfinite(limit) else x for x, limit in zip(tau, most, strict=True)]
-        return np.array(cut, dtype=object)
+        cut = np.empty(tau.shape, dtype=object)
+        for place in np.ndindex(tau.shape):
+            limit = most[place[-1]]
+            cut[place] = between(tau[place], -limit, limit) if np.isfinite(limit) else tau[place]
+        return cut
 
-    return act
+    return batched(act) if is_batched(controller) else act
 
 
 def between(x: Any, lowest: Any, highest: Any) -> Any:

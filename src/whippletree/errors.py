@@ -65,16 +65,16 @@ class LeftOutWarning(UserWarning):
     """What a file says, or a model has, and what takes no part in what was asked for, by name."""
 
 
-def warn_of_left_out(text: str) -> None:
+def warn_caller(text: str, category: type[Warning] = LeftOutWarning) -> None:
     """Warn whoever called this library, however deep in it this is found."""
     level = 1
     while (frame := _frame(level)) is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level += 1
-    warnings.warn(text, LeftOutWarning, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _frame(level: int) -> FrameType | None:
-    """The frame that a warning of this stack level from :func:`warn_of_left_out` names; None beyond the last."""
+    """The frame that a warning of this stack level from :func:`warn_caller` names; None beyond the last."""
     try:
         return sys._getframe(level)
     except ValueError:

@@ -342,7 +342,15 @@ def rounds_of_fixed_steps():
     assert (Plan.iterations, MOST_ITERATIONS, CLOSING_ROUNDS, CONVERGED) == (12, 50, 3, 1e-12)
 
 
+@claim("docs/controllers.md", "The adaptive method calls it for its first hundred steps")
+def steps_before_a_controller_is_traced():
+    from whippletree.simulation.adaptive.compiled_step import FOR_A_CONTROLLER
+
+    assert FOR_A_CONTROLLER == 100
+
+
 @claim("docs/simulation.md", "Each step is a Gauss collocation with eight points, of order 16")
+@claim("docs/simulation.md", "steps are Radau's, of order 15")
 @claim("docs/contact.md", "steps are Radau's, of order 15")
 def orders_of_collocation():
     """A rule of s points integrates polynomials up to degree 2s − 1 (Gauss) and 2s − 2 (Radau), and no further."""

@@ -48,4 +48,7 @@ def test_example_runs_and_draws(script, tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     assert f"wrote {picture}" in done.stdout
     pixels = imread(picture)
+    if "19" <= script.name < "23":  # about control and learning: what moves is shown moving
+        assert f"wrote {picture.with_suffix('.html')}" in done.stdout
+        assert '"times": [0.0, ' in picture.with_suffix(".html").read_text(encoding="utf-8")
     assert len({tuple(pixel) for pixel in pixels[::4, ::4].reshape(-1, pixels.shape[-1])}) > COLOURS

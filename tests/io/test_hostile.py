@@ -171,7 +171,8 @@ def test_mjcf_includes_stay_in_the_folder(tmp_path: Path) -> None:
     includes = "\n".join(f"<include file='{name}'/>" for name in names)
     (folder / "robot.xml").write_text(f"<mujoco>\n{includes}</mujoco>")
     assert fault_of(folder / "robot.xml").splitlines() == [
-        f"line {line}: <include> names {name!r}, outside the model's folder: it is not opened"
+        f"line {line}: <include> names {name!r}, outside the model's folder: it is not opened. "
+        "wt.load(…, root=FOLDER) names a wider one"
         for line, name in enumerate(names, start=2)
     ]
 

@@ -289,16 +289,14 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
             <fixed name='spring' stiffness='2'><joint joint='jb' coef='1'/></fixed></tendon>
             <actuator><motor name='m' joint='ja'/><motor joint='jb'/>
               <position name='slow' joint='ja' timeconst='.1'/><muscle name='flexor' tendon='t'/></actuator>
-            <sensor><jointpos name='p' joint='ja'/></sensor>
+            <sensor><jointpos name='angle' joint='ja'/><touch name='p' site='s'/></sensor>
             <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
         )
     assert [actuator.name for actuator in model.actuators] == ["m", "jb"]
     left_out = [
         "actuators that have activation dynamics (filterexact): 'slow'",
         "actuators that are muscles: 'flexor'",
-        "tendons: 'spring'",
-        "sensors: 'p'",
-        "fluid forces (density, viscosity, wind)",
+        "sensors (touch): 'p'",
     ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",
@@ -433,7 +431,7 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "<body name='a'><joint/><geom type='mesh' mesh='m'/></body></worldbody>",
             [
                 "line 2: mesh 'm' gives a body its inertia, and its file '../../far/away.stl' is outside the model's "
-                "folder: it is not opened. Give the body an <inertial>"
+                "folder: it is not opened. wt.load(…, root=FOLDER) names a wider one; or give the body an <inertial>"
             ],
         ),
         (
@@ -445,7 +443,8 @@ def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "\n<include file='none.xml'/>\n<include file='../other.xml'/>\n<deformable/>",
             [
                 "line 2: <include> names the file 'none.xml', which does not exist",
-                "line 3: <include> names '../other.xml', outside the model's folder: it is not opened",
+                "line 3: <include> names '../other.xml', outside the model's folder: it is not opened. "
+                "wt.load(…, root=FOLDER) names a wider one",
                 "line 4: <deformable>: deformable bodies are not supported",
             ],
         ),

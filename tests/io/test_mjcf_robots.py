@@ -248,6 +248,35 @@ def test_other_files_may_be_anywhere_below_a_root_that_is_named(tmp_path: Path) 
         wt.load(tmp_path / "robots" / "robot.xml", root="nowhere")
 
 
+def test_a_file_may_name_others_anywhere_in_its_python_package(tmp_path: Path) -> None:
+    """The folder of the outermost package around the file is its root, and no folder above that."""
+    text = """<mujoco><include file="../parts/arm.xml"/><worldbody><body name="a"><joint/><geom size=".1"/></body>
+      </worldbody></mujoco>"""
+    for name in ("package/robots", "package/parts"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "package/parts/arm.xml").write_text("<mujocoinclude><option timestep='0.01'/></mujocoinclude>")
+    (tmp_path / "package/robots/robot.xml").write_text(text)
+    with pytest.raises(wt.FileError, match="outside the model's folder"):
+        wt.load(tmp_path / "package/robots/robot.xml")
+    (tmp_path / "package/__init__.py").write_text("")
+    assert wt.load(tmp_path / "package/robots/robot.xml").bodies[0].name == "a"
+    (tmp_path / "package/robots/robot.xml").write_text(text.replace("../parts", "../../outside"))
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/arm.xml").write_text("<mujocoinclude><option timestep='0.01'/></mujocoinclude>")
+    with pytest.raises(wt.FileError, match="outside the model's folder"):
+        wt.load(tmp_path / "package/robots/robot.xml")
+
+
+def test_contacts_that_overlap_at_the_start_are_left_out_on_request(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+      <body name="a" pos="0 0 .05"><freejoint/><geom name="low" size=".1"/></body>
+      <body name="b" pos="1 0 .3"><freejoint/><geom name="high" size=".1"/></body></worldbody></mujoco>"""
+    model = wt.without_overlaps(load_text(tmp_path, text))
+    assert [contact.name for contact in model.contacts] == ["high on floor", "low on high"]
+    assert "left out: contacts that overlap: 'low on floor'" in model.source
+    assert wt.without_overlaps(model) is model
+
+
 def test_a_mesh_of_a_format_that_is_not_read_does_not_touch_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.msh").write_bytes(b"what only MuJoCo reads")
     text = """<mujoco><asset><mesh name="odd" file="odd.msh"/></asset><worldbody><geom type="plane" size="1 1 1"/>

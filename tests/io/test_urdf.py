@@ -148,6 +148,7 @@ def test_the_report_says_what_was_done(tmp_path: Path, arm: wt.Model) -> None:
     assert arm.source.splitlines() == [
         f"URDF file '{tmp_path}/robot.urdf'",
         "- freed 1 rotation of rounding noise: entries within 4e-16 of 0 or ±1 are exactly that",
+        "- not there: the mesh files 'package://arm/meshes/upper.stl' of 'upper/visual/0'",
         "- not used: 2 × <robot/gazebo>",
     ]
 
@@ -292,10 +293,9 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path) -> None:
         "line 11: link 'fore': <inertial> has no <mass>",
         "line 11: link 'fore': <inertial> has no <inertia>",
         "line 12: joint 'shoulder' has type 'revolut'; known: revolute, continuous, prismatic, fixed, floating, "
-        "planar. Did you mean 'revolute'?",
+        "planar, spherical, ball. Did you mean 'revolute'?",
         "line 12: joint 'shoulder': unknown child 'uper'. Did you mean 'upper'?",
         "line 13: joint 'elbow': <axis> xyz='0 0 0' has no direction",
-        "line 13: joint 'elbow': limits [2.0, 1.0] are empty: lower must not exceed upper",
         "line 14: joint 'elbow': <limit> effort='-1' is negative",
         "line 14: joint 'elbow': <limit> velocity='fast' is not a number",
         "line 16: joint 'tool': <parent> has no link",
@@ -329,9 +329,38 @@ def test_a_cycle_is_named(tmp_path: Path) -> None:
 
 def test_two_of_what_comes_once(tmp_path: Path) -> None:
     text = "<robot name='r'><link name='a'/><link name='b'/>" + joint(
-        "j", "a", "b", "continuous", "<axis xyz='1 0 0'/>" * 2
+        "j", "a", "b", "continuous", "<axis xyz='1 0 0'/><axis xyz='{} 0 0'/>"
     )
-    assert faults(tmp_path, text + "</robot>") == ["line 1: joint 'j': <axis> comes 2 times, expected once"]
+    text += "</robot>"
+    assert faults(tmp_path, text.format("2")) == ["line 1: joint 'j': <axis> comes 2 times, expected once"]
+    assert "joint 'j': <axis> comes 2 times, each time the same" in load_text(tmp_path, text.format("1")).source
+
+
+def test_limits_the_wrong_way_round_are_none_and_told(tmp_path: Path) -> None:
+    """Bullet's way of saying that a joint has no limits."""
+    limited = joint("j", "a", "b", "revolute", "<limit lower='1' upper='-1' effort='1' velocity='1'/>")
+    with pytest.warns(wt.LeftOutWarning, match=r"lower end is above the upper one.*'j \(from 1 to -1\)'"):
+        model = load_text(tmp_path, f"<robot name='r'><link name='a'/><link name='b'/>{limited}</robot>")
+    assert (model.joints[1].lower, model.joints[1].upper) == (-np.inf, np.inf)
+
+
+def test_limits_that_look_like_degrees_are_told(tmp_path: Path) -> None:
+    text = "<robot name='r'><link name='a'/><link name='b'/>{}</robot>"
+    limits = "<limit lower='-90' upper='90' effort='1' velocity='1'/>"
+    with pytest.warns(UserWarning, match="joint 'j' from -90 to 90 rad: are these degrees?"):
+        model = load_text(tmp_path, text.format(joint("j", "a", "b", "revolute", limits)))
+    assert model.joints[1].upper == 90
+    assert load_text(tmp_path, text.format(joint("j", "a", "b", "prismatic", limits))).joints[1].upper == 90
+
+
+@pytest.mark.parametrize("version", ["0.0", "1.0", "1.1"])
+@pytest.mark.parametrize("space", ["", "\n\n"])
+def test_odd_declarations_of_xml_are_read(tmp_path: Path, version: str, space: str) -> None:
+    text = f"{space}<?xml version='{version}'?>\n<robot name='r'><link name='a'/></robot>"
+    model = load_text(tmp_path, text)
+    assert ("declares XML version '0.0', and is read as 1.0" in model.source) == (version == "0.0")
+    found = faults(tmp_path, text.replace("<link name='a'/>", "\n<link/>"))
+    assert f"line {len(space) + 3}: a link has no name" in found
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

@@ -93,6 +93,24 @@ def test_gravity_compensation_holds_any_pose(arm):
     assert run.attrs["path"] == "compiled"
 
 
+def test_pd_control_does_not_push_what_has_no_motor():
+    builder = wt.Builder("robot").body("base", 1, (0, 0, 0), (1, 1, 1))
+    builder.joint("root", "free", "world", "base", start=(0, 0, 1, 1, 0, 0, 0))
+    for name in ("hip", "tail"):
+        builder.body(f"{name} link", 1, (0, 0, 0), (1, 1, 1)).joint(name, "revolute", "base", f"{name} link")
+    free = builder.build()
+    target = np.array([1.0, 0, 2, 1, 0, 0, 0, 0.5, 0.5])
+    told = {"target": target, "stiffness": 10.0, "damping": 1.0}
+    v = np.ones(8)
+    tau = controllers.pd(free, **told)(0.0, free.home.q, v)
+    np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 4, 4])
+    driven = builder.actuator("hip motor", "hip").build()
+    tau = controllers.pd(driven, **told)(0.0, driven.home.q, v)
+    np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 4, 0])
+    asked = controllers.pd(driven, target=target, stiffness=np.full(8, 10.0), damping=0.0)(0.0, driven.home.q, v)
+    assert asked[3] == 10  # one number for each velocity means what it says
+
+
 def test_pd_control_reaches_its_goal_the_short_way(arm):
     goal = wt.reference(arm).integrate(arm.home.q, np.array([0.4, -0.3, 0.8, 0.7]))
     control = controllers.together(
@@ -177,3 +195,88 @@ def test_what_a_controller_raises_says_when(method):
 def test_forces_that_are_no_real_numbers_are_refused(answer):
     with pytest.raises(wt.ShapeError, match=r"the controller returned .*, expected \(1,\) real numbers"):
         wt.simulate(wt.mechanisms.pendulum(), duration=0.2, controller=lambda t, q, v: answer)
+
+
+def counted_policy():
+    """A batched policy that cannot be traced, and the numbers of states of its calls."""
+    W = np.array([[0.7, -0.2, 0.1, 0.3, -0.5, 0.2], [0.1, 0.4, -0.6, 0.2, 0.1, -0.3], [0.5, 0.1, 0.2, -0.4, 0.3, 0.6]])
+    calls = []
+
+    def policy(t, q, v):
+        calls.append(len(q))
+        seen = np.concatenate([q, v], axis=1).astype(float)
+        return np.tanh(seen @ W.T) * np.cos(t)[:, None] - 2 * v
+
+    return policy, calls
+
+
+@pytest.mark.parametrize(
+    ("method", "stops"),
+    [("rk4", False), ("semi_implicit_euler", False), ("time_stepping", False), ("time_stepping", True)],
+)
+def test_a_batched_controller_is_called_once_for_all_runs(method, stops):
+    model, stages = wt.mechanisms.chain(3), 4 if method == "rk4" else 1
+    if stops:
+        builder = wt.Builder("stops", gravity=(0, -9.81, 0))
+        for k, parent in enumerate(["world", "a", "b"]):
+            builder.body("abc"[k], mass=1.0, center=(0.5, 0, 0), inertia=(0.01, 0.1, 0.1))
+            builder.joint("rst"[k], "revolute", parent, "abc"[k], position=(float(k > 0), 0, 0), lower=-0.4, upper=0.4)
+        model = builder.build()
+    policy, calls = counted_policy()
+    q0 = np.linspace(-0.35, 0.35, 15).reshape(5, 3)
+    common = {"duration": 0.1, "method": method, "step": 5e-3, "output_dt": 0.05}
+    run = wt.simulate(model, q0, controller=controllers.batched(policy), **common)
+    together = list(calls)
+    alone = wt.simulate(model, q0, controller=lambda t, q, v: policy(np.array([t]), q[None], v[None])[0], **common)
+    assert together.count(5) in (20 * stages, 20 * stages + 1)  # time stepping tries the first step once
+    assert max(together) == 15  # the forces of the output
+    assert len(together) < 20 * stages + 12  # with the attempt to trace it
+    for name in ("q", "v", "tau"):
+        assert np.abs(run[name] - alone[name]).max() < 1e-12
+
+
+def test_batched_controllers_combine_and_drive_actuators():
+    single = wt.mechanisms.chain(2)
+    push = controllers.batched(lambda t, q, v: 8.0 - v)
+    whole = controllers.together(push, controllers.gravity_compensation(single))
+    cut = controllers.limited(whole, single, limits={joint.name: 5.0 for joint in single.joints})
+    q, v, t = np.array([[0.1, 0.2], [0.3, -0.4]]), np.array([[0.0, 1.0], [2.0, 3.0]]), np.zeros(2)
+    assert all(controllers.is_batched(c) for c in (push, whole, cut))
+    expected = 8.0 - v + wt.compile(single).gravity(q)
+    assert np.allclose(whole(t, q, v), expected)
+    assert np.allclose(cut(t, q, v), np.clip(expected, -5, 5))
+    assert np.allclose(whole(0.0, q[1], v[1]), expected[1])
+    builder = wt.Builder("cart").body("cart", mass=2.0).joint("rail", "prismatic", "world", "cart", axis=(1, 0, 0))
+    cart = builder.actuator("motor", "rail").build()
+    go = controllers.batched(lambda t, q, v: 2.0 - q.astype(float))
+    run = wt.simulate(cart, q0=[[0.0], [1.0]], duration=0.2, method="rk4", ctrl=go)
+    assert np.allclose(run.tau[0], [[2.0], [1.0]])
+    with pytest.raises(wt.ShapeError, match=r"returned shape \(1,\) for 1 states, expected \(1, 1\)"):
+        wt.simulate(cart, q0=[[0.0], [1.0]], duration=0.1, ctrl=controllers.batched(lambda t, q, v: np.ones(len(q))))
+
+
+@pytest.mark.parametrize("method", ["rk4", "time_stepping"])
+def test_one_run_of_a_batched_controller_may_fail(method):
+    model = wt.mechanisms.chain(2)
+
+    def policy(t, q, v):
+        return np.where(q[:, :1].astype(float) > 0.3, np.nan, 1.0) * np.ones(2)
+
+    run = wt.simulate(
+        model, [[0.0, 0.0], [0.5, 0.0]], duration=0.02, method=method, controller=controllers.batched(policy)
+    )
+    assert "the controller returned nan" in run.failure.values[1]
+    assert not run.failure.values[0]
+    assert np.isfinite(run.q[:, 0]).all()
+
+
+def test_a_batched_controller_of_the_wrong_shape_is_refused():
+    model = wt.mechanisms.chain(2)
+    with pytest.raises(wt.ShapeError, match=r"expected \(3, 2\) for model 'chain of 2 rods': one row for each state"):
+        wt.simulate(
+            model,
+            np.zeros((3, 2)),
+            duration=0.1,
+            method="rk4",
+            controller=controllers.batched(lambda t, q, v: q.astype(float)[0]),
+        )

@@ -41,12 +41,6 @@ def test_many_runs_and_dead_points():
     assert np.isfinite(through.joint_reactions.values).all()
 
 
-def test_contacts_are_named_where_their_way_through_the_joints_is_not_known():
-    model = wt.mechanisms.bouncing_ball()
-    with pytest.raises(wt.UnsupportedError, match=r"reactions=True knows joint forces and constraints"):
-        wt.simulate(model, duration=0.1, reactions=True)
-
-
 def test_a_figure_of_reactions():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
     run = wt.simulate(model, duration=0.3, reactions=True)

@@ -114,12 +114,27 @@ def test_external_entities_are_not_followed(tmp_path):
 
 def test_simplification_keeps_the_shape():
     ball = solids.revolved([(np.sin(t), -np.cos(t)) for t in np.linspace(0, np.pi, 200)], 200)
-    few = simplified(ball, 2000)
+    (few,) = simplified([ball], 2000)
     assert 500 < len(few.faces) <= 2000
     radii = np.linalg.norm(few.vertices[np.unique(few.faces)], axis=1)
     assert radii.min() > 0.95
     assert radii.max() <= 1 + 1e-12
-    assert simplified(few, 10**6) is few
+    assert simplified([few], 10**6)[0] is few
+
+
+def test_parts_of_a_surface_still_meet_when_they_are_simplified():
+    """A ball cut in two halves of different fineness stays closed: every edge belongs to two triangles."""
+    profile = [(np.sin(t), -np.cos(t)) for t in np.linspace(0, np.pi, 121)]
+    ball = solids.revolved(profile, 120)
+    low = ball.vertices[ball.faces][:, :, 2].mean(axis=1) < 0.3
+    halves = [solids.Mesh(ball.vertices, ball.faces[low]), solids.Mesh(ball.vertices, ball.faces[~low])]
+    few = simplified(halves, 1500)
+    assert 300 < sum(len(part.faces) for part in few) <= 1500
+    corners = np.concatenate([part.vertices[part.faces] for part in few])
+    _, names = np.unique(corners.reshape(-1, 3).round(12), axis=0, return_inverse=True)
+    edges = np.sort(np.concatenate([names.reshape(-1, 3)[:, [i, (i + 1) % 3]] for i in range(3)]), axis=1)
+    _, counts = np.unique(edges, axis=0, return_counts=True)
+    assert (counts % 2 == 0).all()
 
 
 def test_creases_double_vertices_along_sharp_edges_only():

@@ -227,11 +227,36 @@ def test_axes_end_on_round_numbers(crank):
     assert all(min(abs(ticks - end)) < 1e-9 * max(abs(ticks)) for end in ends)
 
 
-def test_the_overview_leaves_no_corner_empty(crank):
-    model, run = crank
-    figure = wt.plot(run, model=model)
+@pytest.mark.parametrize("make", [wt.mechanisms.crank_slider, wt.mechanisms.quadruped])
+def test_the_overview_leaves_no_corner_empty(make):
+    model = make()
+    figure = wt.plot(wt.simulate(model, duration=0.05, output_dt=0.01), model=model)
     figure.draw_without_rendering()
-    boxes = [axes.get_position() for axes in figure.axes]
-    widest = max(box.width for box in boxes)
-    # everything that is drawn in rows, none of them next to nothing
-    assert all(box.width > 0.7 * widest for box in boxes)
+    *diagrams, picture = figure.axes
+    width = figure.bbox.width
+    # the mechanism in the middle of the whole width, and every diagram with its legend from edge to edge
+    middle = picture.get_position()
+    assert abs((middle.x0 + middle.x1) / 2 - 0.5) < 0.06
+    ends = [axes.get_legend().get_window_extent().x1 for axes in diagrams if axes.get_legend()]
+    assert 0.85 * width < max(ends) <= width
+    for axes in diagrams:
+        assert axes.get_position().width * width > 0.4 * width
+
+
+def test_more_than_two_units_have_a_diagram_each():
+    model = wt.mechanisms.quadruped()
+    run = wt.simulate(model, duration=0.02, output_dt=0.01)
+    figure = wt.plot(run, "joints", model=model)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["m", "quaternion", "rad"]
+    assert sum(len(axes.lines) for axes in figure.axes) == model.nq
+
+
+def test_twenty_five_curves_have_names_and_room():
+    model = wt.mechanisms.chain(25)
+    figure = wt.plot(wt.simulate(model, duration=0.05, output_dt=0.01), "joints", model=model)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    looks = {(tuple(line.get_color()), str(line._unscaled_dash_pattern)) for line in axes.lines}
+    assert len(looks) == len(axes.get_legend().get_texts()) == 25
+    assert axes.get_position().width * figure.get_figwidth() > 3.5  # inches
+    assert axes.get_legend().get_window_extent().x1 <= figure.bbox.width

@@ -27,6 +27,10 @@ class NumPyScalar:
 
     __slots__ = ()
 
+    def conjugate(self) -> Any:
+        """The number itself, which is real: norms and variances of NumPy ask for it."""
+        return self
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         return _applied(ufunc, method, inputs, keywords)
 
@@ -59,8 +63,8 @@ def _applied(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[st
     if own is not None and method == "__call__" and "out" not in keywords:
         found = _each(own, inputs)
         return found if found.ndim else found[()]
-    if own is not None and method == "reduce" and np.ndim(inputs[0]) == 1:
-        return reduce(own, list(inputs[0]))
+    if own is not None and method == "reduce" and _is_whole(keywords):
+        return _reduced(own, np.asarray(_plain(inputs[0])), keywords.get("axis", 0), keywords.get("keepdims", False))
     return getattr(ufunc, method)(*[_plain(x) for x in inputs], **keywords)
 
 
@@ -71,6 +75,26 @@ def _each(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Array:
     for index in np.ndindex(*found.shape):
         found[index] = function(*[_number(array[index]) for array in arrays])
     return found
+
+
+def _is_whole(keywords: dict[str, Any]) -> bool:
+    """Whether a reduction goes over all entries, from the first one, into a new array."""
+    whole = keywords.get("where", True) is True and keywords.get("dtype") is None
+    return whole and not {"initial", "out"} & set(keywords)
+
+
+def _reduced(function: Callable[..., Any], array: Array, axis: Any, keepdims: bool) -> Any:
+    """A function of two scalars, over all entries along one axis, several, or all of them (None)."""
+    axes = range(array.ndim) if axis is None else np.atleast_1d(axis)
+    along = sorted(int(k) % array.ndim for k in axes)
+    left = [k for k in range(array.ndim) if k not in along]
+    rows = np.transpose(array, [*left, *along]).reshape(*[array.shape[k] for k in left], -1)
+    found = np.empty(rows.shape[:-1], dtype=object)
+    for index in np.ndindex(*found.shape):
+        found[index] = reduce(function, [_number(x) for x in rows[index]])
+    if keepdims:
+        return np.expand_dims(found, tuple(along))
+    return found if found.ndim else found[()]
 
 
 def _number(x: Any) -> Any:

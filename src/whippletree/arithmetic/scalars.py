@@ -606,5 +606,10 @@ ELEMENTWISE.update(
     greater=lambda a, b: less(b, a),
     less_equal=lambda a, b: _negated(less(b, a)),
     greater_equal=lambda a, b: _negated(less(a, b)),
+    logical_and=lambda a, b: a & b,
+    logical_or=lambda a, b: a | b,
+    logical_not=_negated,
+    radians=lambda x: x * (math.pi / 180),
+    deg2rad=lambda x: x * (math.pi / 180),
     where=select,
 )

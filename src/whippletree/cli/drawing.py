@@ -55,6 +55,8 @@ def facts(model: Model) -> Table:
         "can touch": listed([f"{g.name} ({g.kind})" for g in model.geometries if g.collides]),
         "contacts": listed([contact.name for contact in model.contacts]),
         "limits": listed([joint.name for joint in model.joints if joint.lower > -np.inf or joint.upper < np.inf]),
+        "tendons": listed([tendon.name for tendon in model.tendons]),
+        "sensors": listed([f"{sensor.name} ({sensor.kind})" for sensor in model.sensors]),
         "actuators": listed([f"{actuator.name} ({actuator.kind})" for actuator in model.actuators]),
         "key frames": listed([key.name for key in model.key_frames]),
         "time step": "none" if model.time_step is None else f"{model.time_step:g} s",

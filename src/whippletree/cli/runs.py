@@ -76,17 +76,21 @@ class View(ModelFile):
     """Write an HTML file here instead of serving a page."""
     port: int = 8080
     """Of the page; the next free one is taken if it is in use."""
+    live: bool = False
+    """Let a model move while one looks, with a slider for the command of each actuator."""
 
     def run(self, console: Console) -> int:
         """Serve until interrupted, or write the file."""
         import whippletree as wt
 
         model, run, q = self._shown()
+        if self.live and (run is not None or self.output is not None):
+            raise UnsupportedError("--live is for models on a served page: leave out --output, and give a model")
         if self.output is not None:
             console.print(f"wrote {wt.export_html(model, run, self.output, q=q)}", markup=False)
             return 0
         try:
-            viewer = wt.show(model, run, q=q, port=self.port)
+            viewer = wt.show(model, run, q=q, port=self.port, live=self.live)
         except MissingExtraError as missing:
             raise UnsupportedError(f"{missing}; or write a page that needs nothing: --output page.html") from None
         console.print(f"{model.name}: {viewer.url} (Ctrl-C ends it)", markup=False)

@@ -13,7 +13,7 @@ from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
-from whippletree.compiler.llvm.kernel import Recipe
+from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
 from whippletree.constraints.constraint_set import constraint_set
@@ -31,6 +31,7 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, Scheme
     from whippletree.compiler.rollout.contact_lists import Driven
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
@@ -118,6 +119,7 @@ class Compiled(CompiledTable):
 
             driver.driver()  # its absence is said here, not at the first call
         self._made: dict[tuple[Any, ...], NamedFunction] = {}
+        self._kernels: dict[tuple[Any, ...], CollocationKernel] = {}
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -193,12 +195,30 @@ class Compiled(CompiledTable):
                 f"controller or open parameters, and those of implicit_midpoint, are unrolled, up to "
                 f"{UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
             )
-        if key not in self._made:
-            # a controller is known by its code only after it was traced
-            self._made[key] = self._compiled(
-                key, lambda: rollout_program(self.model, plan, self.parameters), known=plan.controller is None
+        if plan.controller is not None:
+            # it is known by its code only after it was traced: the same function may do something else today
+            program = rollout_program(self.model, plan, self.parameters)
+            return self.program(("rollout", digest(program)), lambda: program)
+        return self.program(key, lambda: rollout_program(self.model, plan, self.parameters))
+
+    def collocation_step(
+        self, scheme: Scheme, patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+    ) -> NamedFunction:
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`."""
+        from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
+
+        key = ("collocation_step", scheme.name, patience)
+        if controller is None:
+            return self.program(
+                key, lambda: CollocationKernel(self.model, scheme, patience, False, self.route).program()
             )
-        return self._made[key]
+        if key not in self._kernels:
+            self._kernels[key] = CollocationKernel(self.model, scheme, patience, True, self.route)
+        kernel = self._kernels[key]
+        # a controller is known by its code only after it was traced: the same function may do something else today
+        control = kernel.control(controller)
+        known = (*key, digest(Program("controller", (), (control,))))
+        return self.program(known, lambda: kernel.program(control))
 
     def contact_rollout(
         self,
@@ -440,10 +460,11 @@ class Compiled(CompiledTable):
         width: int | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
+        what = f"{key[0]} of {self.model.name!r}"
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
-            recipe = Recipe.of(build())  # a loop is built faster than a large model is read for a fingerprint
+            recipe = Recipe.of(build(), what)  # a loop is built faster than a large model is read for a fingerprint
         else:
-            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build)
+            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build, what)
         wording = Wording(shape_hints(self.model), self._explain, explanation, results)
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda

@@ -20,6 +20,7 @@ from whippletree.functions.reference_table import (
     InverseDynamicsWithMetric,
     InverseDynamicsWithMotors,
     JointReactions,
+    JointReactionsOfMotion,
     JointReactionsWithWeights,
     PivotRatios,
     VelocityStep,
@@ -299,7 +300,17 @@ class _InterbodyForces(_Function):
 
 class _PassiveForces(_Function):
     def __call__(self, q: ArrayLike, v: ArrayLike, *, out: Any = None) -> Array:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+
+class _ElementForces(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, *, out: Any = None) -> Array:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -352,7 +363,7 @@ class _KineticEnergy(_Function):
 
 class _PotentialEnergy(_Function):
     def __call__(self, q: ArrayLike, *, out: Any = None) -> Any:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -891,6 +902,24 @@ class _JointReactionsWithWeights(_Function):
         Returns reactions (reactions, 6), determined (reactions, 6).
         """
 
+class _JointReactionsOfMotion(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f: ArrayLike, wrenches: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> JointReactionsOfMotion:
+        """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
+
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
+        moments and forces about the origin and in the axes of each body's frame.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            f (rows,): N or N m, of the constraint rows
+            wrenches (bodies, 6): N m and N, on each body, in its axes and about its origin
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+
 class CompiledTable:
     def pose(self, frame: str) -> _Pose:
         """Pose (4, 4) of a frame or body in the world.
@@ -1117,7 +1146,16 @@ class CompiledTable:
         """
     @property
     def passive_forces(self) -> _PassiveForces:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+    @property
+    def element_forces(self) -> _ElementForces:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1165,7 +1203,7 @@ class CompiledTable:
         """
     @property
     def potential_energy(self) -> _PotentialEnergy:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1654,6 +1692,23 @@ class CompiledTable:
             v (nv,): rad/s or m/s
             tau (nv,): N m or N
             reaction_weights (reactions, 6)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+    @property
+    def joint_reactions_of_motion(self) -> _JointReactionsOfMotion:
+        """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
+
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
+        moments and forces about the origin and in the axes of each body's frame.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            f (rows,): N or N m, of the constraint rows
+            wrenches (bodies, 6): N m and N, on each body, in its axes and about its origin
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns reactions (reactions, 6), determined (reactions, 6).

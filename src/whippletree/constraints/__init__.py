@@ -9,6 +9,7 @@ From what a constraint demands to what it carries:
     kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them
     redundancy               which rows repeat others, found at generic configurations
     loop_closure             the iteration that closes loops
+    loop_repair              loops of rounded drawings: closing frames moved onto each other
     assembly                 ``wt.assemble`` and the home state
     exploration              generic configurations, and the branches that leave a singular one
     tangent_cone             accelerations at rest on a dead point: the branch of least constraint

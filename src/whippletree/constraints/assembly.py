@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
 from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
 from whippletree.constraints.loop_closure import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.loop_repair import Repair, repair_frames
 from whippletree.constraints.redundancy import is_long
-from whippletree.constraints.rows import prepare
-from whippletree.errors import AssemblyError, NameLookupError
+from whippletree.errors import AssemblyError, UnsupportedError
 from whippletree.model import Model, State, require_model
 from whippletree.model.input_checks import coordinates
 from whippletree.tree.mechanism import Mechanism
@@ -26,6 +25,7 @@ POSITION_TOLERANCE = VELOCITY_TOLERANCE = 1e-8
 """Residual of a row, m or rad, and its velocity, m/s or rad/s, that a consistent state may have."""
 
 
+@overload
 def assemble(
     model: Model,
     guess: Any = None,
@@ -33,8 +33,37 @@ def assemble(
     hold: Mapping[str, Any] | None = None,
     tolerance: float = TOLERANCE,
     t: float = 0.0,
-) -> Array:
+    repair: None = None,
+) -> Array: ...
+
+
+@overload
+def assemble(
+    model: Model,
+    guess: Any = None,
+    *,
+    hold: Mapping[str, Any] | None = None,
+    tolerance: float = TOLERANCE,
+    t: float = 0.0,
+    repair: str,
+) -> Repair: ...
+
+
+def assemble(
+    model: Model,
+    guess: Any = None,
+    *,
+    hold: Mapping[str, Any] | None = None,
+    tolerance: float = TOLERANCE,
+    t: float = 0.0,
+    repair: str | None = None,
+) -> Array | Repair:
     """Coordinates q (nq,) near a guess that close every loop: all rigid position rows within ``tolerance``.
+
+    Loops of a drawing that rounding keeps open are closed by ``repair="frames"``: the closing frames are moved by the
+    little that is missing in the nearest configuration, and rows that only rounding told from others are left out
+    (:mod:`whippletree.constraints.loop_repair`). The answer then is a ``Repair`` with ``model``, ``q``, ``moved`` (by
+    constraint, m and rad), ``left_out`` (rows) and ``report`` (words, also in ``model.source``).
 
     Args:
         model: with or without constraints.
@@ -42,9 +71,11 @@ def assemble(
         hold: joints by name whose coordinates are set to these values and do not move: ``{"crank": 0.3}``.
         tolerance: largest residual of a row, m or rad.
         t: time, for constraints that depend on it.
+        repair: None, or ``"frames"``.
 
     Returns:
         q (nq,). Joints that no row asks to move stay where the guess put them. Switchable constraints are closed too.
+        With ``repair``, a ``Repair``.
 
     Raises:
         AssemblyError: if some loop cannot close; names the constraints, and by how much they stay open.
@@ -52,6 +83,10 @@ def assemble(
     require_model(model, "assemble")
     start = (model.start or model.neutral).q if guess is None else guess
     q = coordinates("assemble", "guess", start, model)
+    if repair is not None:
+        if repair != "frames":
+            raise UnsupportedError(f"assemble: repair is {repair!r}, expected None or 'frames'")
+        return repair_frames(model, q, hold=hold or {}, tolerance=tolerance, t=t)
     return close_loops(_closure(model, t), q, hold or {}, tolerance)
 
 
@@ -107,41 +142,6 @@ def require_consistent(
 
 def _sizes(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {x:.6g}" for name, x in list(values.items())[:8])
-
-
-def without_rows(model: Model, *rows: str) -> Model:
-    """The model without some rows of its constraints.
-
-    For rows that rounded data made all but redundant and that nobody meant: ``wt.diagnose(model).faint`` names them
-    with their angle to the others. Whether they were meant is the user's decision, so it takes names::
-
-        model = wt.without_rows(model, *wt.diagnose(model).faint)
-
-    Args:
-        model: any model with constraints.
-        rows: names as ``constraint_set(model).row_names`` and ``wt.diagnose`` give them: ``"loop.x"``.
-
-    Returns:
-        A model whose constraints have the parameter ``without``; a constraint that loses all its rows is gone.
-
-    Raises:
-        NameLookupError: if there is no such row.
-    """
-    prepared = prepare(model)
-    known = [name for c in prepared for name in c.row_names]
-    for name in rows:
-        if name not in known:
-            raise NameLookupError("row", name, known, where=f"model {model.name!r}")
-    kept = []
-    for constraint in model.constraints:
-        own = [row for c in prepared if c.constraint is constraint for row in c.demand.rows]
-        lost = [row for row in own if f"{constraint.name}.{row}" in rows]
-        if not lost:
-            kept.append(constraint)
-        elif len(lost) < len(own):
-            before = tuple(constraint.parameters.get("without", ()))
-            kept.append(replace(constraint, parameters={**constraint.parameters, "without": (*before, *lost)}))
-    return replace(model, constraints=tuple(kept))
 
 
 def home_state(model: Model, start: State) -> State:

@@ -29,6 +29,9 @@ TOLERANCE = 1e-11
 """Largest residual of a row that counts as closed, m or rad."""
 
 
+ROUNDED = 1e-3
+"""m or rad: loops that are open by less may be those of a rounded drawing."""
+
 SADDLES = 4
 """How many saddles of |g|² are left one after the other: as many closures may be half a turn off at once."""
 
@@ -178,11 +181,13 @@ def close_loops(
     up to ``spread``.
     """
     model = closure.mechanism.tree.model
-    q, held = _with_held(model, np.array(guess, dtype=float), hold)
+    q, held = with_held(model, np.array(guess, dtype=float), hold)
     q = closure.normalised(coordinates("assemble", "guess", q, model))
     best, g = closure.solve(q, held, tolerance)
     if attempts and tolerance < _largest(g) < np.inf:
         best, g = _leave_saddles(closure, best, g, held, tolerance, spread)
+    # what is open by rounding only is so from everywhere else, too: one other start is enough to see it
+    attempts = min(attempts, 1) if _largest(g) <= ROUNDED else attempts
     random = np.random.default_rng(0)
     for attempt in range(attempts):
         if _largest(g) <= tolerance:
@@ -195,7 +200,7 @@ def close_loops(
         return best
     _require_numbers(closure, best)
     gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
-    raise AssemblyError(_open_loops(model, closure, g, hold, tolerance), best, gaps)
+    raise AssemblyError(open_loops(model, closure, g, hold, tolerance), best, gaps)
 
 
 def _leave_saddles(
@@ -251,7 +256,8 @@ def _require_numbers(closure: Closure, q: Array) -> None:
         )
 
 
-def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
+def with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Coordinates (nq,) with those of some joints set, and which velocities (nv,) do not move."""
     held = np.zeros(model.nv, dtype=bool)
     for joint, value in hold.items():
         own = q[model.q_slice(joint)]
@@ -262,7 +268,7 @@ def _with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, 
     return q, held
 
 
-def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:
+def open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:
     """Which constraints stay open, and by how much."""
     lines = []
     start = 0
@@ -282,8 +288,15 @@ def _open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any
     return (
         f"model {model.name!r}: no configuration near the guess{kept} meets these constraints within {tolerance:g}:\n"
         + "\n".join(lines)
-        + "\nMove the guess, hold fewer joints, or check the lengths."
+        + f"\nMove the guess, hold fewer joints, or check the lengths.{_rounding(g)}"
     )
+
+
+def _rounding(g: Array) -> str:
+    """The cure for loops that only rounding keeps open."""
+    if not _largest(g) <= ROUNDED:
+        return ""
+    return " That little is rounding of a drawing: wt.assemble(model, repair='frames') moves the closing frames by it."
 
 
 def _half_a_turn(c: Prepared, g: Array) -> str:

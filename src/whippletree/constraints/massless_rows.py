@@ -26,6 +26,7 @@ from whippletree.arithmetic.arrays import Array, identity, vector, zeros
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.tree import inertia
+from whippletree.tree.element_forces import element_forces
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.momentum import passive_forces
 from whippletree.tree.sweeps import Field
@@ -141,6 +142,7 @@ class RelaxedRows:
         Z = self._directions(m.still(q), q, t)
         rates = v if v is not None else zeros(m.tree.model.nv)
         load = -m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(rates)))
+        load = load - element_forces(m, q, rates) if m.tree.model.elements else load
         return self._scaled(Z, Z.T @ load)
 
     def _scaled(self, Z: Array, values: Array) -> Array:

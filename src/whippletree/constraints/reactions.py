@@ -95,16 +95,27 @@ def closure_frames(system: ConstraintSet) -> list[tuple[Constraint, int]]:
 
 
 def joint_reactions(
-    m: Mechanism, q: Array, v: Array, a: Array, f: Array, weights: Array | None, t: Any, active: Array | None
+    m: Mechanism,
+    q: Array,
+    v: Array,
+    a: Array,
+    f: Array,
+    weights: Array | None,
+    t: Any,
+    active: Array | None,
+    external: Array | None = None,
 ) -> Reactions:
     """The reactions of a motion with accelerations a (nv,) under the forces f (rows,) of all constraint rows.
 
     ``weights`` (reactions, 6), positive: which of the reactions that statics leaves open are the least ones; None: 1
-    for each, so that 1 N m counts as much as 1 N.
+    for each, so that 1 N m counts as much as 1 N. ``external`` (bodies, 6): what acts on each body from outside beside
+    gravity, in its frame.
     """
     links = m.moving(q, v)
     alpha = inverse.accelerations(m.sweep, links, m.velocities(a), m.base)
     needed = inertial_wrenches(m, links, alpha)
+    if external is not None:
+        needed = [own - wrench for own, wrench in zip(needed, external, strict=True)]
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
     holds = list(_holds(system, rows))

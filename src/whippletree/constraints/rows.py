@@ -15,7 +15,7 @@ must not mix.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -365,3 +365,38 @@ def _jet(X: Pose, V: Array, rate: Array) -> Pose:
 
 def _time_jet(t: Any) -> Dual:
     return Dual(Dual(t, 1), Dual(1, 0))
+
+
+def without_rows(model: Model, *rows: str) -> Model:
+    """The model without some rows of its constraints.
+
+    For rows that rounded data made all but redundant and that nobody meant: ``wt.diagnose(model).faint`` names them
+    with their angle to the others. Whether they were meant is the user's decision, so it takes names::
+
+        model = wt.without_rows(model, *wt.diagnose(model).faint)
+
+    Args:
+        model: any model with constraints.
+        rows: names as ``constraint_set(model).row_names`` and ``wt.diagnose`` give them: ``"loop.x"``.
+
+    Returns:
+        A model whose constraints have the parameter ``without``; a constraint that loses all its rows is gone.
+
+    Raises:
+        NameLookupError: if there is no such row.
+    """
+    prepared = prepare(model)
+    known = [name for c in prepared for name in c.row_names]
+    for name in rows:
+        if name not in known:
+            raise NameLookupError("row", name, known, where=f"model {model.name!r}")
+    kept = []
+    for constraint in model.constraints:
+        own = [row for c in prepared if c.constraint is constraint for row in c.demand.rows]
+        lost = [row for row in own if f"{constraint.name}.{row}" in rows]
+        if not lost:
+            kept.append(constraint)
+        elif len(lost) < len(own):
+            before = tuple(constraint.parameters.get("without", ()))
+            kept.append(replace(constraint, parameters={**constraint.parameters, "without": (*before, *lost)}))
+    return replace(model, constraints=tuple(kept))

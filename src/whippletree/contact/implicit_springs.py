@@ -8,6 +8,8 @@ energy. One that they do not resolve, K_s, acts at their end, −K (q + h v⁺ �
 be said of it at this step. Not resolved is what has 4 h² k > J + h d, J the inertia of the joint's own body along it. A
 chain of such bodies has ω² ≤ 4 k / J, so that ω h ≤ 1 for what is resolved; 2 would be the limit.
 
+Tendons, fluids and other elements (``element_forces``) act with the state at the start of the step.
+
 D̃ is diagonal, so all that changes is the inertia along each joint's own freedoms, as by a rotor: sparsity, routes and
 constraints are treated as ever. A massless motion with a spring or a damper is determined by this equation, too: it
 follows its damper, or rests where its spring is in balance, which is the limit of a small mass.
@@ -23,6 +25,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.model import Joint, Model
+from whippletree.tree.element_forces import element_forces
 from whippletree.tree.links import Link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.momentum import passive_forces
@@ -99,12 +102,12 @@ def implicit_model(model: Model, h: float, servos: Array | None = None) -> Model
 
 
 def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any, servos: Array | None = None) -> Array:
-    """−K (q − rest) − D̃ v (nv,); integer zeros where no joint has either."""
+    """−K (q − rest) − D̃ v (nv,), and what elements other than joints apply; integer zeros where there is neither."""
     nv = m.tree.model.nv
-    springs = np.zeros(nv, dtype=int).astype(object)
+    springs = element_forces(m, q, v) if m.tree.model.elements else np.zeros(nv, dtype=int).astype(object)
     if any(map(is_passive, m.tree.joints)):
         still = m.velocities(np.zeros(nv, dtype=int).astype(object))
-        springs = m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), still))
+        springs = springs + m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), still))
     elif servos is None:
         return springs
     return np.asarray(springs - implicit_dampings(m.tree.model, h, servos) * v)

@@ -160,7 +160,7 @@ def _sharing(model: Model) -> set[str]:
     """Names of actuators that share a joint's ``effort_limit`` with others, or with what else they drive."""
     limited = {joint.name for joint in model.joints if joint.effort_limit < np.inf}
     drivers = Counter(joint for actuator in model.actuators for joint in actuator.joints)
-    through_frames = limited if any(actuator.frame is not None for actuator in model.actuators) else set()
+    through_frames = limited if any(a.frame is not None or a.tendon is not None for a in model.actuators) else set()
     return {
         actuator.name
         for actuator in model.actuators
@@ -176,6 +176,8 @@ def _servo(model: Model, number: int, actuator: Actuator) -> Servo | None:
     """The servo that an actuator is; None where its force does not depend on the state, or not in an affine way."""
     (_, *varying), (_, position, velocity) = actuator.gain.tolist(), actuator.bias.tolist()
     position = 0.0 if actuator.frame is not None else position
+    if actuator.tendon is not None:
+        return None  # its row turns with the route: it acts with the state at the start of the step
     if any(varying) or position > 0 or velocity > 0 or not (position or velocity):
         return None
     lower, upper = actuator.force_range

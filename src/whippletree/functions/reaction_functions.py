@@ -47,6 +47,19 @@ def joint_reactions_with_weights(
     return _reactions(m, q, v, tau, reaction_weights, t, active)
 
 
+@function(reactions=("reactions", 6), determined=("reactions", 6), may_fail=True, constraints="honours")
+def joint_reactions_of_motion(
+    m: Mechanism, q: Array, v: Array, a: Array, f: Array, wrenches: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array]:
+    """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
+
+    The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
+    moments and forces about the origin and in the axes of each body's frame.
+    """
+    found = reactions.joint_reactions(m, q, v, a, f, None, t, active, wrenches)
+    return found.wrenches, found.determined
+
+
 def _reactions(
     m: Mechanism, q: Array, v: Array, tau: Array, weights: Array | None, t: Any, active: Any
 ) -> tuple[Array, Array]:

@@ -118,6 +118,12 @@ class JointReactionsWithWeights(NamedTuple):
     determined: Array
     """(reactions, 6)."""
 
+class JointReactionsOfMotion(NamedTuple):
+    reactions: Array
+    """(reactions, 6)."""
+    determined: Array
+    """(reactions, 6)."""
+
 class ReferenceTable:
     def pose(self, frame: str) -> _Pose:
         """Pose (4, 4) of a frame or body in the world.
@@ -332,7 +338,15 @@ class ReferenceTable:
         Returns forces (bodies, 6).
         """
     def passive_forces(self, q: Any, v: Any) -> Array:
-        """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply.
+        """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+        Returns forces (nv,).
+        """
+    def element_forces(self, q: Any, v: Any) -> Array:
+        """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -375,7 +389,7 @@ class ReferenceTable:
         Returns energy.
         """
     def potential_energy(self, q: Any) -> Any:
-        """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J.
+        """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -821,6 +835,22 @@ class ReferenceTable:
             v (nv,): rad/s or m/s
             tau (nv,): N m or N
             reaction_weights (reactions, 6)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+    def joint_reactions_of_motion(self, q: Any, v: Any, a: Any, f: Any, wrenches: Any, t: Any = ..., active: Any = ...) -> JointReactionsOfMotion:
+        """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
+
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
+        moments and forces about the origin and in the axes of each body's frame.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            f (rows,): N or N m, of the constraint rows
+            wrenches (bodies, 6): N m and N, on each body, in its axes and about its origin
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns reactions (reactions, 6), determined (reactions, 6).

@@ -39,6 +39,8 @@ SHAPES: dict[str, Shape] = {
     "d": ("nv",),
     "r": ("nq",),
     "wrench": (6,),
+    "wrenches": ("bodies", 6),
+    "f": ("rows",),
     "restitution": (),
     "weights": ("rows",),
     "costs": ("nv",),
@@ -59,6 +61,8 @@ UNITS = {
     "a": "rad/s² or m/s²",
     "tau": "N m or N",
     "wrench": "N m and N, in the frame's axes",
+    "wrenches": "N m and N, on each body, in its axes and about its origin",
+    "f": "N or N m, of the constraint rows",
     "costs": "of the squares of motors' forces: 1/(N m)² or 1/N², all positive",
     "metric": "of products of motors' forces: 1/(N m)², 1/N² or 1/(N² m), positive definite",
     "contact_costs": "of the squares of contact forces, 1/N², normal and two tangents of each, all positive",
@@ -68,6 +72,9 @@ UNITS = {
     "t": "s",
     "active": "1 for on, 0 for off, one per switchable constraint",
 }
+
+SEE_ELEMENTS = ("passive_forces", "potential_energy")
+"""Functions that know of tendons and fluids, which index the tree: with these they are always unrolled."""
 
 NAMES = ("frame", "joints", "task")
 OPTIONAL = ("t", "active")
@@ -226,6 +233,8 @@ def _specialised(entry: Function, model: Model) -> Function:
     if entry.actuators and not model.actuators:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     inputs = inputs_for(entry, model)
+    if model.elements and entry.loops and entry.name in SEE_ELEMENTS:
+        entry = replace(entry, loops=False)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
     own = tuple(inputs)

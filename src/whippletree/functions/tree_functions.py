@@ -16,6 +16,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import actuation, constrained_derivatives, dynamics, prescribed_joints
 from whippletree.functions.registry import function
 from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
+from whippletree.tree import element_forces as elements
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
@@ -254,8 +255,15 @@ def interbody_forces(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
 
 @function(forces=("nv",), loops=True, constraints="tree")
 def passive_forces(m: Mechanism, q: Array, v: Array) -> Array:
-    """−stiffness (q − rest) − damping v (nv,): what the joints' springs and dampers apply."""
-    return m.join(sums.passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(v)))
+    """−stiffness (q − rest) − damping v (nv,) of the joints, and ``element_forces`` of models that have elements."""
+    joints = m.join(sums.passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(v)))
+    return joints + elements.element_forces(m, q, v) if m.tree.model.elements else joints
+
+
+@function(forces=("nv",), constraints="tree")
+def element_forces(m: Mechanism, q: Array, v: Array) -> Array:
+    """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight."""
+    return elements.element_forces(m, q, v)
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
@@ -299,8 +307,10 @@ def kinetic_energy(m: Mechanism, q: Array, v: Array) -> Any:
 
 @function(energy=(), loops=True, constraints="tree")
 def potential_energy(m: Mechanism, q: Array) -> Any:
-    """Gravitational energy (zero at the world's origin) plus that of the joints' springs, J."""
+    """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J."""
     springs = sums.spring_energy(m.sweep, m.joints, m.coordinates(q))
+    if m.tree.model.elements:
+        springs = springs + elements.element_energy(m, q)
     return sums.gravitational_energy(m.sweep, m.still(q), m.gravity) + springs
 
 

@@ -17,6 +17,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from whippletree.errors import FileError, UnsupportedError, did_you_mean
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 __all__ = ["load", "save"]
 
@@ -54,10 +58,12 @@ def load(
             An MJCF file says so itself; there ``"free"`` lets a welded root body float. A native file is complete and
             takes no base.
         loops: A ``.toml`` or ``.json`` file with joints, frames and constraints to add
-            (:mod:`whippletree.io.loops_file`): the loops that a URDF cannot say. Nothing is looked for by itself; a
-            file ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
+            (:mod:`whippletree.io.loops_file`): the loops that a URDF cannot say; or the ``.yaml`` of a collection of
+            closed-loop robots (:mod:`whippletree.io.loops_yaml`). Nothing is looked for by itself; a file
+            ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
-            the model file, or of its ROS package; of MJCF, meshes also beside that folder. Nothing outside is opened.
+            its package (ROS: the one with ``package.xml``; Python: the outermost with ``__init__.py``), else that of
+            the model file, of MJCF meshes also those beside it. Nothing outside is opened, and what is not is told.
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
@@ -80,6 +86,10 @@ def load(
     model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
+        if Path(loops).suffix.lower() in (".yaml", ".yml"):
+            from whippletree.io.loops_yaml import with_yaml_loops
+
+            return with_yaml_loops(model, Path(loops))
         from whippletree.io.loops_file import with_loops
 
         return with_loops(model, Path(loops), cut)
@@ -137,6 +147,21 @@ def _load_xml(
     from whippletree.io import xml
 
     root = xml.parse(path, data)
+    model = _from_root(path, data, root, base, folder, contacts, actuators, cut)
+    note = xml.version_note(data)
+    return model if note is None else replace(model, source=f"{model.source}\n- {note}")
+
+
+def _from_root(
+    path: Path,
+    data: bytes,
+    root: Element,
+    base: str,
+    folder: Path | None,
+    contacts: bool,
+    actuators: bool,
+    cut: Sequence[str],
+) -> Model:
     match root.tag:
         case "robot":
             from whippletree.io.urdf import urdf_reader

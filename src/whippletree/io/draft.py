@@ -10,9 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, Hints, ModelError, listed, warn_of_left_out
+from whippletree.errors import FileError, Hints, ModelError, listed, warn_caller
 from whippletree.io import rotations
+from whippletree.io.paths import exists_elsewhere, find_mesh
 from whippletree.model import EARTH_GRAVITY, Body, Model, Vector
 from whippletree.model.builder import Builder
 from whippletree.model.faults import inertia_faults
@@ -20,9 +23,15 @@ from whippletree.model.frozen import frozen_array, inertia_matrix
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(
-    r"(body or frame|body|joint|key frame|frame|constraint|geometry|contact|actuator) "
+    r"(body or frame|body|joint|key frame|frame|constraint|geometry|contact|actuator|tendon|fluid box|lift|sensor) "
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 )
+
+MOST_TURNS = 4 * np.pi
+"""rad: ends of a range beyond two turns are rarely meant."""
+
+MOST_DEGREES = 1080
+"""Larger numbers mean a range without end, in whatever unit."""
 
 
 class Draft:
@@ -51,6 +60,10 @@ class Draft:
         """Parts of the file that say nothing to this library, by name."""
         self.left_out: dict[str, list[str]] = {}
         """What the file says of the mechanics and the model does not take over: kind, and names."""
+        self.doubts: list[str] = []
+        """What is taken as the file says it, and is probably not meant: told in ``model.source`` and in one warning."""
+        self.missing: dict[str, str] = {}
+        """Mesh files that are not there, and the first shape that asks for each."""
         self.hint = Hints()
         """Suggests a known name for one that is misspelt; not for thousands of them."""
         self._faults: list[tuple[int, str]] = []
@@ -93,6 +106,22 @@ class Draft:
         self._cleaned += changed
         return cleaned
 
+    def mesh_file(self, name: str, of: str, touches: bool) -> Path | None:
+        """The file of a mesh that shape ``of`` has, where it may be opened; one that lies elsewhere is told by name.
+
+        ``touches``: whether the shape is one of collisions, and not of pictures only.
+        """
+        found = find_mesh(name, self.path, self.folder)
+        if found is None and exists_elsewhere(name, self.path):
+            kind = "outside the model's folder, which are not opened (root= names a wider one)"
+            if touches:
+                self.leave_out(f"collision meshes {kind}", f"{of} ({name})")
+            else:
+                self.notes.append(f"meshes of pictures {kind}: {of!r} ({name!r})")
+        elif found is None:
+            self.missing.setdefault(name, of)
+        return found
+
     def stop_if_faulty(self) -> None:
         """Raise what was found so far, in the order of the lines.
 
@@ -108,6 +137,7 @@ class Draft:
         Raises:
             FileError: with every fault, those that the builder found included.
         """
+        self._suspect_degrees()
         try:
             self.builder.source = self._report(kind) if source is None else source
             model = self.builder.build(cut=self.cut)
@@ -116,10 +146,12 @@ class Draft:
                 self._builder_fault(text)
         self.stop_if_faulty()
         if self.left_out:
-            warn_of_left_out(
+            warn_caller(
                 f"load: {self.path.name}: left out of the model: {'; '.join(self._left_out())}. The model's source "
                 f"tells more"
             )
+        if self.doubts:
+            warn_caller(f"load: {self.path.name}: taken as it stands: {listed(self.doubts)}", UserWarning)
         bodies = (self._unphysical.get(body.name, body) for body in model.bodies)
         return replace(model, bodies=tuple(bodies)) if self._unphysical else model
 
@@ -149,6 +181,15 @@ class Draft:
         else:
             self.fault(text, lines[0] if lines else None)
 
+    def _suspect_degrees(self) -> None:
+        """Tell of angles that would be many turns in radians, and are common numbers of degrees."""
+        for joint in self.builder.joints:
+            ends = [abs(end) for end in (joint.lower, joint.upper) if np.isfinite(end)]
+            if joint.kind == "revolute" and ends and MOST_TURNS < max(ends) <= MOST_DEGREES:
+                self.doubts.append(
+                    f"joint {joint.name!r} from {joint.lower:g} to {joint.upper:g} rad: are these degrees?"
+                )
+
     def _place(self, kind: str, name: str) -> str:
         lines = self._lines.get((kind, name), [])
         return f" (line {lines[0]})" if lines else ""
@@ -167,6 +208,10 @@ class Draft:
                 f"freed {self._cleaned} rotation{'s' * (self._cleaned > 1)} of rounding noise: "
                 f"entries within {rotations.NOISE:g} of 0 or ±1 are exactly that"
             )
+        notes += [f"doubtful: {text}" for text in self.doubts]
+        if self.missing:
+            names = listed(f"{file!r} of {shape!r}" for file, shape in self.missing.items())
+            notes.append(f"not there: the mesh files {names}")
         notes += [f"left out: {text}" for text in self._left_out()]
         if self.unused:
             notes.append("not used: " + ", ".join(counted(self.unused)))

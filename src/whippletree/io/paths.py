@@ -26,9 +26,18 @@ def read_bytes(path: Path) -> bytes:
 
 
 def package_folder(path: Path) -> Path:
-    """The folder that a model file may refer to: the nearest one above it with a ``package.xml``, else its own."""
+    """The folder that a model file may refer to: that of the package it is in, else its own.
+
+    A package is the nearest folder above the file with a ``package.xml`` (ROS), or the outermost of the Python packages
+    around it: from the nearest folder with an ``__init__.py``, up as long as each has one.
+    """
     own = Path(os.path.realpath(path)).parent
-    return next((folder for folder in [own, *own.parents] if (folder / "package.xml").is_file()), own)
+    for folder in (own, *own.parents):
+        if (folder / "package.xml").is_file():
+            return folder
+        if (folder / "__init__.py").is_file():
+            return next(f for f in (folder, *folder.parents) if not (f.parent / "__init__.py").is_file())
+    return own
 
 
 def find_mesh(name: str, path: Path, root: Path | None = None) -> Path | None:
@@ -53,3 +62,16 @@ def find_mesh(name: str, path: Path, root: Path | None = None) -> Path | None:
             if package.name == first and package.is_dir():
                 return resolve_inside(package, package / rest)
     return None
+
+
+def exists_elsewhere(name: str, path: Path) -> bool:
+    """Whether the mesh that a model file names lies somewhere :func:`find_mesh` does not look; it is not opened.
+
+    ``package://NAME/rest`` is looked for in folders called NAME beside those above the model, as in a ROS workspace.
+    """
+    scheme, mark, rest = name.partition("://")
+    own = Path(os.path.realpath(path)).parent
+    if not mark or scheme == "file":
+        return resolve_inside(Path(own.anchor), Path(rest) if mark else own / name) is not None
+    folders = own.parents if scheme == "package" else ()
+    return any(resolve_inside(folder, folder / rest) is not None for folder in folders)

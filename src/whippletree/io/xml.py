@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 # no two parts of these patterns can match the same letters: the time grows with the length, not with its square
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_LEADING_SPACE = re.compile(rb"\A(\s+)(<\?xml\s[^>]*>)")
+"""Empty lines before the declaration, where XML allows none and published files have some; after it, they do no harm
+and the lines keep their numbers."""
+
+_VERSION = re.compile(rb"""(\A(?:\xef\xbb\xbf)?\s*<\?xml\s+version\s*=\s*["'])(?!1\.[01]["'])([^"']*)""")
+"""A version of XML that does not exist; published files have 0.0."""
+
 _XACRO = re.compile(r"\$[({]")
 
 
@@ -35,6 +42,7 @@ def parse(path: Path, data: bytes) -> Element:
     from lxml import etree
 
     check_xml(path, data)
+    data = _VERSION.sub(rb"\g<1>1.0", _LEADING_SPACE.sub(rb"\2\1", data), count=1)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -57,6 +65,18 @@ def parse(path: Path, data: bytes) -> Element:
             element.tag = tag_of(element)
     _refuse_xacro(path, root)
     return root
+
+
+def version_note(data: bytes) -> str | None:
+    """What to tell of a file that declares a version of XML that does not exist; None for all others."""
+    found = _VERSION.match(data)
+    return found and f"the file declares XML version {found[2].decode(errors='replace')!r}, and is read as 1.0"
+
+
+def _content(element: Element) -> tuple[object, ...]:
+    """Tag, attributes, text and children of an element, to be compared."""
+    text = (element.text or "").split()
+    return element.tag, sorted(element.attrib.items()), text, [_content(child) for child in element]
 
 
 def line_of(element: Element) -> int | None:
@@ -131,7 +151,9 @@ class Reader:
         found = element.findall(tag)
         if not found and required:
             self.fault(element, f"has no <{tag}>")
-        if len(found) > 1:
+        if len(found) > 1 and all(_content(other) == _content(found[0]) for other in found[1:]):
+            self.draft.notes.append(f"{self.where(found[1])} comes {len(found)} times, each time the same")
+        elif len(found) > 1:
             self.fault(found[1], f"comes {len(found)} times, expected once")
         return found[0] if found else None
 

@@ -1,12 +1,14 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
+    force_elements      tendons, drag of a fluid, held-up weight
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
     closing_joints      joints that close loops: which are cut, and what takes their place
     faults              what is wrong with a description, all of it at once
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
     constraint_syntax   the kinds of constraints and the words that each understands
+    sensors             what a model measures
     parameters          numbers of a model by path, ``bodies.rod.mass``, to be left open or replaced
     input_checks        shapes and kinds of the arrays that users pass
 

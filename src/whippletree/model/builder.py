@@ -36,6 +36,7 @@ from whippletree.model.faults import (
     pose_faults,
     unreached_faults,
 )
+from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model.model import (
     EARTH_GRAVITY,
@@ -53,6 +54,7 @@ from whippletree.model.model import (
     State,
     Vector,
 )
+from whippletree.model.sensors import Sensor, sensor_faults
 
 JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
 """What can be told of a joint beside its place and axes."""
@@ -80,6 +82,8 @@ class Builder:
         self._contacts: list[Contact] = []
         self._contact_groups: list[ContactGroup] = []
         self._actuators: list[Actuator] = []
+        self._elements: list[Element] = []
+        self._sensors: list[Sensor] = []
         self._key_frames: list[tuple[str, Any, Any, Any]] = []
         self.time_step: float | None = None
         """s: the step that the model asks for."""
@@ -228,8 +232,9 @@ class Builder:
         bias: Vector = (0, 0, 0),
         command_range: tuple[float, float] = (-np.inf, np.inf),
         force_range: tuple[float, float] = (-np.inf, np.inf),
+        tendon: str | None = None,
     ) -> Builder:
-        """Let a command drive joints of one freedom, or a frame: see :class:`~whippletree.model.Actuator`.
+        """Let a command drive joints of one freedom, a frame, or a tendon: see :class:`~whippletree.model.Actuator`.
 
         ``.actuator("lift", "elbow", gear=50)`` is a motor; ``gain=(k, 0, 0), bias=(0, -k, -d)`` makes it a servo.
         """
@@ -237,15 +242,102 @@ class Builder:
         try:
             gears = frozen_array(gear, (np.size(gear),))
             numbers = (gears, vector_of("gain", gain), vector_of("bias", bias))
-            self._actuators.append(Actuator(name, joints, frame, *numbers, tuple(command_range), tuple(force_range)))  # type: ignore[arg-type]
+            ends = tuple(command_range), tuple(force_range)
+            self._actuators.append(Actuator(name, joints, frame, *numbers, *ends, tendon))  # type: ignore[arg-type]
         except (ValueError, TypeError) as error:
             self._faults.append(f"actuator {name!r}: {error}")
+        return self
+
+    def tendon(
+        self,
+        name: str,
+        /,
+        *frames: str,
+        joints: dict[str, Any] | None = None,
+        branches: Any = (),
+        divisors: Any = (),
+        stiffness: Any = 0,
+        rest: Any = 0,
+        damping: Any = 0,
+    ) -> Builder:
+        """Add a tendon with a spring and a damper along it: see :class:`~whippletree.model.force_elements.Tendon`.
+
+        ``.tendon("spring", "hook", "rod end", stiffness=200, rest=0.1, damping=3)`` ties two points of bodies.
+
+        Args:
+            name: of the tendon.
+            frames: that it passes, in one branch; or ``branches`` of them with ``divisors``; or ``joints``, whose
+                coordinates it sums up with these weights.
+            joints, branches, divisors: as above.
+            stiffness: N/m.
+            rest: length of no force, m, or two between which the spring is slack.
+            damping: N s/m.
+        """
+        name = self._named("tendon", name)
+        route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
+        weights = list((joints or {}).values())
+        try:
+            numbers = (
+                frozen_array(weights, (len(weights),)),
+                frozen_array(list(divisors) or [1] * len(route), (len(divisors) or len(route),)),
+            )
+            ends = (rest, rest) if np.ndim(rest) == 0 else tuple(rest)
+            tendon = Tendon(name, tuple(joints or ()), numbers[0], route, numbers[1], stiffness, ends, damping)
+            self._elements.append(tendon)
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"tendon {name!r}: {error}")
+        return self
+
+    def fluid_box(
+        self,
+        name: str,
+        body: str,
+        *,
+        size: Vector,
+        position: Vector = (0, 0, 0),
+        rotation: Any = None,
+        density: Any = 0,
+        viscosity: Any = 0,
+        wind: Vector = (0, 0, 0),
+    ) -> Builder:
+        """Let a fluid drag on a body as on a box: see :class:`~whippletree.model.force_elements.FluidBox`."""
+        name = self._named("fluid box", name)
+        try:
+            pose, edges, flow = pose_matrix(position, rotation), vector_of("size", size), vector_of("wind", wind)
+            self._elements.append(FluidBox(name, body, pose, edges, density, viscosity, flow))
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"fluid box {name!r}: {error}")
+        return self
+
+    def lift(self, name: str, body: str, share: Any = 1) -> Builder:
+        """Hold up a share of a body's weight."""
+        self._elements.append(Lift(self._named("lift", name), body, share))
+        return self
+
+    def sensor(self, name: str, kind: str, on: str, *, reference: str | None = None, cutoff: float = np.inf) -> Builder:
+        """Measure something of the state: see :class:`~whippletree.model.sensors.Sensor` for the kinds."""
+        self._sensors.append(Sensor(self._named("sensor", name), kind, on, reference, cutoff))
         return self
 
     def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None) -> Builder:
         """Give a state a name: q (nq,), v (nv,) and commands (actuators,); home, rest and 0 where nothing is said."""
         self._key_frames.append((self._named("key frame", name), q, v, commands))
         return self
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames so far."""
+        return tuple(self._frames)
+
+    @property
+    def tendons(self) -> tuple[Tendon, ...]:
+        """The tendons so far."""
+        return tuple(element for element in self._elements if isinstance(element, Tendon))
+
+    @property
+    def joints(self) -> tuple[Joint, ...]:
+        """The joints so far."""
+        return tuple(self._joints)
 
     @property
     def shapes(self) -> dict[str, Geometry]:
@@ -281,6 +373,8 @@ class Builder:
             actuators=tuple(self._actuators),
             time_step=self.time_step,
             contact_groups=tuple(self._contact_groups),
+            elements=tuple(self._elements),
+            sensors=tuple(self._sensors),
         )
         return self._with_key_frames(self._with_start(model, opened))
 
@@ -321,7 +415,15 @@ class Builder:
         faults += group_faults(self._contact_groups, self._geometries)
         faults += naming_faults("actuator", [actuator.name for actuator in self._actuators])
         faults += naming_faults("key frame", [name for name, *_ in self._key_frames])
-        faults += actuator_faults(self._actuators, self._joints, [*self._bodies, *self._frames])
+        places: list[Body | Frame] = [*self._bodies, *self._frames]
+        faults += naming_faults("tendon, fluid box or lift", [element.name for element in self._elements])
+        faults += element_faults(self._elements, self._joints, places)
+        tendons = [element.name for element in self._elements if isinstance(element, Tendon)]
+        faults += actuator_faults(self._actuators, self._joints, places, tendons)
+        faults += naming_faults("sensor", [sensor.name for sensor in self._sensors])
+        known = {"joint": [joint.name for joint in self._joints], "tendon": tendons}
+        known |= {"actuator": [a.name for a in self._actuators], "frame": [WORLD, *(place.name for place in places)]}
+        faults += sensor_faults(self._sensors, known)
         if self.time_step is not None and not self.time_step > 0:
             faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")
         faults += number_faults("gravity", self.gravity)

@@ -181,7 +181,10 @@ def joint_faults(joint: Joint) -> list[str]:
 
 
 def actuator_faults(
-    actuators: Sequence[Actuator], joints: Sequence[Joint], places: Sequence[Body | Frame]
+    actuators: Sequence[Actuator],
+    joints: Sequence[Joint],
+    places: Sequence[Body | Frame],
+    tendons: Sequence[str] = (),
 ) -> list[str]:
     """What is wrong with actuators: what they drive, and their numbers."""
     freedoms = {joint.name: joint.type.nv for joint in joints if joint.kind in joint_types.KINDS}
@@ -189,8 +192,11 @@ def actuator_faults(
     faults: list[str] = []
     for actuator in actuators:
         where = f"actuator {actuator.name!r}"
-        if bool(actuator.joints) == (actuator.frame is not None):
-            faults.append(f"{where} drives {'both joints and a frame' if actuator.joints else 'nothing'}: name one")
+        driven = [bool(actuator.joints), actuator.frame is not None, actuator.tendon is not None]
+        if sum(driven) != 1:
+            faults.append(f"{where} drives {'both joints and a frame' if any(driven) else 'nothing'}: name one")
+        if actuator.tendon is not None and actuator.tendon not in tendons:
+            faults.append(f"{where}: unknown tendon {actuator.tendon!r}{did_you_mean(str(actuator.tendon), tendons)}")
         for joint in actuator.joints:
             if joint not in freedoms:
                 faults.append(f"{where}: unknown joint {joint!r}{did_you_mean(str(joint), freedoms)}")
@@ -198,7 +204,7 @@ def actuator_faults(
                 faults.append(f"{where}: joint {joint!r} has {freedoms[joint]} freedoms, expected one: drive a frame")
         if actuator.frame is not None and actuator.frame not in named:
             faults.append(f"{where}: unknown frame {actuator.frame!r}{did_you_mean(str(actuator.frame), named)}")
-        expected = 6 if actuator.frame is not None else len(actuator.joints)
+        expected = 6 if actuator.frame is not None else 1 if actuator.tendon is not None else len(actuator.joints)
         if len(actuator.gear) != expected:
             faults.append(f"{where}: gear has {counted(len(actuator.gear))}, expected {expected}")
         for word in ("gear", "gain", "bias"):

@@ -32,8 +32,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array as Array
 from whippletree.errors import NameLookupError
+from whippletree.model.force_elements import Element, Tendon
 from whippletree.model.frozen import Part, PartWithParameters, frozen_array
 from whippletree.model.frozen import Vector as Vector
+from whippletree.model.sensors import Sensor
 from whippletree.spatial import joints as joint_types
 
 WORLD = "world"
@@ -221,6 +223,8 @@ class Actuator(Part):
     """Commands beyond it act as its nearer end."""
     force_range: tuple[float, float] = (-np.inf, np.inf)
     """Forces beyond it are cut to its nearer end."""
+    tendon: str | None = None
+    """What it pulls instead: a tendon, whose length times gear, (1,), is its own."""
 
     @property
     def kind(self) -> str:
@@ -292,6 +296,10 @@ class Model(Part):
     """s: the step that the model's file asks for; None where it does not say."""
     contact_groups: tuple[ContactGroup, ...] = ()
     """Groups of geometries of which every two may touch, beside ``contacts``."""
+    sensors: tuple[Sensor, ...] = ()
+    """What the model measures: ``wt.read_sensors``."""
+    elements: tuple[Element, ...] = ()
+    """Tendons, drag of a fluid, held-up weight: what acts on bodies beside joints and actuators."""
 
     def __repr__(self) -> str:
         touching = f", {len(self.contacts)} contacts" if self.contacts else ""
@@ -375,6 +383,16 @@ class Model(Part):
     def key_frame(self, name: str) -> KeyFrame:
         """A state of the author's by name."""
         return self.key_frames[self._find("key frame", {key.name: k for k, key in enumerate(self.key_frames)}, name)]
+
+    @property
+    def tendons(self) -> tuple[Tendon, ...]:
+        """The tendons among the elements."""
+        return tuple(element for element in self.elements if isinstance(element, Tendon))
+
+    def tendon(self, name: str) -> Tendon:
+        """A tendon by name."""
+        tendons = self.tendons
+        return tendons[self._find("tendon", {tendon.name: k for k, tendon in enumerate(tendons)}, name)]
 
     def frame(self, name: str) -> Frame:
         """A frame by name; every body, and the world, is also a frame."""

@@ -44,9 +44,39 @@ def controller_of(model: Model, tables: Sequence[schema.Controller], folder: Pat
     return controllers.together(*found) if len(found) > 1 else found[0] if found else None
 
 
+def commands_of(model: Model, table: schema.Commands | None, folder: Path, duration: float) -> Any:
+    """The commands of a scenario, as ``ctrl=`` of ``wt.simulate`` takes them; None where none are given.
+
+    Raises:
+        ValueError: given in several ways, or in none.
+        NameLookupError, ShapeError, UnsupportedError: commands that do not fit the model's actuators.
+    """
+    if table is None:
+        return None
+    ways = {
+        "actuators": table.actuators,
+        "values": table.values,
+        "key_frame": table.key_frame,
+        "file": table.file or table.function or table.parameters,
+    }
+    given = [way for way, value in ways.items() if value]
+    if len(given) != 1:
+        raise ValueError(f"ctrl: give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
+    found: Any = ways[given[0]]
+    if table.key_frame:
+        frames = {key.name: key.commands for key in model.key_frames}
+        if table.key_frame not in frames:
+            raise NameLookupError("key frame", table.key_frame, list(frames), where="ctrl")
+        found = frames[table.key_frame]
+    elif given == ["file"]:
+        found = _from_python(schema.Controller("python", table.file, table.function, table.parameters), folder, "ctrl")
+    controllers.actuated(model, found, duration=duration)  # which refuses what does not fit
+    return found
+
+
 def _controller(model: Model, table: schema.Controller, folder: Path) -> Callable[..., Any]:
     if table.kind == "python":
-        return _from_python(table, folder)
+        return _from_python(table, folder, "controller 'python'")
     if table.kind not in KINDS:
         raise NameLookupError("kind of controller", table.kind, [*KINDS, "python"], where="controllers")
     made: Callable[..., Any] = call_with(
@@ -55,9 +85,9 @@ def _controller(model: Model, table: schema.Controller, folder: Path) -> Callabl
     return made
 
 
-def _from_python(table: schema.Controller, folder: Path) -> Callable[..., Any]:
+def _from_python(table: schema.Controller, folder: Path, where: str) -> Callable[..., Any]:
     """A function of a Python file beside the scenario: running a scenario runs that file."""
-    function = python_function(table.file, table.function, folder, "controller 'python'")
+    function = python_function(table.file, table.function, folder, where)
     made: Callable[..., Any] = call_with(function, table.parameters, table.function) if table.parameters else function
     return made
 

@@ -15,7 +15,7 @@ import numpy as np
 from whippletree import mechanisms
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.assembly import assemble
-from whippletree.errors import FileError, NameLookupError, ShapeError
+from whippletree.errors import FileError, NameLookupError, ShapeError, UnsupportedError
 from whippletree.io import load
 from whippletree.io.draft import Draft
 from whippletree.io.loops_file import with_parts
@@ -25,7 +25,7 @@ from whippletree.io.paths import read_bytes
 from whippletree.model import Model
 from whippletree.model.contact_pairs import on_ground
 from whippletree.scenario import schema
-from whippletree.scenario.factories import call_with, controller_of, with_contact_tables
+from whippletree.scenario.factories import call_with, commands_of, controller_of, with_contact_tables
 from whippletree.scenario.model_in_run import with_model
 from whippletree.simulation.run import simulate
 
@@ -46,13 +46,16 @@ class Scenario:
     controller: Callable[..., Any] | None
     solver: schema.Solver
     outputs: schema.Outputs
+    ctrl: Any = None
+    """Commands of the actuators, as ``ctrl=`` of ``wt.simulate`` takes them."""
 
     def run(self, *, progress: bool | None = None) -> xarray.Dataset:
         """Simulate it; the file for the run itself is not written here. The same file gives the same bits."""
         s = self.solver
         checkpoint = self.place(self.outputs.checkpoint) if self.outputs.checkpoint else None
         run = simulate(
-            self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, method=s.method,
+            self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, ctrl=self.ctrl,
+            method=s.method, reactions=self.outputs.reactions,
             rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points,
             variables=self.outputs.variables, massless=s.massless,
             project=s.project, effort_limits=s.effort_limits, progress=progress, checkpoint=checkpoint, **s.options,
@@ -113,6 +116,7 @@ class _Reader:
             self.table("start", schema.Start),
             self.table("outputs", schema.Outputs),
         )
+        ctrl = self.table("ctrl", schema.Commands)
         controllers = [
             self.checked(item, schema.Controller, f"controllers[{i}]", partial(self.lines.find, "controllers", i))
             for i, item in enumerate(self.whole.get("controllers", []))
@@ -124,9 +128,10 @@ class _Reader:
         q, v = self.named(lambda: _start(built, start or schema.Start()))
         parts = [c for c in controllers if c is not None]
         controller = self.named(lambda: controller_of(built, parts, self.path.parent))
+        commands = self.named(lambda: commands_of(built, ctrl, self.path.parent, solver.duration))
         for name in (outputs or schema.Outputs()).points:
             self.named(partial(built.frame, name))
-        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs())
+        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs(), commands)
 
     def model(self, given: schema.Model, ground: schema.Ground | None) -> Model:
         """From a file or ready-made; with the scenario's own constraints, contacts and ground."""
@@ -162,7 +167,7 @@ class _Reader:
         """Faults of names and numbers, told as faults of this file."""
         try:
             return work()
-        except (NameLookupError, ShapeError, ValueError, TypeError) as error:
+        except (NameLookupError, ShapeError, UnsupportedError, ValueError, TypeError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(str(self.path), [str(error)]) from None

@@ -24,6 +24,9 @@
     [[controllers]]                        # their forces add up
     kind = "gravity_compensation"
 
+    [ctrl]                                 # commands of the model's actuators
+    actuators = { grip = 0.3 }             # by name, 0 for the others; or values = [...], key_frame = "...", or a file
+
     [solver]
     duration = 2.0                         # s
     method = "auto"
@@ -35,6 +38,7 @@
     variables = ["a", "kinetic_energy"]    # beside q and v; everything if it is not said
     replay = "gripper.html"
     plots = ["energies", "joints"]
+    reactions = true                       # what joints and closures carry
 
 Only ``[model]`` and ``[solver]`` have to be there. A key that is not known is an error that names the nearest one.
 """
@@ -88,6 +92,21 @@ class Controller(Struct, forbid_unknown_fields=True):
     parameters: dict[str, Any] = {}
 
 
+class Commands(Struct, forbid_unknown_fields=True):
+    """``[ctrl]``: commands of the actuators, in one of four ways.
+
+    By name of actuator; all of them, or a table whose rows hold for equal parts of the duration; those of a key frame;
+    or a function of (t, q, v) of a Python file.
+    """
+
+    actuators: dict[str, float] = {}
+    values: list[float | list[float]] = []
+    key_frame: str = ""
+    file: str = ""
+    function: str = ""
+    parameters: dict[str, Any] = {}
+
+
 class Solver(Struct, forbid_unknown_fields=True):
     """``[solver]``: the arguments of ``wt.simulate``; ``options`` are the method's own."""
 
@@ -111,6 +130,7 @@ class Outputs(Struct, forbid_unknown_fields=True):
     replay: str = ""
     plots: list[str] = []
     checkpoint: str = ""
+    reactions: bool = False
 
 
 class File(Struct, forbid_unknown_fields=True):
@@ -121,6 +141,7 @@ class File(Struct, forbid_unknown_fields=True):
     whippletree_scenario: int = VERSION
     ground: dict[str, Any] = {}
     start: dict[str, Any] = {}
+    ctrl: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     frames: list[dict[str, Any]] = []
     constraints: list[dict[str, Any]] = []

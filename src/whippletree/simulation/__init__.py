@@ -9,6 +9,7 @@
     contacts_in_python     contact kinematics where nothing is compiled
     checkpoint, run_identity   parts of a run on disk, and which run they belong to
     progress, one_by_one, record, conditioning_watch   what surrounds a run
+    sensing                readings of sensors
     output                 the dataset, its labels and its files
 
 The chapter imports ``controllers``, ``compiler`` and what is below them.

@@ -3,21 +3,27 @@
 Document 004 proposes the scaled diagonal ratio as a guard during simulation and leaves tolerances that adapt to it as
 future work. Here the tolerance follows what limits it, the predicted rounding error of the accelerations: an
 integrator that is asked for less than that halves its steps chasing noise.
+
+A prediction takes longer than many a run. So the compiled accelerations are first asked how they answer to changes of
+the last digit of the state: only where that comes near to the tolerance is the error predicted.
 """
 
 from __future__ import annotations
 
 import warnings
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
+from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
-from whippletree.accuracy.report import Conditioning, conditioning
+from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import WhippletreeError
-from whippletree.model import Model
+from whippletree.simulation.motion import Motion
+from whippletree.tree import inertia
+from whippletree.tree.mechanism import Mechanism
 
 SUSPICIOUS = 1e12
 """δ_s from which a run warns: accelerations keep at most four digits of the forces' sixteen."""
@@ -28,6 +34,15 @@ MATRIX_UP_TO = 200
 PREDICTED_UP_TO = 64
 """Velocities up to which the rounding error of the start is predicted."""
 
+
+CHANGES, ULP = 8, float(np.finfo(float).eps)
+"""How many changes of the state are tried, and their size, relative to it and to 1."""
+
+GOLDEN = 0.6180339887498949
+"""Whose multiples are spread evenly, and so the signs of the changes."""
+
+CLEAR = 1e-3
+"""Share of the tolerance below which what the last digits do needs no closer look."""
 
 SINGULAR = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
@@ -40,14 +55,42 @@ class ConditioningWarning(UserWarning):
 class Watch:
     """The conditioning of one run; ``rtol`` is infinite for a method without tolerances."""
 
-    def __init__(self, model: Model, q: Array, v: Array, rtol: float) -> None:
-        self.model = model
+    def __init__(self, motion: Motion, q: Array, v: Array, rtol: float) -> None:
+        self.motion, self.model, self._q = motion, motion.model, q
         self.asked = rtol
-        self.start: Conditioning | None = conditioning(model, q) if model.nv <= MATRIX_UP_TO else None
-        self.predicted = self._prediction(q, v) if np.isfinite(rtol) else np.nan
+        self.predicted = self._noise(q, v) if np.isfinite(rtol) else np.nan
+        if np.isfinite(rtol) and not self.predicted < CLEAR * rtol:
+            self.predicted = self._prediction(q, v)
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
-        scale = np.nan if self.start is None else float(self.start.reference_scale)
-        self.scale = scale if np.isfinite(scale) else np.nan
+
+    @cached_property
+    def scale(self) -> float:
+        """κ / δ of the mass matrix at the start, by which δ becomes δ_s (004 eq. 15); NaN if it is not known."""
+        if self.model.nv > MATRIX_UP_TO:
+            return np.nan
+        m = Mechanism.of(self.model)
+        found = measures(inertia.mass_matrix(m.tree, m.sweep, m.still(self._q.astype(object))).astype(float))
+        with np.errstate(invalid="ignore"):
+            scale = float(found.kappa / found.diagonal_ratio)
+        return scale if np.isfinite(scale) else np.nan
+
+    def _noise(self, q: Array, v: Array) -> float:
+        """How much accelerations change, relative to themselves, with the last digits of the state: about their error
+        from rounding. Those below 1 rad/s² count as this large."""
+        n = self.model.nq + self.model.nv
+        if not self.model.nv:
+            return ULP
+        y = np.concatenate([q, v])
+        # every component up and down in another pattern, so that no two changes undo each other in all of them
+        signs = np.where((np.arange(1, CHANGES + 1)[:, None] * np.arange(1, n + 1) * GOLDEN) % 1 < 0.5, -1.0, 1.0)
+        states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * signs])
+        at, speed = self.motion.split(states)
+        try:
+            inputs = {"q": at, "v": speed, "t": np.zeros(len(states)), "tau": np.zeros(speed.shape)}
+            a = self.motion.of_run(0).evaluate("forward_dynamics", **inputs)
+        except WhippletreeError:
+            return np.inf  # the run itself will tell what is wrong
+        return max(ULP, float(np.linalg.norm(a[1:] - a[0], axis=1).max() / max(np.linalg.norm(a[0]), 1.0)))
 
     def _prediction(self, q: Array, v: Array) -> float:
         """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known."""
@@ -104,8 +147,9 @@ class Watch:
 
     def _cure(self) -> str:
         names = ""
-        if self.start is not None and self.start.lightest is not None:
-            names = f"merge {self.start.lightest.body!r} with a neighbour or give its joint a rotor, "
+        start = conditioning(self.model, self._q) if self.model.nv <= MATRIX_UP_TO else None
+        if start is not None and start.lightest is not None:
+            names = f"merge {start.lightest.body!r} with a neighbour or give its joint a rotor, "
         return f"Cures: {names}use other units or coordinates, another route; see wt.conditioning(model, q)"
 
 

@@ -42,6 +42,10 @@ class Answer(NamedTuple):
     """J v (3k,)."""
     bias: Array
     """J̇ v (3k,)."""
+    points: Array
+    """(k, 3)"""
+    axes: Array
+    """(k, 3, 3)"""
 
 
 class PlainContacts:
@@ -148,4 +152,4 @@ def _answer(touches: list[Touch], first: _Moving, second: _Moving) -> Answer:
         J += sign * (levers @ side.jacobian)
     velocity = np.einsum("kij,kj->ki", axes, u)
     bias = np.einsum("kij,kj->ki", axes, u_rate) + np.einsum("kij,kj->ki", axes_rate, u)
-    return Answer(np.minimum(gaps, FAR), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel())
+    return Answer(np.minimum(gaps, FAR), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel(), point, axes)

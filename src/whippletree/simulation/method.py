@@ -102,6 +102,8 @@ class Method(ABC):
     """Whether it sees contacts."""
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
+    instants: ClassVar[bool] = True
+    """Whether its own accelerations and constraint forces belong to moments, and not to the steps that lead there."""
     counters: ClassVar[tuple[str, ...]] = ()
     """Attributes that count what a run costs: numbers, or dataclasses of numbers."""
     sequences: ClassVar[tuple[str, ...]] = ()

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,17 +17,22 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.controllers import Actuated, together
+from whippletree.controllers import Actuated, is_batched, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
+from whippletree.tree.skeleton import skeleton
 
 CLOSING_ROUNDS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
 OPEN = 1e-6
 """Residual of a position row, m or rad, that a projected state must not have: then some rows contradict others."""
+
+
+Ask: TypeAlias = Callable[[Any, Array, Array], Any]
+"""A controller: forces of (t, q, v)."""
 
 
 class Motion:
@@ -68,8 +73,11 @@ class Motion:
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
         self._compiled_controller: NamedFunction | None = None
+        self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
-        self._passive = any(joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(
+            joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints
+        )
 
     def of_run(self, number: int) -> Motion:
         """That of one run, where each has a design of its own."""
@@ -92,17 +100,34 @@ class Motion:
         """q and v of one state or many."""
         return y[..., : self.model.nq], y[..., self.model.nq :]
 
-    def use_compiled(self, controller: NamedFunction) -> None:
-        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same."""
-        self._compiled_controller = controller
+    @cached_property
+    def moving_bodies(self) -> int:
+        """Of the model's tree."""
+        return len(skeleton(self.model).nodes)
+
+    @property
+    def can_be_unrolled(self) -> bool:
+        """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
+        forces decide, for contacts that are worked out in Python, and for designs whose numbers are left open."""
+        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None:
+            return False
+        return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
+
+    def use_compiled(self, controller: NamedFunction | None, *, names_failures: bool = False) -> None:
+        """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
+        itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
+        self._compiled_controller, self._names_failures = controller, names_failures
 
     def forces(self, t: Array, q: Array, v: Array) -> Array:
         """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
         tau = np.zeros(v.shape)
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
+            if self._names_failures and not np.isfinite(tau).all() and np.isfinite([*q.flat, *v.flat]).all():
+                assert self.controller is not None
+                tau = self.asked_at(self.controller, t, q, v)  # which names the joint
         elif self.controller is not None:
-            tau = tau + np.stack([self.asked(self.controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+            tau = tau + self.asked_at(self.controller, t, q, v)
         return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
     def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
@@ -110,33 +135,67 @@ class Motion:
         try:
             return self.forces(t, q, v)
         except IntegrationError:
-            found = np.full(v.shape, np.nan)
-            for k in range(len(v)):
-                with suppress(IntegrationError):
-                    found[k] = self.forces(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
-            return found
+            assert self.controller is not None
+            tau = self.asked_if_told(self.controller, t, q, v)
+            return tau + self.dyn.passive_forces(q, v) if self._passive else tau
 
-    def asked(self, controller: Callable[[float, Array, Array], Any], t: float, q: Array, v: Array) -> Array:
-        """A controller's forces (nv,) at one state; it may be any Python function."""
+    def asked_at(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
+        """A controller's forces (m, nv) at m states, in one call if it is batched."""
+        if not is_batched(controller):
+            return np.stack([self.asked(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+        tau = self._answer(controller, t, q, v)
+        if len(tau):
+            worst = int((~np.isfinite(tau).all(axis=1)).argmax())
+            self._require_sound(float(t[worst]), tau[worst])
+        self._refuse_pushes_at_rest(tau)
+        return tau
+
+    def asked_if_told(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
+        """The same, NaN where the controller has no answer."""
+        found = np.full(v.shape, np.nan)
+        if is_batched(controller):
+            tau = self._answer(controller, t, q, v)
+            good = np.isfinite(tau).all(axis=1)
+            found[good] = tau[good]
+            return found
+        for k in range(len(v)):
+            with suppress(IntegrationError):
+                found[k] = self.asked(controller, float(t[k]), q[k], v[k])
+        return found
+
+    def asked(self, controller: Ask, t: float, q: Array, v: Array) -> Array:
+        """A controller's forces (nv,) at one state."""
+        tau = self._answer(controller, t, q, v)
+        self._require_sound(t, tau)
+        return tau
+
+    def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
+        """What a controller says, as real numbers in the shape of v; it may be any Python function."""
+        when = float(np.ravel(t)[0]) if np.size(t) else 0.0
         try:
             told = controller(t, q, v)
         except Exception as error:
-            error.add_note(f"simulate: raised by the controller at t = {t:.9g} s")
+            error.add_note(f"simulate: raised by the controller at t = {when:.9g} s")
             raise
+        meaning = "one force per velocity" if v.ndim == 1 else "one row for each state, one force per velocity"
         try:
             if np.iscomplexobj(told):
                 raise TypeError
             tau = np.asarray(told, dtype=float)
         except (TypeError, ValueError):
             raise ShapeError(
-                f"simulate: the controller returned {told!r}, expected ({self.model.nv},) real numbers for model "
-                f"{self.model.name!r}: one force per velocity"
+                f"simulate: the controller returned {told!r}, expected {v.shape} real numbers for model "
+                f"{self.model.name!r}: {meaning}"
             ) from None
-        if tau.shape != (self.model.nv,):
+        if tau.shape != v.shape:
             raise ShapeError(
-                f"simulate: the controller returned shape {tau.shape}, expected ({self.model.nv},) for model "
-                f"{self.model.name!r}: one force per velocity"
+                f"simulate: the controller returned shape {tau.shape}, expected {v.shape} for model "
+                f"{self.model.name!r}: {meaning}"
             )
+        return tau
+
+    def _require_sound(self, t: float, tau: Array) -> None:
+        """Refuse forces (nv,) that are no numbers, or push what nothing but springs holds."""
         if not np.all(np.isfinite(tau)):
             i = int(np.flatnonzero(~np.isfinite(tau))[0])
             parts = zip(self.model.joints, self.model.v_slices, strict=True)
@@ -146,13 +205,16 @@ class Motion:
                 f"and at the state that it is given there",
                 t,
             )
+        self._refuse_pushes_at_rest(tau)
+
+    def _refuse_pushes_at_rest(self, tau: Array) -> None:
+        """Refuse forces (..., nv) on joints whose massless motion springs alone hold in equilibrium."""
         for joint in self._resting:
-            if np.any(tau[self.model.slice(joint)] != 0):
+            if np.any(tau[..., self.model.slice(joint)] != 0):
                 raise UnsupportedError(
                     f"simulate: the controller pushes joint {joint!r}, part of a massless motion that springs alone "
                     f"hold in equilibrium: its speed would be the rate of that force. Give one of its joints damping."
                 )
-        return tau
 
     def rates(self, t: Array, y: Array) -> Array:
         """(q̇, v̇) (m, nq + nv) at m states, each taken to the manifold first.
@@ -190,9 +252,11 @@ class Motion:
 
     def gap(self, t: Any, q: Array) -> float:
         """The largest residual of a position row that is rigid, m or rad."""
-        if not self.model.constraints:
-            return 0.0
-        return float(self._residual(t, q).max(initial=0.0))
+        return float(self.gaps(t, q).max(initial=0.0))
+
+    def gaps(self, t: Any, q: Array) -> Array:
+        """The same of each of many configurations (..., nq)."""
+        return self._residual(t, q) if self.model.constraints else np.zeros(q.shape[:-1])
 
     def _closed(self, t: Any, q: Array) -> Array:
         """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""

@@ -57,7 +57,8 @@ class Record:
         """The same for a part of something larger: an interrupt is not answered here."""
         try:
             for chunk in method.chunks(memo):
-                self.chunks.append(replace(chunk, memo={}))
+                if len(chunk.times) or chunk.events or not self.chunks:  # of many steps without output, nothing stays
+                    self.chunks.append(replace(chunk, memo={}))
                 if keep is not None:
                     keep.add(chunk, method.tally())
                 if show is not None and len(chunk.times):

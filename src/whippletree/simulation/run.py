@@ -21,7 +21,7 @@ from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.controllers import Actuated, actuated, limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_of_left_out
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
@@ -30,7 +30,7 @@ from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
-from whippletree.simulation.output.dataset import check_names, check_reactions, dataset, refuse_more_than_memory
+from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
 from whippletree.simulation.progress import bar
 from whippletree.simulation.record import Record
 from whippletree.simulation.run_identity import run_identity
@@ -85,7 +85,8 @@ def simulate(
         model: any model; its constraints are honoured at position, velocity and acceleration level.
         q0, v0: start state, (nq,) and (nv,), or many, (runs, nq) and (runs, nv); default ``model.home``.
         duration: s.
-        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`.
+        controller: joint forces as a function of time and state; see :mod:`whippletree.controllers`, whose ``batched``
+            marks one that is called once per step for all runs.
         ctrl: commands of the model's actuators: one for each, (actuators,), or by name, or as a function of (t, q, v);
             or a table (n, actuators), each row of which holds for an equal part of the duration. Default: those of the
             key frame ``home``, else 0.
@@ -135,7 +136,7 @@ def simulate(
         q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
         dyn: Compiled = bound
     else:
-        dyn = compile_model(model, massless=massless) if compiled is None else _of_this_model(compiled, model)
+        dyn = _compiled_before(model, massless) if compiled is None else _of_this_model(compiled, model)
     model = dyn.model  # with what was decided about massless motions
     _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
@@ -155,7 +156,7 @@ def simulate(
     motion = Motion(dyn, controller, actuated=_actuators(model, ctrl, duration))
     if not project:
         _require_consistent(motion, q, v)
-    watch = Watch(model, *_first(q, v, model), rtol if way.tolerances else np.inf)
+    watch = Watch(motion, *_first(q, v, model), rtol if way.tolerances else np.inf)
     found_by = tuple(_on_state(event, model.nq) for event in events)
     start = motion.project(0.0, np.concatenate([q, v], axis=-1))
     task = Task(motion, start, times, watch.rtol, atol, found_by)
@@ -163,8 +164,6 @@ def simulate(
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:
         check_names(model, stepper, variables)
-    if reactions:
-        check_reactions(stepper)
     record = Record()
     with ExitStack() as opened:
         keep = None
@@ -237,18 +236,27 @@ def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> No
 
 def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
     """Warn where a run has left the range of a joint, whose limits its method does not see."""
-    q = np.asarray(run["q"])
-    beyond = []
-    for name in limited_joints(model):
+    limited, beyond = limited_joints(model), []
+    q = np.asarray(run["q"]) if limited else np.empty(0)
+    for name in limited:
         joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
         excess = max(float(np.nanmax(np.maximum(joint.lower - own, own - joint.upper), initial=0.0)), 0.0)
         if excess > WORTH_TELLING:
             beyond.append(f"{name!r} by {excess:.3g}")
     if beyond:
-        warn_of_left_out(
+        warn_caller(
             f"simulate: method {method!r} does not see joint limits, and the run leaves the range of {listed(beyond)} "
             f"(rad or m): method='events' and 'time_stepping' keep them; wt.load(..., limits=False) has none"
         )
+
+
+def _compiled_before(model: Model, massless: str) -> Compiled:
+    """The functions of a model, of which an earlier run may have compiled some."""
+    # kept beside the model's own cached properties: they live as long as the model and no longer
+    kept: dict[str, Compiled] = model.__dict__.setdefault("_compiled_for_runs", {})
+    if massless not in kept:
+        kept[massless] = compile_model(model, massless=massless)
+    return kept[massless]
 
 
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:

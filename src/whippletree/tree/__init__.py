@@ -14,6 +14,7 @@ The theory first, then the recursions in the order in which they build on each o
     diagonal         the diagonal of M without M
     forward          accelerations under forces: the articulated recursion
     hybrid           some joints given forces, others accelerations
+    element_forces   joint forces of tendons, fluids and held-up weight
     actuation        joint forces of actuators under their commands
     momentum         energies, momentum, centre of mass, regressor
     moments          mass, its first and second moments, and how fast they change

@@ -3,7 +3,8 @@
     l = gearᵀ q        l̇ = gearᵀ v        f = (g₀ + g₁ l + g₂ l̇) u + b₀ + b₁ l + b₂ l̇        tau += gear f
 
 u is the command and f the force, each cut to its range; what all actuators together apply to a joint is cut to the
-joint's ``effort_limit``. An actuator of a frame has l = 0 and l̇ = gearᵀ J v, and applies Jᵀ gear f.
+joint's ``effort_limit``. The length of an actuator of a tendon is gear times the tendon's. An actuator of a frame has
+l = 0 and l̇ = gearᵀ J v, and applies Jᵀ gear f.
 """
 
 from __future__ import annotations
@@ -17,22 +18,29 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select
 from whippletree.model import Actuator
 from whippletree.tree import kinematics
+from whippletree.tree.element_forces import Elements
 from whippletree.tree.mechanism import Mechanism
 
 
 def actuator_forces(m: Mechanism, q: Array, v: Array, commands: Array, numbers: Collection[int] | None = None) -> Array:
     """Joint forces (nv,) of all actuators, or of those with some numbers, under their commands (actuators,)."""
     tau = zeros(m.tree.model.nv)
+    pulled = [actuator for actuator in m.tree.model.actuators if actuator.tendon is not None]
+    elements = Elements(m, q, v) if pulled else None
     for number, (actuator, command) in enumerate(zip(m.tree.model.actuators, commands, strict=True)):
         if numbers is not None and number not in numbers:
             continue
-        if actuator.frame is None:
+        if actuator.tendon is not None and elements is not None:
+            tendon, gear = m.tree.model.tendon(actuator.tendon), actuator.gear.tolist()[0]
+            length, velocity = elements.stretch(tendon)
+            elements.pull(tendon, gear * force(actuator, command, gear * length, gear * velocity))
+        elif actuator.frame is None:
             tau = _drive_joints(m, actuator, command, q, v, tau)
         else:
             J = kinematics.jacobian(m.tree, m.still(q), m.place(actuator.frame))
             row = actuator.gear @ J
             tau = tau + row * force(actuator, command, 0, row @ v)
-    return _within_effort_limits(m, tau)
+    return _within_effort_limits(m, tau if elements is None else tau + elements.forces())
 
 
 def _drive_joints(m: Mechanism, actuator: Actuator, command: Any, q: Array, v: Array, tau: Array) -> Array:

@@ -134,10 +134,19 @@ def meeting_point(parents: Sequence[int], nodes: Sequence[int]) -> int:
 
 
 def skeleton(model: Model) -> Skeleton:
-    """The moving parts of a model. Its numbers may be of any scalar type, also traced (open parameters).
+    """The moving parts of a model; the same object for the same model.
 
-    This is the tree alone. Whether a function may be asked of a model with constraints is the catalogue's business.
+    Its numbers may be of any scalar type, also traced (open parameters). This is the tree alone. Whether a function may
+    be asked of a model with constraints is the catalogue's business.
     """
+    # kept beside the model's own cached properties: it lives as long as the model and no longer
+    found: Skeleton | None = model.__dict__.get("_skeleton")
+    if found is None:
+        found = model.__dict__["_skeleton"] = _skeleton(model)
+    return found
+
+
+def _skeleton(model: Model) -> Skeleton:
     bodies: dict[str, Place] = {WORLD: Place(-1, Pose.identity())}
     parents: list[int] = []
     nodes: list[Node] = []

@@ -3,6 +3,8 @@
     scene         a model and its states as meshes that move, independent of who draws them
     plots         figures with matplotlib: ``wt.plot``
     live          a page in the browser with viser: ``wt.show``
+    driven        a model that moves while one looks, commanded by sliders
+    page_access   which requests the live page answers
     replay        one HTML file that needs no network and no extra package: ``wt.export_html``, ``wt.replay``
     film          a GIF or MP4: ``wt.export_film``
     notebook, picture_figure   what notebooks show of models, pages and figures

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
 LEGEND = style.DISTINCT
 """Curves up to which each has its line in the legend: those that can be told apart."""
 
+UNITLESS = {"1": "quaternion"}
+"""Coordinates without a unit, as an axis is called that has them alone."""
+
 PORTRAITS = 8
 """Joints of a phase portrait unless they are named."""
+
+LETTER = 0.56
+"""Width of a letter, in sizes of its font."""
+
+LARGE = 9
+"""Lines of a legend up to which its letters are large."""
 
 LINES = 13
 """Lines of a legend beside a panel; more go into further columns."""
@@ -203,7 +212,8 @@ def _variable(
             **({"dashes": dash} if dash else {}),
         )
     if len(sides) != 2:
-        _finish(axes, title, " or ".join(dict.fromkeys(own)) or run[name].attrs.get("units", ""), len(wanted))
+        shown_units = [UNITLESS.get(unit, unit) for unit in dict.fromkeys(own)]
+        _finish(axes, title, " or ".join(shown_units) or run[name].attrs.get("units", ""), len(wanted))
         return
     left, right = sides
     _finish(axes, title, left, len(wanted), sides[right])
@@ -241,9 +251,22 @@ def _finish(axes: Any, title: str, unit: str, count: int, other: Any = None) -> 
         bbox_to_anchor=place,
         borderaxespad=0.2,
         ncols=max(columns, 1),
-        fontsize=8 if columns <= 1 else 7,
+        fontsize=8 if len(listed) <= LARGE else 7,
         handlelength=2.4,
     )
+
+
+def legend_width(axes: Any) -> float:
+    """Inches that the legend beside a diagram takes, about; 0 without one."""
+    legend = axes.get_legend()
+    if legend is None:
+        return 0.0
+    texts = legend.get_texts()
+    columns = max(-(-len(texts) // LINES), 1)
+    letters = max((len(text.get_text()) for text in texts), default=0)
+    size = texts[0].get_fontsize() if texts else 8.0
+    second = 0.5 if any(other is not axes for other in axes.get_shared_x_axes().get_siblings(axes)) else 0.0
+    return float(columns * (0.55 + letters * size * LETTER / 72) + second)
 
 
 def column_names(run: xarray.Dataset, variable: str) -> list[str]:

@@ -6,17 +6,22 @@ as a stick figure. Textures are not read; Collada's plain colours are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
 from whippletree.contact.geometry.meshes.surface import group_equal_rows, has_three_corners
 from whippletree.errors import FileError
 from whippletree.view.solids import Mesh
 from whippletree.view.style import Color
+
+FINEST = 128.0
+"""Cells along the longest side of a mesh that is simplified, to begin with."""
 
 
 class Piece(NamedTuple):
@@ -36,24 +41,56 @@ def read_mesh(path: Path) -> tuple[Piece, ...] | None:
     return tuple(Piece(Mesh(surface.vertices, surface.faces), surface.color) for surface in surfaces)
 
 
-def simplified(mesh: Mesh, limit: int) -> Mesh:
-    """At most ``limit`` triangles: vertices that share a cell of a grid become one, at their mean.
+def simplified(meshes: Sequence[Mesh], limit: int) -> list[Mesh]:
+    """Parts of one surface with at most ``limit`` triangles together: vertices that share a cell of a grid become one,
+    at their mean.
 
-    The grid is made coarser until the triangles are few enough; a mesh that is small already stays as it is.
+    One grid serves all parts, and vertices at which parts meet become one with each other only, so that the parts
+    still meet there: no gaps open between them, and a layer close above another does not merge with it. The grid is
+    made coarser until the triangles are few enough; a surface that is small already stays as it is. A part smaller than
+    a cell has no triangles left.
     """
-    extent = float(np.ptp(mesh.vertices, axis=0).max())
-    cells, found = 128.0, mesh
-    while len(found.faces) > limit and cells > 1:
-        grid = np.floor((mesh.vertices - mesh.vertices.min(axis=0)) * (cells / extent))
-        owner, count = group_equal_rows(grid)
-        sums = np.stack([np.bincount(owner, x, count) for x in mesh.vertices.T], axis=1)
-        faces = owner[mesh.faces]
-        proper = has_three_corners(faces)
-        if not proper.any():
-            break  # smaller than a cell
-        found = Mesh(sums / np.bincount(owner)[:, None], faces[proper])
+    found = list(meshes)
+    if not sum(len(mesh.faces) for mesh in meshes):
+        return found
+    vertices = np.concatenate([mesh.vertices for mesh in meshes])
+    starts = np.cumsum([0, *[len(mesh.vertices) for mesh in meshes]])
+    extent, owners = float(np.ptp(vertices, axis=0).max()), _owners(vertices, starts)
+    cells = FINEST
+    while sum(len(mesh.faces) for mesh in found) > limit and cells > 1:
+        grid = np.floor((vertices - vertices.min(axis=0)) * (cells / extent))
+        owner, count = group_equal_rows(np.column_stack([grid, owners]))
+        sums = np.stack([np.bincount(owner, x, count) for x in vertices.T], axis=1)
+        places = sums / np.bincount(owner)[:, None]
+        coarser = [
+            _without_duplicates(Mesh(places, owner[start + mesh.faces]))
+            for mesh, start in zip(meshes, starts[:-1], strict=True)
+        ]
+        if not any(len(mesh.faces) for mesh in coarser):
+            break  # all of it is smaller than a cell
+        found = coarser
         cells *= 0.8
     return found
+
+
+def _owners(vertices: Array, starts: Array) -> Array:
+    """A number for each vertex (n,), equal for those that belong to the same parts: one part, or several that meet."""
+    place, count = group_equal_rows(vertices)
+    part = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    belongs = np.zeros((count, len(starts) - 1), dtype=bool)
+    belongs[place, part] = True
+    kind, _ = group_equal_rows(belongs)
+    return np.asarray(kind[place])
+
+
+def _without_duplicates(mesh: Mesh) -> Mesh:
+    """The triangles that still have three corners, each once for each side, and the vertices that they use."""
+    faces = mesh.faces[has_three_corners(mesh.faces)]
+    turned = (np.argmin(faces, axis=1)[:, None] + np.arange(3)) % 3  # the lowest corner first
+    _, first = np.unique(np.take_along_axis(faces, turned, axis=1), axis=0, return_index=True)
+    faces = faces[np.sort(first)]
+    used, renumbered = np.unique(faces, return_inverse=True)
+    return Mesh(mesh.vertices[used], renumbered.reshape(-1, 3))
 
 
 def creased(mesh: Mesh, angle: float = 0.7) -> Mesh:

@@ -6,6 +6,7 @@ import errno
 import socket
 import threading
 import time
+from collections.abc import Collection
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
 from whippletree.view import page_curves, style
+from whippletree.view.driven import DrivenViewer, Motion
 from whippletree.view.items import LAYERS
+from whippletree.view.page_access import guarded
 from whippletree.view.replay import refuse_swapped
 from whippletree.view.scene import FRAMES, Scene, scene
 
@@ -41,23 +44,34 @@ def show(
     *,
     q: Any = None,
     frames: int = FRAMES,
+    live: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
-) -> Viewer:
+    hosts: Collection[str] = (),
+) -> Any:
     """Serve a live page of a model, or of a run.
 
-    The page is served while the program runs: ``wt.show(model, run).wait()`` in a script keeps it open.
+    The page is served while the program runs: ``wt.show(model, run).wait()`` in a script keeps it open. It is bound to
+    this machine, and answers only requests that name it by its address or as localhost and that come from the page
+    itself: other sites in the same browser cannot reach it. Who can reach it needs no password.
 
     Args:
         model: any model.
         run: what ``wt.simulate`` returned for it; None for a still scene.
         q: the configuration of a still scene, (nq,); home if None.
         frames: at most so many moments of the run.
-        host: who may look: this machine only, unless ``"0.0.0.0"``.
+        live: let the model move while one looks, from ``q`` at rest, in steps of ``dyn.step``, with a slider for the
+            command of each actuator; without a run.
+        host: who may look: this machine only, unless ``"0.0.0.0"``, every network of this machine.
         port: the next free one is taken if it is in use.
+        hosts: further names under which the page may be opened, such as that of a proxy in front of it.
 
     Returns:
-        The viewer: ``url``, ``play()``, ``pause()``, ``seek(t)``, ``wait()`` and ``stop()``.
+        The viewer: ``url``, ``play()``, ``pause()``, ``seek(t)``, ``wait()`` and ``stop()``; of a live one, instead of
+        ``seek``, ``restart()`` and ``command(name, value)``.
+
+    Raises:
+        UnsupportedError: a model that ``dyn.step`` cannot step, if it is to be live.
     """
     refuse_swapped("show", model, run)
     try:
@@ -65,9 +79,14 @@ def show(
     except ImportError as missing:
         raise MissingExtraError("the live page", "viser", "view") from missing
     _require_place(host, port)
+    if live and run is not None:
+        raise ValueError("show: a run has its motion already: leave out the run, or live=True")
+    motion = Motion(model, q) if live else None
     shown = scene(model, run, q=q, frames=frames)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
-    return Viewer(viser.ViserServer(host=host, port=port, label=model.name, verbose=False), shown, curves)
+    with guarded(host, hosts):
+        server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)
+    return Viewer(server, shown, curves) if motion is None else DrivenViewer(server, shown, motion)
 
 
 def _require_place(host: str, port: int) -> None:
@@ -91,7 +110,7 @@ class Viewer:
         self.playing = False
         self._stopped = threading.Event()
         self._drawn = -1
-        self._stage = _Stage(server, shown)
+        self._stage = Stage(server, shown)
         self._diagrams = []
         if len(shown.times) > 1:
             self._add_controls()
@@ -208,7 +227,7 @@ class Viewer:
         self.seek(wanted if wanted <= last else first)
 
 
-class _Stage:
+class Stage:
     """The scene's tracks and items as nodes of viser's scene."""
 
     def __init__(self, server: Any, shown: Scene) -> None:
@@ -267,6 +286,15 @@ class _Stage:
                 stretch = self._stretches[item.track]
                 if stretch is not None:
                     mesh.scale = tuple(stretch[min(moment, len(stretch) - 1)])
+
+    def place(self, poses: Array) -> None:
+        """Bring the first tracks to poses (n, 4, 4), all at once."""
+        import viser.transforms
+
+        turns = viser.transforms.SO3.from_matrix(poses[:, :3, :3]).wxyz
+        with self.server.atomic():
+            for node, turn, pose in zip(self._nodes, turns, poses, strict=False):
+                node.wxyz, node.position = turn, pose[:3, 3]
 
     def switch(self, layer: str, visible: bool) -> None:
         """Show or hide a layer."""

@@ -10,7 +10,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.model import Model
 from whippletree.view import style
-from whippletree.view.curves import column_names, coordinate_units, velocity_units
+from whippletree.view.curves import UNITLESS, column_names, coordinate_units, velocity_units
 
 if TYPE_CHECKING:
     import xarray
@@ -70,7 +70,7 @@ def _columns(run: xarray.Dataset, variable: str, title: str, at: Array, units: S
     found = []
     for unit in different:
         chosen = [k for k, own in enumerate(units) if own == unit]
-        found.append(_diagram(title, unit, [names[k] for k in chosen], values[:, chosen]))
+        found.append(_diagram(title, UNITLESS.get(unit, unit), [names[k] for k in chosen], values[:, chosen]))
     return found
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 7.0, 3.4
 """Inches, of one panel."""
 
-PANEL, MOST_ABOVE = 2.2, 5.0
-"""Inches: the height of a panel of the overview, and the most that the mechanism takes above them."""
+PANEL, DIAGRAM, MOST_ABOVE = 2.2, 5.4, 5.0
+"""Inches: height and width of a diagram of a page, and the most that the mechanism takes above them."""
 
 
 ROUNDING = 1e-9
@@ -104,12 +104,17 @@ def plot(
     with matplotlib.rc_context(settings):
         if what == "overview":
             return _overview(run, model)
+        if ax is None and not options.get("names") and len(panels := _panels(run, model, what)) > 1:
+            return _page(run, model, panels, picture=False)
         chosen = PLOTS[what]
         if chosen.needs_model and model is None:
             raise UnsupportedError(f"the figure {what!r} draws bodies: call plot(run, {what!r}, model=model)")
         if ax is None:
             figure = PictureFigure(figsize=(WIDTH, chosen.height), layout="constrained")
             ax = figure.add_subplot()
+            chosen.draw(ax, run, model, **options)
+            figure.set_figwidth(max(WIDTH, DIAGRAM + curves.legend_width(ax)))
+            return figure
         chosen.draw(ax, run, model, **options)
         return ax.figure  # type: ignore[no-any-return]
 
@@ -141,42 +146,77 @@ def check_figures(names: Sequence[str]) -> None:
         raise MissingExtraError("drawing figures", "matplotlib", "plot") from missing
 
 
-def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
-    """A page: the mechanism, if the model is there, above or beside what is worth a look, whichever it fills better."""
+class Panel(NamedTuple):
+    """One diagram of a page: the name of its figure, and options."""
+
+    what: str
+    options: dict[str, Any]
+
+
+def _panels(run: xarray.Dataset, model: Model | None, what: str) -> list[Panel]:
+    """A figure as diagrams of at most two units each, which have an axis each: beyond that, one for every unit."""
+    if model is None or what not in UNITS:
+        return [Panel(what, {})]
+    variable, units = UNITS[what]
+    names = curves.column_names(run, variable)
+    by_unit: dict[str, list[str]] = {}
+    for name, unit in zip(names, units(model), strict=True):
+        by_unit.setdefault(unit, []).append(name)
+    if len(by_unit) <= 2:
+        return [Panel(what, {})]
+    return [Panel(what, {"names": own}) for own in by_unit.values()]
+
+
+UNITS: dict[str, tuple[str, Callable[[Model], list[str]]]] = {
+    "joints": ("q", curves.coordinate_units),
+    "velocities": ("v", curves.velocity_units),
+}
+"""Figures whose curves may have many units: the variable, and what tells the units."""
+
+
+def _page(run: xarray.Dataset, model: Model | None, panels: Sequence[Panel], picture: bool) -> Figure:
+    """Diagrams over one axis of time with their legends beside them; above, if wanted, the mechanism in full width."""
     from whippletree.view.picture_figure import PictureFigure
 
-    energies = ["energies"] if "kinetic_energy" in run else []
-    names = ["joints", *energies, *(_telling_forces(run) or ["velocities"])]
-    panels = PANEL * len(names) + 0.6
-    share = 0.0 if model is None else strobe.proportions(run, model)
-    tall = share > panels / WIDTH
-    figure = PictureFigure(figsize=(WIDTH, panels), layout="constrained")
-    grid = figure.add_gridspec(len(names), 1)
-    if model is not None and tall:
-        figure.set_size_inches(1.75 * WIDTH, panels)
-        grid = figure.add_gridspec(len(names), 2, width_ratios=[1.0, 1.1])
-        strobe.strobe(figure.add_subplot(grid[:, 0], anchor="N"), run, model)
-    elif model is not None:
-        above = min(max(share * WIDTH, PANEL), MOST_ABOVE)
-        figure.set_size_inches(WIDTH, panels + above)
-        grid = figure.add_gridspec(len(names) + 1, 1, height_ratios=[above, *[PANEL] * len(names)])
-        strobe.strobe(figure.add_subplot(grid[0, 0]), run, model)
-    _stacked(figure, grid, names, run, model)
-    figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
+    share = strobe.proportions(run, model) if picture and model is not None else 0.0
+    figure = PictureFigure(figsize=(WIDTH, PANEL * len(panels)), layout="constrained")
+    grid = figure.add_gridspec(len(panels) + picture, 2)
+    beside = _stacked(figure, grid, panels, run, model)
+    width = DIAGRAM + beside
+    above = min(max(share * width, PANEL), MOST_ABOVE) if picture else 0.0
+    figure.set_size_inches(width, PANEL * len(panels) + above + 0.6 * picture)
+    grid.set_width_ratios([DIAGRAM, beside])
+    grid.set_height_ratios([*[above] * picture, *[PANEL] * len(panels)])
+    if picture and model is not None:
+        strobe.strobe(figure.add_subplot(grid[0, :]), run, model)
+        figure.suptitle(str(run.attrs.get("model", "")), x=0.01, ha="left", weight="bold")
     return figure
 
 
-def _stacked(figure: Figure, grid: Any, names: Sequence[str], run: xarray.Dataset, model: Model | None) -> None:
-    """Panels over one axis of time, in the last rows and the last column of a grid."""
+def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
+    """A page of what is worth a look, under the mechanism if the model is there."""
+    energies = ["energies"] if "kinetic_energy" in run else []
+    names = ["joints", *energies, *(_telling_forces(run) or ["velocities"])]
+    return _page(run, model, [panel for name in names for panel in _panels(run, model, name)], model is not None)
+
+
+def _stacked(figure: Figure, grid: Any, panels: Sequence[Panel], run: xarray.Dataset, model: Model | None) -> float:
+    """Draw diagrams over one axis of time in the last rows of a grid's first column; the inches that legends need."""
     first: Any = None
-    start = grid.nrows - len(names)
-    for row, name in enumerate(names):
-        axes = figure.add_subplot(grid[start + row, grid.ncols - 1], sharex=first)
-        PLOTS[name].draw(axes, run, model)
+    beside = 0.0
+    start = grid.nrows - len(panels)
+    for row, panel in enumerate(panels):
+        axes = figure.add_subplot(grid[start + row, 0], sharex=first)
+        PLOTS[panel.what].draw(axes, run, model, **panel.options)
         first = first or axes
-        if row < len(names) - 1:
+        if row < len(panels) - 1:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
+        beside = max(beside, curves.legend_width(axes))
+        legend = axes.get_legend()
+        if legend is not None:
+            legend.set_in_layout(False)  # the second column is kept free for it
+    return beside
 
 
 def _telling_forces(run: xarray.Dataset) -> list[str]:

@@ -118,6 +118,8 @@ def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
         "name": shown.name,
         "times": shown.times.tolist(),
         "bounds": shown.bounds.tolist(),
+        "reach": shown.reach.tolist(),
+        "floor": shown.floor,
         "camera": {word: getattr(camera, word).tolist() for word in ("right", "up", "back", "target", "vertical")}
         | {"planar": camera.planar},
         "solid": list(SOLID),

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FRAMES = 300
 """Moments of a run that are drawn unless told otherwise."""
 
+LEVEL = 1 - 1e-6
+"""Cosine of the angle between up and a half-space's normal above which its surface is level."""
+
 STEEP = 0.3
 """Cosine of the angle between up and a half-space's normal below which it is a wall."""
 
@@ -42,6 +45,10 @@ class Scene:
     camera: Camera
     bounds: Array
     """Lowest and highest corner of what bodies reach during the motion, m, (2, 3)."""
+    reach: Array
+    """The outermost points that they reach, in many directions, those of the picture among them, m, (n, 3)."""
+    floor: float
+    """Height of the ground along the camera's vertical, m; where there is none, of the lowest point."""
     notes: tuple[str, ...] = field(default=())
     """What could not be drawn as it was meant, for people."""
 
@@ -53,9 +60,7 @@ class Scene:
 
     def extent(self) -> Array:
         """Lowest and highest corner of what bodies reach, as a picture shows it, (2, 2)."""
-        box = self.bounds
-        corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
-        seen = self.camera.shown(corners)[:, :2]
+        seen = self.camera.shown(self.reach)[:, :2]
         return np.array([seen.min(axis=0), seen.max(axis=0)])
 
 
@@ -83,15 +88,19 @@ def scene(
     drawing.bodies(points)
     drawing.add(overlays.ground(moves, sizes))
     drawing.add(overlays.overlays(model, moves, sizes, kept))
-    bounds = drawing.bounds()
+    camera = camera_for(moves, np.zeros(3))
+    reach = drawing.reach(camera)
+    bounds = np.array([reach.min(axis=0), reach.max(axis=0)])
     drawing.surroundings()
     return Scene(
         model.name,
         moves.times,
         tuple(drawing.tracks),
         tuple(drawing.items),
-        camera_for(moves, bounds.mean(axis=0)),
+        camera._replace(target=bounds.mean(axis=0)),
         bounds,
+        reach,
+        drawing.floor(camera.vertical, float((reach @ camera.vertical).min())),
         tuple(drawing.notes),
     )
 
@@ -112,16 +121,32 @@ class _Drawing:
         self.tracks += found.tracks
         self.items += [item.on(start + item.track) if item.own else item for item in found.items]
 
-    def bounds(self) -> Array:
-        """The box around what is solid so far, over the motion, (2, 3); a cube of 1 m if there is nothing."""
-        lowest, highest = np.full(3, np.inf), np.full(3, -np.inf)
-        for item in (item for item in self.items if item.layer in SOLID):
-            box = np.array([item.mesh.vertices.min(axis=0), item.mesh.vertices.max(axis=0)])
-            corners = np.array([[box[i, 0], box[j, 1], box[k, 2], 1] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
-            reached = (self.tracks[item.track].poses @ item.pose @ corners.T)[:, :3]
-            lowest = np.minimum(lowest, reached.min(axis=(0, 2)))
-            highest = np.maximum(highest, reached.max(axis=(0, 2)))
-        return np.array([lowest, highest]) if np.isfinite(lowest).all() else np.array([[-0.5] * 3, [0.5] * 3])
+    def reach(self, camera: Camera) -> Array:
+        """The outermost points (n, 3) of what is solid so far, over the motion; of a cube of 1 m if there is nothing.
+
+        They are outermost along all axes of the world and of the picture, and along the diagonals between.
+        """
+        outermost = np.zeros((0, 3))
+        signs = np.array([s for s in np.ndindex(3, 3, 3) if s != (1, 1, 1)]) - 1
+        seen_from = np.stack([camera.right, camera.up, camera.back])
+        directions = np.concatenate([signs, signs @ seen_from])
+        solid = [item for item in self.items if item.layer in SOLID and len(item.mesh.vertices)]
+        for item in solid:
+            poses = self.tracks[item.track].poses @ item.pose
+            hull = _hull(item.mesh.vertices)
+            reached = (hull @ np.swapaxes(poses[:, :3, :3], 1, 2) + poses[:, None, :3, 3]).reshape(-1, 3)
+            points = np.concatenate([outermost, reached])
+            outermost = points[np.unique(np.argmax(points @ directions.T, axis=0))]
+        return outermost if len(outermost) else np.array(list(np.ndindex(2, 2, 2))) - 0.5
+
+    def floor(self, vertical: Array, lowest: float) -> float:
+        """Height of the highest level ground, m; without one ``lowest``."""
+        level = [
+            float(g.pose[:3, 3].astype(float) @ vertical)
+            for g in self.model.geometries
+            if g.body == WORLD and g.kind == "half_space" and g.pose[:3, 2].astype(float) @ vertical > LEVEL
+        ]
+        return max(level, default=lowest)
 
     def bodies(self, ports: list[Array]) -> None:
         """Every body by its shapes, or as a stick figure where none can be drawn."""
@@ -163,3 +188,13 @@ class _Drawing:
             layer, track, usual = ("bodies", k, style.MESH if geometry.kind == "mesh" else style.body_color(k))
         given = shape_meshes.color_of(geometry.parameters.get("color"), usual)
         return [Item(geometry.body, piece.mesh.moved(pose), piece.color or given, layer, track) for piece in found]
+
+
+def _hull(points: Array) -> Array:
+    """The corners of the convex hull of points (n, 3); all of them if they lie in a plane."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return np.asarray(points[ConvexHull(points).vertices])
+    except (QhullError, ValueError):
+        return points

@@ -15,9 +15,6 @@ from whippletree.view.items import Sizes
 from whippletree.view.solids import Mesh
 from whippletree.view.style import GROUND, Color
 
-FEWEST = 40
-"""Triangles that every piece of a mesh file may keep."""
-
 
 def visible(model: Model) -> list[Geometry]:
     """The shapes of bodies to draw: those meant to be seen; where a body has none, those that it collides with.
@@ -91,11 +88,12 @@ def _from_file(geometry: Geometry, triangles: int) -> list[Piece] | None:
     if found is None:
         return None
     scale = np.diag([*(float(x) for x in geometry.parameters.get("scale", (1, 1, 1))), 1.0])
-    # a file of many pieces shares the triangles among them, by their number
-    total = sum(len(piece.mesh.faces) for piece in found)
-    share = min(1.0, triangles / total)
-    limits = [max(FEWEST, int(share * len(piece.mesh.faces))) for piece in found]
-    return [Piece(creased(simplified(p.mesh, n)).moved(scale), p.color) for p, n in zip(found, limits, strict=True)]
+    few = simplified([piece.mesh for piece in found], triangles)
+    return [
+        Piece(creased(mesh).moved(scale), piece.color)
+        for mesh, piece in zip(few, found, strict=True)
+        if len(mesh.faces)
+    ]
 
 
 def _terrain(height: Callable[[Any, Any], Any], sizes: Sizes, cells: int = 60) -> Mesh:

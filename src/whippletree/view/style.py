@@ -72,25 +72,32 @@ def bytes_of(color: Color) -> tuple[int, int, int]:
     return (r, g, b)
 
 
-DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.0), (1.2, 1.5), (6.0, 1.6, 1.2, 1.6))
-"""Lengths of strokes and gaps, in line widths: solid, dashed, dotted, both."""
+DASHES: tuple[tuple[float, ...], ...] = (
+    (),
+    (5.0, 2.0),
+    (1.2, 1.5),
+    (6.0, 1.6, 1.2, 1.6),
+    (9.0, 1.6, 1.2, 1.6, 1.2, 1.6),
+)
+"""Lengths of strokes and gaps, in line widths: solid, dashed, dotted, a dash and a dot, a dash and two dots."""
 
-DISTINCT = (len(PALETTE) - 1) * len(DASHES)
-"""Curves that colour and dashes keep apart; the palette's yellow is too pale for many thin lines."""
+MANY: tuple[Color, ...] = (*PALETTE[:6], (0.28, 0.30, 0.33))
+"""Colours of many thin lines: the palette's yellow is too pale for them, dark grey takes its place."""
+
+DISTINCT = len(MANY) * len(DASHES)
+"""Curves that colour and dashes keep apart."""
 
 
 def series_dash(k: int, count: int) -> tuple[float, ...]:
     """Strokes and gaps of curve k of count: solid while colours last."""
-    return DASHES[k // (len(PALETTE) - 1)] if len(PALETTE) < count <= DISTINCT else ()
+    return DASHES[k // len(MANY)] if count <= DISTINCT else ()
 
 
 def series_color(k: int, count: int) -> Color:
-    """The colour of curve k of count: the palette, again and again with other dashes; of very many a gradient from dark
+    """The colour of curve k of count: the same few again and again with other dashes; of very many a gradient from dark
     to light."""
-    if count <= len(PALETTE):
-        return PALETTE[k]
     if count <= DISTINCT:
-        return PALETTE[k % (len(PALETTE) - 1)]
+        return MANY[k % len(MANY)]
     first, last = np.array((0.15, 0.10, 0.40)), np.array((0.95, 0.75, 0.15))
     r, g, b = (float(x) for x in first + (last - first) * (k / (count - 1)))
     return (r, g, b)

@@ -12,6 +12,7 @@ from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import Cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
+from whippletree.compiler.llvm.progress import telling
 
 WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
@@ -34,8 +35,10 @@ class CudaKernel(Kernel):
         stored = self.cache.load(key)
         if stored is not None:
             return stored
-        ir = ptx_target.kernel_ir(self._build(), self.options.real, self.form, rows, ptx_target.copies_by_itself(arch))
-        text = ptx_target.ptx_text(ir, arch)
+        copies = ptx_target.copies_by_itself(arch)
+        with telling(f"{self._recipe.what or self.interface.name}: code for {arch}"):
+            ir = ptx_target.kernel_ir(self._build(), self.options.real, self.form, rows, copies)
+            text = ptx_target.ptx_text(ir, arch)
         self.cache.store(key, text.encode())
         return text.encode()
 

@@ -33,7 +33,8 @@ def fingerprint(model: Model, of_function: Callable[[Any], bytes] = _never_the_s
     content = (model.bodies, model.joints, model.frames, model.constraints, model.gravity, model.start)
     files = [_file_content(geometry) for geometry in touching]
     for piece in _pieces(
-        (model.name, *content, model.contacts, model.contact_groups, touching, files, model.actuators), of_function
+        (model.name, *content, model.contacts, model.contact_groups, touching, files, model.actuators, model.elements),
+        of_function,
     ):
         digest.update(piece)
         digest.update(b"\0")

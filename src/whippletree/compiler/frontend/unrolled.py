@@ -58,12 +58,26 @@ def unrolled_program(
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
     if checked and mechanism.doubts:
         status = traced_status(mechanism)
-        failed = scalars.less(0, status)
-        flat = [scalars.select(failed, math.nan, x) for x in flat]
+        flat = _nan_where_failed(flat, scalars.less(0, status))
         flat.append(status)
         buffers.append(Buffer(STATUS, "output", (), integer=True))
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
     return straight_program(function.name, finish(trace, flat), inputs, buffers)
+
+
+def _nan_where_failed(outputs: Sequence[Any], failed: Any) -> list[Any]:
+    """The outputs, NaN where the condition holds.
+
+    By subtracting NaN or 0, which leaves every number as it is, bit for bit: LLVM needs minutes for hundreds of choices
+    by one condition. The difference is a node as it stands, since −x − 0 as −(x + 0) would lose the sign of a zero.
+    """
+    nothing = scalars.select(failed, math.nan, 0)
+    if not isinstance(nothing, Traced):  # the model itself is singular, or never is
+        return [scalars.select(failed, math.nan, x) for x in outputs]
+    return [
+        x.trace.node(("sub", x.index, nothing.index)) if isinstance(x, Traced) else scalars.select(failed, math.nan, x)
+        for x in outputs
+    ]
 
 
 def input_shapes(model: Model, function: Function, parameters: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -105,6 +105,7 @@ class Writer:
         self.entry: list[str] = []  # stack allocations, which belong in front of everything else
         self.block = "entry"
         self._names = 0
+        self._canonical: dict[Operand, Operand] = {}
 
     def fresh(self) -> str:
         """A name not used before in this function."""
@@ -120,6 +121,7 @@ class Writer:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._canonical.clear()
 
     def emit(self, text: str) -> None:
         """An instruction without a result."""
@@ -254,11 +256,17 @@ class Writer:
         return self.value(f"fptosi {self.lanes.number} {safe} to {self.lanes.of('i64')}")
 
     def canonical(self, a: Operand) -> Operand:
-        """The same number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine."""
-        lanes = self.lanes
-        quiet = 0x7FF8000000000000 if lanes.real == "double" else 0x7FC00000
-        bits = self.select(self.compare("uno", a, a), lanes.integer_constant(quiet), self.to_bits(a), lanes.integer)
-        return self.from_bits(bits)
+        """The same number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine.
+
+        Once for each number of a basic block: one that goes to a thousand places would otherwise be compared a thousand
+        times, for which LLVM needs time that grows with the square.
+        """
+        if a not in self._canonical:
+            lanes = self.lanes
+            quiet = lanes.integer_constant(0x7FF8000000000000 if lanes.real == "double" else 0x7FC00000)
+            bits = self.select(self.compare("uno", a, a), quiet, self.to_bits(a), lanes.integer)
+            self._canonical[a] = self.from_bits(bits)
+        return self._canonical[a]
 
     def any(self, condition: Operand) -> Operand:
         """One i1: whether the condition holds in some lane."""

@@ -20,6 +20,7 @@ import numpy as np
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import Cache
 from whippletree.compiler.llvm.ir import Lanes, Real
+from whippletree.compiler.llvm.progress import telling
 from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies
 
 WORK_LIMIT = 1 << 25
@@ -49,11 +50,13 @@ class Recipe:
 
     key: bytes
     build: Callable[[], Program]
+    what: str = ""
+    """What it makes, for people who wait for it; the name of the program if nothing is said."""
 
     @staticmethod
-    def of(program: Program) -> Recipe:
+    def of(program: Program, what: str = "") -> Recipe:
         """The recipe of a program that exists already; its key is its content."""
-        return Recipe(digest(program), lambda: program)
+        return Recipe(digest(program), lambda: program, what or program.name)
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,8 @@ class Kernel:
         stored = self.cache.load(key)
         if stored is not None:
             return Interface.unpack(stored)
-        interface = Interface.of(self._build())
+        with telling(f"{self._recipe.what or 'a function'}: its expressions"):
+            interface = Interface.of(self._build())
         self.cache.store(key, interface.pack())
         return interface
 
@@ -167,8 +171,10 @@ class Kernel:
             # the emitter is not needed, and not imported, where the cache knows the answer
             from whippletree.compiler.cpu.cpu_target import numpy_loop
 
-            text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
-            code = jit.object_code(text, o.machine, level=level)
+            lanes = "one state at a time" if width == 1 else f"{width} states at a time"
+            with telling(f"{self._recipe.what or self.interface.name}: machine code for {lanes}"):
+                text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
+                code = jit.object_code(text, o.machine, level=level)
             self.cache.store(key, code)
         return code
 

@@ -1,6 +1,7 @@
 """Kernel programs: what a back end is asked to emit, and nothing about how.
 
 program         statements and buffers; the table of buffer roles
+shared_outputs  programs of one block, with loops for numbers that an output holds in many places
 work_space      named buffers of a program that is being written
 traced_blocks   straight-line blocks from generic functions
 check           every address proved to lie in its buffer before any code exists
@@ -30,9 +31,9 @@ from whippletree.compiler.program.program import (
     map_addresses,
     map_blocks,
     map_statements,
-    straight_program,
     tables_of,
 )
+from whippletree.compiler.program.shared_outputs import straight_program
 
 __all__ = [
     "Address",

@@ -215,13 +215,6 @@ class Program:
         return f"{inputs}->{outputs}"
 
 
-def straight_program(name: str, code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Program:
-    """The program of one block: inputs and outputs are read and written whole, in row-major order."""
-    loads = tuple(a for b in inputs for a in every_address(b))
-    stores = tuple(a for b in outputs for a in every_address(b))
-    return Program(name, (*inputs, *outputs), (Block(code, loads, stores),))
-
-
 def tables_of(program: Program) -> dict[str, Table]:
     """The tables that a program looks up, by name."""
     nodes = (node for block in every_block(program.body) for node in block.code.nodes)

@@ -7,5 +7,6 @@ pair_kinematics   gap, point, axes and rows of each pair
 broad_phase       pairs that are near
 scene_layout      a model of many free bodies as tables: bodies, classes of geometries, kinds of pairs
 near_pairs        its broad phase: pairs within a skin, in time that grows with their number
+overlaps          pairs that overlap (``wt.without_overlaps``)
 large_scenes      the same quantities for scenes of many free bodies, sparse
 """

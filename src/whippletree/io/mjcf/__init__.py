@@ -5,7 +5,9 @@ spec            MuJoCo's specification read as data
 bodies          bodies, joints and shapes
 collisions      which geoms may touch, and how
 actuators       actuators and key frames
+elements        tendons, fluids and gravity compensation
 equalities      equality constraints and tendons
+sensors         sensors
 height_fields   height fields
 mjcf_reader     file to model
 """

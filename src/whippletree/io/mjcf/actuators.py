@@ -2,7 +2,7 @@
 
 Taken over are actuators without memory (no activation dynamics) whose gain and bias are constant or linear in length
 and velocity: motors, position and velocity servos, dampers, and general ones of that kind. They drive a joint of one
-freedom, a fixed tendon (a weighted sum of joint coordinates) or a site. Others are left out, and named.
+freedom, a tendon that wraps around nothing, or a site. Others are left out, and named.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def add_actuators(draft: Draft, parts: Parts) -> None:
             continue
         draft.declare("actuator", part.name, line_of(part))
         number = parts.masses.actuator(part.name).id
-        joints, frame, gear = _target(parts, number)
-        draft.builder.actuator(part.name, *joints, frame=frame, gear=gear, **_law(parts, number))
+        joints, target, gear = _target(parts, number)
+        draft.builder.actuator(part.name, *joints, gear=gear, **target, **_law(parts, number))
     _note_one_sided_efforts(draft, parts)
 
 
@@ -53,25 +53,27 @@ def _law(parts: Parts, number: int) -> dict[str, Any]:
     return law
 
 
-def _target(parts: Parts, number: int) -> tuple[tuple[str, ...], str | None, list[float]]:
-    """The joints or the frame that an actuator drives, and its gear."""
-    from mujoco import mjtTrn
+def _target(parts: Parts, number: int) -> tuple[tuple[str, ...], dict[str, Any], list[float]]:
+    """The joints, or the frame or tendon by that word, that an actuator drives, and its gear."""
+    from mujoco import mjtTrn, mjtWrap
 
     compiled = parts.masses
     gear, target = [float(x) for x in compiled.actuator_gear[number]], int(compiled.actuator_trnid[number][0])
     kind = compiled.actuator_trntype[number]
     if kind == mjtTrn.mjTRN_SITE:
         frame = parts.site_frames[compiled.site(target).name]
-        return (), frame, [*gear[3:], *gear[:3]]  # moments first
+        return (), {"frame": frame}, [*gear[3:], *gear[:3]]  # moments first
     if kind != mjtTrn.mjTRN_TENDON:
-        return (compiled.jnt(target).name,), None, gear[:1]
+        return (compiled.jnt(target).name,), {}, gear[:1]
+    if compiled.wrap_type[compiled.tendon_adr[target]] != mjtWrap.mjWRAP_JOINT:
+        return (), {"tendon": compiled.tendon(target).name}, gear[:1]
     first = int(compiled.tendon_adr[target])
     wraps = range(first, first + int(compiled.tendon_num[target]))
     weights: dict[str, float] = {}
     for wrap in wraps:
         joint = compiled.jnt(int(compiled.wrap_objid[wrap])).name
         weights[joint] = weights.get(joint, 0.0) + gear[0] * float(compiled.wrap_prm[wrap])
-    return tuple(weights), None, list(weights.values())
+    return tuple(weights), {}, list(weights.values())
 
 
 def _note_one_sided_efforts(draft: Draft, parts: Parts) -> None:

@@ -12,7 +12,9 @@ from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.actuators import add_actuators, add_key_frames, unit_quaternions
 from whippletree.io.mjcf.collisions import add_contacts
+from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
+from whippletree.io.mjcf.sensors import add_sensors
 from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
@@ -56,7 +58,9 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
         draft.notes.append("equalities are switched off by a <flag> of the file")
     else:
         add_equalities(draft, parts)
+    add_elements(draft, parts)
     add_actuators(draft, parts)
+    add_sensors(draft, parts)
     if floating and parts.keys:
         draft.leave_out("key frames (the base is free, and has coordinates of its own)", *parts.keys)
     if not floating:
@@ -101,6 +105,9 @@ def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
     roots = [k for k in range(1, compiled.nbody) if compiled.body_parentid[k] == 0]
     joints = [int(compiled.jnt_type[compiled.body_jntadr[k]]) for k in roots if compiled.body_jntnum[k]]
     if len(roots) == 1 and not joints:
+        draft.notes.append(
+            f"base='free': body {compiled.body(roots[0]).name!r} floats, which the file fixes to the world"
+        )
         return roots[0]
     if joints != [_FREE] or len(roots) != 1:
         draft.fault(

@@ -19,7 +19,7 @@ from whippletree.errors import quoted, route
 from whippletree.files.bounded_files import is_inside, limit_text, limits, resolve_inside
 from whippletree.io import xml
 from whippletree.io.draft import Draft
-from whippletree.io.paths import read_bytes
+from whippletree.io.paths import package_folder, read_bytes
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -47,9 +47,9 @@ def other_files(draft: Draft, root: Element, folder: Path | None = None) -> dict
     Args:
         draft: The model on its way.
         root: The element ``<mujoco>`` of the model file.
-        folder: The folder that all files must be in; that of the model file if None.
+        folder: The folder that all files must be in; that of the model's package if None.
     """
-    folder = draft.path.parent if folder is None else folder
+    folder = package_folder(draft.path) if folder is None else folder
     main = Path(os.path.realpath(draft.path))
     contents: dict[str, bytes] = {}
     sources = {main: _Source(main, root)}
@@ -67,7 +67,11 @@ def other_files(draft: Draft, root: Element, folder: Path | None = None) -> dict
             if found is None:
                 draft.fault(f"<{part.tag}> names the file {name!r}{in_file}, which does not exist", line)
             elif not is_inside(folder, found):
-                draft.fault(f"<{part.tag}> names {name!r}{in_file}, outside the model's folder: it is not opened", line)
+                draft.fault(
+                    f"<{part.tag}> names {name!r}{in_file}, outside the model's folder: it is not opened. "
+                    f"wt.load(…, root=FOLDER) names a wider one",
+                    line,
+                )
             else:
                 source.leads_to[part] = found
                 if name not in contents:

@@ -14,6 +14,7 @@ import numpy as np
 from whippletree.files.bounded_files import is_inside, limit_text, limits, resolve_inside
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.height_fields import height_field
+from whippletree.io.paths import package_folder
 
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
@@ -83,9 +84,9 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     if spec.compiler.settotalmass > 0:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
-    parts.pose_spec, parts.mass_spec = spec.copy(), spec.copy()
-    _strip(parts.pose_spec, set())
+    parts.mass_spec = spec.copy()
     _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
+    parts.pose_spec = parts.mass_spec.copy()
     _keep_weighing_meshes(draft, parts)
     return parts
 
@@ -141,7 +142,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
             draft.unused[f"{word}: {len(group)}"] += 1
     spoken_of = {name for part in spec.equalities for name in (part.name1, part.name2)}
     spoken_of |= {part.target for part in spec.actuators}
-    idle = [t.name for t in spec.tendons if not _acts(t) and t.name not in spoken_of]
+    idle = [t.name for t in spec.tendons if not acts(t) and t.name not in spoken_of]
     if idle:
         draft.unused[f"tendons: {', '.join(map(repr, idle))}"] += 1
 
@@ -149,9 +150,6 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 def _report_left_out(draft: Draft, spec: Any) -> None:
     """What acts in the file, or measures, and is not taken over."""
     for word, group in (
-        ("tendons", [t for t in spec.tendons if _acts(t)]),
-        ("sensors", spec.sensors),
-        ("gravity compensation", [b for b in spec.bodies if b.gravcomp]),
         ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
         ("softness (solref, solimp)", _softened(spec)),
@@ -159,15 +157,20 @@ def _report_left_out(draft: Draft, spec: Any) -> None:
     ):
         if names := [part.name or "without a name" for part in group]:
             draft.leave_out(word, *names)
-    option = spec.option
-    if option.density or option.viscosity or np.any(option.wind != 0):
-        draft.leave_out("fluid forces (density, viscosity, wind)")
 
 
-def _acts(tendon: Any) -> bool:
+def acts(tendon: Any) -> bool:
     """Whether a tendon does something by itself: a spring, a damper, friction, inertia, a stop."""
     acting = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature, tendon.range)
     return any(np.any(numbers) for numbers in acting)
+
+
+def is_straight(tendon: Any) -> bool:
+    """Whether a tendon sums up joints, or goes straight from site to site; pulleys may divide it."""
+    from mujoco import mjtWrap
+
+    straight = (mjtWrap.mjWRAP_JOINT, mjtWrap.mjWRAP_SITE, mjtWrap.mjWRAP_PULLEY)
+    return all(wrap.type in straight for wrap in tendon.path)
 
 
 def _softened(spec: Any) -> Iterator[Any]:
@@ -244,7 +247,7 @@ def _unsupported_actuator(spec: Any, part: Any) -> str | None:
 
 
 def _unsupported_transmission(spec: Any, part: Any) -> str | None:
-    from mujoco import mjtJoint, mjtTrn, mjtWrap
+    from mujoco import mjtJoint, mjtTrn
 
     if part.trntype == mjtTrn.mjTRN_JOINT or part.trntype == mjtTrn.mjTRN_JOINTINPARENT:
         joint = spec.joint(part.target)
@@ -252,8 +255,7 @@ def _unsupported_transmission(spec: Any, part: Any) -> str | None:
         return None if simple else "drive ball or free joints"
     if part.trntype == mjtTrn.mjTRN_TENDON:
         tendon = spec.tendon(part.target)
-        fixed = tendon is not None and all(wrap.type == mjtWrap.mjWRAP_JOINT for wrap in tendon.path)
-        return None if fixed else "drive spatial tendons"
+        return None if tendon is not None and is_straight(tendon) else "drive tendons that wrap around geoms"
     if part.trntype == mjtTrn.mjTRN_SITE:
         return "drive a site with a reference site" if part.refsite else None
     return {mjtTrn.mjTRN_BODY: "adhere"}.get(part.trntype, "drive slider-cranks or other mechanisms")
@@ -298,8 +300,9 @@ def _plainly_placed(mesh: Any) -> bool:
 def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
-    near = folder.parent if folder.parent.name else folder  # never the root of the file system
-    near = near if draft.folder is None else draft.folder
+    near = package_folder(draft.path) if draft.folder is None else draft.folder
+    if draft.folder is None and near == folder and folder.parent.name:  # never the root of the file system
+        near = folder.parent
     base, file = folder / (spec.meshdir or ""), Path(mesh.file).name if spec.strippath else mesh.file
     # of an included file MuJoCo takes what is beside it for beside the model where it cannot look, as here
     included = [os.path.dirname(name) or "." for name in draft.included] if file else []
@@ -308,17 +311,16 @@ def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
 
 
 def _strip(spec: Any, driven: set[str]) -> None:
-    """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep."""
+    """Take out what is not used, and let massless bodies pass the compiler; ``driven`` are actuators to keep.
+
+    MuJoCo looks through the whole model for every part that is deleted: tendons, of which there may be hundreds, stay.
+    """
     from mujoco import mjtAlignFree, mjtEq
 
     for part in [*spec.keys, *(e for e in spec.equalities if e.type == mjtEq.mjEQ_TENDON)]:
         spec.delete(part)
     for part in list(spec.actuators):
         if part.name not in driven:
-            spec.delete(part)
-    pulled = {part.target for part in spec.actuators}
-    for part in list(spec.tendons):
-        if part.name not in pulled:
             spec.delete(part)
     for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):
@@ -395,7 +397,9 @@ def _vet_mesh(draft: Draft, spec: Any, mesh: Any) -> None:
     where = f"mesh {mesh.name!r} gives a body its inertia, and its file {mesh.file!r}"
     if not is_inside(near, named):
         draft.fault(
-            f"{where} is outside the model's folder: it is not opened. Give the body an <inertial>", line_of(mesh)
+            f"{where} is outside the model's folder: it is not opened. wt.load(…, root=FOLDER) names a wider one; or "
+            f"give the body an <inertial>",
+            line_of(mesh),
         )
     elif found is None:
         draft.fault(f"{where} does not exist", line_of(mesh))

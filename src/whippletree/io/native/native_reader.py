@@ -30,11 +30,16 @@ _WORDS = {
     "constraints": "constraint",
     "geometries": "geometry",
     "contacts": "contact",
+    "tendons": "tendon",
+    "fluid_boxes": "fluid box",
+    "lifts": "lift",
     "actuators": "actuator",
+    "sensors": "sensor",
     "key_frames": "key frame",
 }
 _NUMBERS = {
     *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands"),
+    *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
     *("gear", "gain", "bias", "command_range", "force_range"),
     *schema.fields(schema.Joint),
 } - {"name", "kind", "parent", "child"}
@@ -237,12 +242,25 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     for table in tables["contacts"]:
         if {"first", "second"} <= set(table):
             draft.builder.contact(**_without_line(table))
+    for table in tables["tendons"]:
+        told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
+        joints = dict(zip(table.get("joints", ()), table.get("weights", ()), strict=False))
+        draft.builder.tendon(table["name"], joints=joints, **told)
+    for table in tables["fluid_boxes"]:
+        if {"body", "size"} <= set(table):
+            draft.builder.fluid_box(**_without_line(table))
+    for table in tables["lifts"]:
+        if "body" in table:
+            draft.builder.lift(**_without_line(table))
     for table in tables["actuators"]:
         told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
         for key in ("command_range", "force_range"):
             if key in told:
                 told[key] = tuple(map(float, told[key]))
         draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+    for table in tables["sensors"]:
+        if {"kind", "on"} <= set(table):
+            draft.builder.sensor(**_without_line(table))
     for table in tables["key_frames"]:
         draft.builder.key_frame(**_without_line(table))
 

@@ -18,7 +18,9 @@ from whippletree.files.whole_files import write_whole
 from whippletree.io.native.schema import VERSION
 from whippletree.model import Actuator, Body, Constraint, Contact, Frame, Geometry, Joint, KeyFrame, Model
 from whippletree.model.faults import inertia_faults
+from whippletree.model.force_elements import FluidBox, Lift, Tendon
 from whippletree.model.frozen import inertia_matrix, pose_matrix
+from whippletree.model.sensors import Sensor
 
 _JOINT_NUMBERS = (
     *("axis", "second_axis", "pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction"),
@@ -56,7 +58,11 @@ def document(model: Model) -> dict[str, Any]:
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
         "contacts": [_contact(contact) for contact in model.pairs],
+        "tendons": [_tendon(tendon) for tendon in model.tendons],
+        "fluid_boxes": [_fluid_box(box) for box in model.elements if isinstance(box, FluidBox)],
+        "lifts": [_lift(lift) for lift in model.elements if isinstance(lift, Lift)],
         "actuators": [_actuator(actuator) for actuator in model.actuators],
+        "sensors": [_sensor(sensor) for sensor in model.sensors],
         "key_frames": [_key_frame(key) for key in model.key_frames],
     }
     if model.time_step is not None:
@@ -101,7 +107,7 @@ def _joint(joint: Joint) -> dict[str, Any]:
     return table
 
 
-def _placed(part: Joint | Frame | Geometry, table: dict[str, Any]) -> dict[str, Any]:
+def _placed(part: Joint | Frame | Geometry | FluidBox, table: dict[str, Any]) -> dict[str, Any]:
     """The table of a part, with its pose as position and rotation where they are not the usual ones."""
     where = f"{type(part).__name__.lower()} {part.name!r}: pose"
     position, rotation = part.pose[:3, 3], part.pose[:3, :3]
@@ -138,11 +144,43 @@ def _contact(contact: Contact) -> dict[str, Any]:
 def _actuator(actuator: Actuator) -> dict[str, Any]:
     where, usual = f"actuator {actuator.name!r}", Actuator("")
     table: dict[str, Any] = {"name": actuator.name}
-    table |= {"frame": actuator.frame} if actuator.frame is not None else {"joints": list(actuator.joints)}
+    if actuator.tendon is not None:
+        table["tendon"] = actuator.tendon
+    else:
+        table |= {"frame": actuator.frame} if actuator.frame is not None else {"joints": list(actuator.joints)}
     for word in ("gear", "gain", "bias", "command_range", "force_range"):
         if not _same(getattr(actuator, word), getattr(usual, word), where):
             table[word] = number(getattr(actuator, word), f"{where}: {word}")
     return table
+
+
+def _tendon(tendon: Tendon) -> dict[str, Any]:
+    where, usual = f"tendon {tendon.name!r}", Tendon("")
+    table: dict[str, Any] = {"name": tendon.name}
+    if tendon.joints:
+        table |= {"joints": list(tendon.joints), "weights": number(tendon.weights, where)}
+    else:
+        table |= {"branches": [list(branch) for branch in tendon.route], "divisors": number(tendon.divisors, where)}
+    for word in ("stiffness", "rest", "damping"):
+        if not _same(getattr(tendon, word), getattr(usual, word), where):
+            table[word] = number(getattr(tendon, word), f"{where}: {word}")
+    return table
+
+
+def _fluid_box(box: FluidBox) -> dict[str, Any]:
+    where = f"fluid box {box.name!r}"
+    table = _placed(box, {"name": box.name, "body": box.body, "size": number(box.size, where)})
+    return table | {word: number(getattr(box, word), where) for word in ("density", "viscosity", "wind")}
+
+
+def _lift(lift: Lift) -> dict[str, Any]:
+    return {"name": lift.name, "body": lift.body, "share": number(lift.share, f"lift {lift.name!r}")}
+
+
+def _sensor(sensor: Sensor) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": sensor.name, "kind": sensor.kind, "on": sensor.on}
+    table |= {} if sensor.reference is None else {"reference": sensor.reference}
+    return table if sensor.cutoff == math.inf else table | {"cutoff": float(sensor.cutoff)}
 
 
 def _key_frame(key: KeyFrame) -> dict[str, Any]:

@@ -136,6 +136,51 @@ class Actuator(Struct, forbid_unknown_fields=True):
     bias: Vector = []
     command_range: Ends = []
     force_range: Ends = []
+    tendon: str = ""
+
+
+class Tendon(Struct, forbid_unknown_fields=True):
+    """A table of ``[[tendons]]``."""
+
+    name: str
+    joints: list[str] = []
+    weights: list[Number] = []
+    branches: list[list[str]] = []
+    divisors: list[Number] = []
+    stiffness: Number = 0
+    rest: Ends = []
+    damping: Number = 0
+
+
+class FluidBox(Struct, forbid_unknown_fields=True):
+    """A table of ``[[fluid_boxes]]``."""
+
+    name: str
+    body: str
+    size: Vector
+    position: Vector = []
+    rotation: Rows = []
+    density: Number = 0
+    viscosity: Number = 0
+    wind: Vector = []
+
+
+class Lift(Struct, forbid_unknown_fields=True):
+    """A table of ``[[lifts]]``."""
+
+    name: str
+    body: str
+    share: Number = 1
+
+
+class Sensor(Struct, forbid_unknown_fields=True):
+    """A table of ``[[sensors]]``."""
+
+    name: str
+    kind: str
+    on: str
+    reference: str = ""
+    cutoff: Number = 0
 
 
 class KeyFrame(Struct, forbid_unknown_fields=True):
@@ -169,7 +214,11 @@ class File(Struct, forbid_unknown_fields=True):
     constraints: list[dict[str, Any]] = []
     geometries: list[dict[str, Any]] = []
     contacts: list[dict[str, Any]] = []
+    tendons: list[dict[str, Any]] = []
+    fluid_boxes: list[dict[str, Any]] = []
+    lifts: list[dict[str, Any]] = []
     actuators: list[dict[str, Any]] = []
+    sensors: list[dict[str, Any]] = []
     key_frames: list[dict[str, Any]] = []
     time_step: Number = 0
     start: dict[str, Any] | None = None
@@ -193,7 +242,11 @@ TABLES: dict[str, type[Struct]] = {
     "constraints": Constraint,
     "geometries": Geometry,
     "contacts": Contact,
+    "tendons": Tendon,
+    "fluid_boxes": FluidBox,
+    "lifts": Lift,
     "actuators": Actuator,
+    "sensors": Sensor,
     "key_frames": KeyFrame,
 }
 

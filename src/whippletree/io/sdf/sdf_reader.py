@@ -1,4 +1,4 @@
-"""SDF: Gazebo's models, in which a link may be held by several joints. Versions 1.4 to 1.11, one model per file.
+"""SDF: Gazebo's models, in which a link may be held by several joints. Versions 1.4 to 1.11.
 
 Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
 becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child; what
@@ -23,6 +23,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.sdf.sdf_frames import Frames
+from whippletree.io.sdf.sdf_models import prepare_models
 from whippletree.io.sdf.sdf_values import KEPT, Values, read_inertia, read_shapes
 from whippletree.io.xml import line_of, tag_of
 from whippletree.model import EARTH_GRAVITY, WORLD, Model
@@ -83,16 +84,22 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
     Raises:
         FileError: listing every fault with its line.
     """
-    models = [*root.findall("model"), *root.findall("world/model")]
-    draft = Draft(path, str(models[0].get("name") or path.stem) if models else path.stem, folder=folder, cut=cut)
-    if len(models) != 1:
-        draft.fault(f"the file holds {len(models)} models; exactly one can be read", line_of(root))
-    for part in [*root.iterfind(".//include"), *root.iterfind(".//model/model")]:
-        draft.fault(f"<{tag_of(part)}> inside a model is not read: write one model with all its links", line_of(part))
+    found = [*root.findall("model"), *root.findall("world/model")]
+    whole = found[0] if len(found) == 1 else root.find("world")
+    draft = Draft(path, (None if whole is None else whole.get("name")) or path.stem, folder=folder, cut=cut)
+    models = prepare_models(draft, root)
     draft.stop_if_faulty()
     values = Values(draft, root.get("version", "1.6"))
-    model = models[0]
     draft.builder.gravity = values.numbers_in(root, "world/gravity", EARTH_GRAVITY)
+    for model in models:
+        static = len(models) > 1 and (model.findtext("static") or "").strip() in ("1", "true")
+        root_joint = "root_joint" if len(models) == 1 else f"{model.get('name')}::root_joint"
+        _read_model(values, model, "fixed" if static else base, root_joint)
+    return draft.finish("SDF")
+
+
+def _read_model(values: Values, model: Element, base: str, root_joint: str) -> None:
+    draft = values.draft
     _count_unused(draft, model)
     frames = Frames(values, model)
     named = [str(link.get("name")) for link in model.findall("link") if values.text(link, "name")]
@@ -105,8 +112,7 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
     joints = [_joint(values, element, places, frames) for element in model.findall("joint")]
     joints = [joint for joint in joints if _is_known(draft, joint, places)]
     # places are in the model's frame, which has a pose in the world itself
-    _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base)
-    return draft.finish("SDF")
+    _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base, root_joint)
 
 
 def _count_unused(draft: Draft, model: Element) -> None:
@@ -183,13 +189,16 @@ def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
 # --- the tree and what closes it ---
 
 
-def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base: str) -> None:
+def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base: str, root_joint: str) -> None:
     carriers: dict[str, _Joint] = {}
     for joint in joints:
         if joint.type != "gearbox":
             carriers.setdefault(joint.child, joint)
-    root_joint = fresh("root_joint", [joint.name for joint in joints])
+    root_joint = fresh(root_joint, [joint.name for joint in joints])
     roots = [name for name in places if name != WORLD and name not in carriers]
+    if base == "free" and (held := [j for j in carriers.values() if j.parent == WORLD]):
+        names = (f"{joint.name} of {joint.child}" for joint in held)
+        draft.leave_out("base='free' for what joints of the file hold on the world", *names)
     for name in roots:
         place = _relative(places[WORLD], places[name])
         pose = {"position": place[:3, 3], "rotation": draft.rotation(place[:3, :3])}

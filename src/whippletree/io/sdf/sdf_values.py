@@ -11,7 +11,6 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft
-from whippletree.io.paths import find_mesh
 from whippletree.io.xml import Reader, parse_number
 
 if TYPE_CHECKING:
@@ -168,8 +167,8 @@ def read_shapes(values: Values, link: Element) -> None:
     """Add every shape of a link; one is called ``LINK/visual/0``, ``LINK/collision/1``, …"""
     for use in ("visual", "collision"):
         for number, holder in enumerate(link.findall(use)):
-            shape = holder.find("geometry/*")
-            parameters = None if shape is None else _parameters(values, shape)
+            shape, name = holder.find("geometry/*"), f"{link.get('name')}/{use}/{number}"
+            parameters = None if shape is None else _parameters(values, shape, name)
             if shape is None or parameters is None:
                 values.draft.unused[f"<{use}> without a known shape"] += 1
                 continue
@@ -177,7 +176,7 @@ def read_shapes(values: Values, link: Element) -> None:
                 parameters["label"] = str(holder.get("name"))
             pose = values.pose(holder)
             values.draft.builder.geometry(
-                f"{link.get('name')}/{use}/{number}",
+                name,
                 str(link.get("name")),
                 str(shape.tag),
                 position=pose[:3, 3],
@@ -188,7 +187,7 @@ def read_shapes(values: Values, link: Element) -> None:
             )
 
 
-def _parameters(values: Values, shape: Element) -> dict[str, Any] | None:
+def _parameters(values: Values, shape: Element, name: str) -> dict[str, Any] | None:
     match shape.tag:
         case "box":
             return {"size": values.numbers_in(shape, "size", (1.0, 1.0, 1.0))}
@@ -198,8 +197,8 @@ def _parameters(values: Values, shape: Element) -> dict[str, Any] | None:
             return {word: values.number_in(shape, word, 1.0) for word in ("radius", "length")}
         case "mesh":
             file = values.child_text(shape, "uri")
-            name = file.replace("model://", "package://", 1)
-            found = find_mesh(name, values.draft.path, values.draft.folder) if file else None
+            file_name, touches = file.replace("model://", "package://", 1), "/collision/" in name
+            found = values.draft.mesh_file(file_name, name, touches) if file else None
             parameters = {"file": file, "scale": values.numbers_in(shape, "scale", (1.0, 1.0, 1.0))}
             return parameters if found is None else parameters | {"path": str(found)}
         case _:

@@ -1,1 +1,6 @@
-"""URDF: trees of links and joints, mimics, shapes."""
+"""URDF.
+
+urdf_shapes   poses and shapes of elements
+urdf_loops    elements that close loops
+urdf_reader   file to model
+"""

@@ -1,8 +1,9 @@
 """URDF: the robots of ROS.
 
 What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
-kind ``coupling``), simple transmissions (actuators). What says nothing to this library (gazebo, …) is listed in
-``model.source``, never dropped without a word. A link without ``<inertial>`` is a massless body.
+kind ``coupling``), simple transmissions (actuators), and elements that close loops
+(:mod:`whippletree.io.urdf.urdf_loops`). What says nothing to this library (gazebo, …) is listed in ``model.source``,
+never dropped without a word. A link without ``<inertial>`` is a massless body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
 called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
@@ -23,6 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import listed, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
+from whippletree.io.urdf.urdf_loops import add_loops
 from whippletree.io.urdf.urdf_shapes import origin, read_shapes, shared_colors
 from whippletree.io.xml import Reader, line_of, tag_of
 from whippletree.model import WORLD, Model
@@ -39,12 +41,14 @@ KINDS = {
     "fixed": "weld",
     "floating": "free",
     "planar": "planar",
+    "spherical": "spherical",
+    "ball": "spherical",
 }
-"""URDF's joint types, and this library's."""
+"""URDF's joint types, and this library's. ``spherical`` (Bullet) and ``ball`` are not URDF's own."""
 
 # the children and attributes that are read; all others are counted as not used
 _CHILDREN = {
-    "robot": "link joint material transmission",
+    "robot": "link joint material transmission constraint loop_joint",
     "link": "inertial visual collision",
     "inertial": "origin mass inertia",
     "visual": "origin geometry material",
@@ -90,7 +94,7 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
     """
     name = (root.get("name") or "").strip() or path.stem
     draft = Draft(path, name, folder=folder, cut=cut)
-    reader = Reader(draft, ("link", "joint", "material"))
+    reader = Reader(draft, ("link", "joint", "material", "constraint", "loop_joint"))
     _count_unused(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
     if not links:
@@ -105,6 +109,7 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
         read_shapes(reader, colors, link, body)
     for joint in joints:
         _add_joint(draft, joint, names)
+    add_loops(reader, root, names)
     _add_mimics(draft, joints)
     _add_transmissions(draft, root, joints)
     return draft.finish("URDF")
@@ -143,6 +148,9 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base:
             draft.notes.append(f"the root link {WORLD!r} is the world itself: its children hang from the world")
             return names
         names[WORLD] = fresh("world_link", links)
+        held = [f"{joint.name} of {joint.child}" for joint in joints if joint.parent == WORLD]
+        if base == "free" and roots == [WORLD] and held:
+            draft.notes.append(f"base='free' lets the base float, which the file holds on the world: {listed(held)}")
         draft.notes.append(f"the link {WORLD!r} is the body {names[WORLD]!r}: {WORLD!r} names what never moves")
     root_joint = fresh(ROOT_JOINT, [joint.name for joint in joints])
     if root_joint != ROOT_JOINT:
@@ -240,7 +248,7 @@ def _end(reader: Reader, element: Element, tag: str) -> str:
 def _axis(reader: Reader, element: Element) -> tuple[float, ...]:
     found = reader.child(element, "axis")
     usual = (1.0, 0.0, 0.0)
-    if found is None or element.get("type") in ("fixed", "floating"):
+    if found is None or element.get("type") in ("fixed", "floating", "spherical", "ball"):
         return usual  # published files give fixed joints an axis of zeros
     axis = reader.numbers(found, "xyz", usual)
     if not any(axis):
@@ -268,6 +276,10 @@ def _limits(reader: Reader, element: Element, joint: _Joint) -> None:
         # URDF's rule: what a <limit> does not say is 0
         joint.data["lower"] = reader.number(found, "lower", 0.0, infinite=True)
         joint.data["upper"] = reader.number(found, "upper", 0.0, infinite=True)
+        if joint.data["lower"] > joint.data["upper"]:
+            # Bullet's way of saying that there is no limit; others let it pass
+            ends = f"{joint.name} (from {joint.data.pop('lower'):g} to {joint.data.pop('upper'):g})"
+            reader.draft.leave_out("limits whose lower end is above the upper one: the joint has none", ends)
 
 
 def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
-from whippletree.io.paths import find_mesh
 from whippletree.io.xml import Reader
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
         # some published files put several shapes into one element: keep them all
         shapes = [(holder, shape) for holder in link.findall(use) for shape in holder.iterfind("geometry/*")]
         for number, (holder, shape) in enumerate(shapes):
-            parameters = _parameters(reader, shape)
+            name = f"{link.get('name')}/{use}/{number}"
+            parameters = _parameters(reader, shape, name)
             if parameters is None:
                 continue
             if holder.get("name"):
@@ -58,7 +58,7 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
                 parameters["color"] = color
             position, rotation = origin(reader, holder)
             reader.draft.builder.geometry(
-                f"{link.get('name')}/{use}/{number}",
+                name,
                 body,
                 str(shape.tag),
                 position=position,
@@ -69,7 +69,7 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
             )
 
 
-def _parameters(reader: Reader, shape: Element) -> dict[str, Any] | None:
+def _parameters(reader: Reader, shape: Element, name: str) -> dict[str, Any] | None:
     """The numbers of a shape in m; None for a shape that is not known, which is counted as not used."""
     match shape.tag:
         case "box":
@@ -79,7 +79,7 @@ def _parameters(reader: Reader, shape: Element) -> dict[str, Any] | None:
         case "cylinder" | "capsule":
             return {"radius": _positive(reader, shape, "radius"), "length": _positive(reader, shape, "length")}
         case "mesh":
-            return _mesh(reader, shape)
+            return _mesh(reader, shape, name)
         case _:
             return None
 
@@ -93,10 +93,10 @@ def _positive(reader: Reader, shape: Element, key: str) -> Any:
     return value
 
 
-def _mesh(reader: Reader, shape: Element) -> dict[str, Any]:
+def _mesh(reader: Reader, shape: Element, name: str) -> dict[str, Any]:
     file = reader.text(shape, "filename")
     parameters: dict[str, Any] = {"file": file, "scale": reader.numbers(shape, "scale", (1.0, 1.0, 1.0))}
-    found = find_mesh(file, reader.draft.path, reader.draft.folder) if file else None
+    found = reader.draft.mesh_file(file, name, "/collision/" in name) if file else None
     if found is not None:
         parameters["path"] = str(found)
     return parameters

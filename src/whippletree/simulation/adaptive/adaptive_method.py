@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.errors import NameLookupError
 from whippletree.simulation.adaptive.collocation import Polynomial
+from whippletree.simulation.adaptive.compiled_step import CompiledStep
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
@@ -17,21 +19,31 @@ MOST_STEPS = 1_000_000
 """Steps, rejected ones too, after which a run gives up unless told otherwise."""
 
 
+SOLVERS = ("auto", "picard", "newton")
+"""How the equations of a step are solved."""
+
+SILENT_STEPS = 100
+"""Steps without any output after which a run can still be stored and taken up again."""
+
 TRIALS, CRAWLING = 150, 1e-6
 """Steps, rejected ones too, that may lead through how small a share of the whole run."""
 
 
 class Adaptive(Method):
-    """Gauss collocation of order 16 with steps as long as the tolerances allow."""
+    """Gauss collocation of order 16, or Radau's of order 15 where that is stiff, with steps as long as the tolerances
+    allow."""
 
-    options = ("max_steps",)
+    options = ("max_steps", "solver")
     counters = ("statistics",)
 
-    def __init__(self, task: Task, max_steps: int = MOST_STEPS) -> None:
-        """``max_steps``: accepted and rejected steps together after which the run gives up."""
+    def __init__(self, task: Task, max_steps: int = MOST_STEPS, solver: str = "auto") -> None:
+        """``max_steps``: accepted and rejected steps together after which the run gives up; ``solver``: ``"picard"`` or
+        ``"newton"`` to solve all steps that way, whatever the motion asks for."""
         super().__init__(task)
         if max_steps < 1:
             raise ValueError(f"simulate: max_steps is {max_steps!r}, expected at least 1")
+        if solver not in SOLVERS:
+            raise NameLookupError("solver", solver, SOLVERS, where="simulate")
         self.max_steps = max_steps
         self.statistics = Statistics()
         self._mark = 0, float(task.times[0])
@@ -45,6 +57,8 @@ class Adaptive(Method):
             dead_points=loops,
             statistics=self.statistics,
             give_up=self._give_up_in_time,
+            solver=solver,
+            compiled=CompiledStep(task),
         )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
@@ -55,8 +69,13 @@ class Adaptive(Method):
         else:
             progress = progress_of(memo)
             self._give_up_after(progress)
+        silent = 0
         for piece in self.integrator.pieces(progress, float(times[-1])):
-            yield Chunk(*self._output(piece), memo_of(piece.progress), piece.found)
+            wanted = times[np.searchsorted(times, piece.start, "right") : np.searchsorted(times, piece.end, "right")]
+            silent += 1
+            if len(wanted) or piece.found or silent >= SILENT_STEPS:
+                silent = 0
+                yield Chunk(*self._output(piece, wanted), memo_of(piece.progress), piece.found)
             self._give_up_after(piece.progress)
 
     def _give_up_after(self, reached: Progress) -> None:
@@ -88,18 +107,15 @@ class Adaptive(Method):
                 time,
             )
 
-    def _output(self, piece: Piece) -> tuple[Array, Array]:
+    def _output(self, piece: Piece, inside: Array) -> tuple[Array, Array]:
         """States at the output times inside a step, and at its end where a terminal event has stopped there."""
-        wanted = self.task.times
-        inside = wanted[(wanted > piece.start) & (wanted <= piece.end)].tolist()
-        states = [piece.state if t == piece.end else self._between(piece, t) for t in inside]
+        states = self.task.motion.project(inside, piece.interpolant.states(inside)) if len(inside) else piece.state[:0]
+        if len(inside) and inside[-1] == piece.end:
+            states[-1] = piece.state
         stopped = bool(piece.found) and piece.found[-1][1] == piece.end
         if stopped and piece.end not in inside:
-            inside, states = [*inside, piece.end], [*states, piece.state]
-        return np.array(inside), np.array(states).reshape(len(inside), len(piece.state))
-
-    def _between(self, piece: Piece, time: float) -> Array:
-        return self.task.motion.project(time, piece.interpolant(time))
+            inside, states = np.append(inside, piece.end), np.append(states, piece.state)
+        return inside, states.reshape(len(inside), len(piece.state))
 
     def account(self) -> dict[str, Any]:
         return asdict(self.statistics)
@@ -116,6 +132,8 @@ def memo_of(progress: Progress) -> Memo:
         "guess_length": np.array(progress.guess.length),
         "guess_origin": progress.guess.origin,
         "guess_coefficients": progress.guess.coefficients,
+        "stiff": np.array(int(progress.stiff)),
+        "last_error": np.array(progress.error),
     }
 
 
@@ -127,4 +145,4 @@ def progress_of(memo: Memo) -> Progress:
     last = Polynomial(
         float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
     )
-    return Progress(time, state, float(memo["next_length"]), last)
+    return Progress(time, state, float(memo["next_length"]), last, bool(memo["stiff"]), float(memo["last_error"]))

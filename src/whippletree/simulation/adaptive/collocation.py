@@ -2,9 +2,10 @@
 
 With s = 8 points the end of a step has order 16 and the polynomial itself order 9, so output and events between steps
 cost nothing. The equations are solved by Picard iteration, all points at once: one call of a compiled function on eight
-states, which is what its SIMD lanes are for; a stiff problem brings a corrector of its own. (An explicit method has
-stages of low order, which stray from the constraint manifold by far more than the tolerance; near a dead point that
-ruins the accelerations. Collocation points lie on the solution.)
+states, which is what its SIMD lanes are for; where that would limit the step, by Newton's
+(:mod:`whippletree.simulation.adaptive.newton`). (An explicit method has stages of low order, which stray from the
+constraint manifold by far more than the tolerance; near a dead point that ruins the accelerations. Collocation points
+lie on the solution.)
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ POINTS = 8
 
 
 class Rule(NamedTuple):
-    """Legendre polynomials on [0, 1] at the Gauss points."""
+    """Legendre polynomials on [0, 1] at the points of a step."""
 
     nodes: Array
     """(s,)"""
     to_coefficients: Array
     """Values at the nodes to Legendre coefficients, (s, s)."""
-    integrals: Array
-    """∫₀^node of each Legendre polynomial, (s, s): rows are nodes."""
+    weights: Array
+    """A (s, s) of a step of length 1: what the slopes at the points (columns) add to the state at each (rows)."""
+    contraction: float
+    """Spectral radius of A: Picard iteration of ẏ = λ y contracts by |h λ| times this."""
 
 
 @cache
@@ -50,18 +53,30 @@ def radau_rule(points: int = POINTS) -> Rule:
 
 
 def _rule(x: Array) -> Rule:
-    values = legendre.legvander(x, len(x) - 1)
-    return Rule((x + 1) / 2, np.linalg.inv(values), basis_integrals((x + 1) / 2, len(x)))
+    to_coefficients = np.linalg.inv(legendre.legvander(x, len(x) - 1))
+    weights = basis_integrals((x + 1) / 2, len(x)) @ to_coefficients
+    contraction = float(np.abs(np.linalg.eigvals(weights)).max())
+    return Rule((x + 1) / 2, to_coefficients, weights, contraction)
 
 
-def basis_integrals(at: Array, points: int = POINTS) -> Array:
-    """∫₀^τ Pₖ(2σ − 1) dσ for τ in ``at`` (m,) and k = 0 … points − 1: (m, points)."""
-    P = legendre.legvander(2 * np.asarray(at) - 1, points)
-    k = np.arange(1, points)
-    first = np.asarray(at)[:, None]
+def basis_values(at: Array, count: int) -> Array:
+    """Pₖ(2τ − 1) for τ in ``at`` (m,) and k = 0 … count − 1: (m, count), by Bonnet's recursion."""
+    x = 2 * at - 1
+    P = np.empty((count, len(x)))
+    P[0] = 1
+    if count > 1:
+        P[1] = x
+    for k in range(1, count - 1):
+        P[k + 1] = ((2 * k + 1) * x * P[k] - k * P[k - 1]) / (k + 1)
+    return P.T
+
+
+def basis_integrals(at: Array, count: int = POINTS) -> Array:
+    """∫₀^τ Pₖ(2σ − 1) dσ for τ in ``at`` (m,) and k = 0 … count − 1: (m, count)."""
+    P = basis_values(at, count + 1)
     # ∫ Pₖ = (Pₖ₊₁ − Pₖ₋₁) / (2k + 1), which vanishes at both ends of the interval for k > 0
-    rest = (P[:, 2:] - P[:, :-2]) / (2 * (2 * k + 1))
-    return np.concatenate([first, rest], axis=1)
+    rest = (P[:, 2:] - P[:, :-2]) / (2 * (2 * np.arange(1, count) + 1))
+    return np.concatenate([at[:, None], rest], axis=1)
 
 
 @dataclass(frozen=True)
@@ -75,15 +90,24 @@ class Polynomial:
     """Of ẏ in Legendre polynomials, (s, n)."""
 
     def __call__(self, t: float) -> Array:
-        tau = np.array([(t - self.start) / self.length])
+        return np.asarray(self.states(np.array([t]))[0])
+
+    @property
+    def end(self) -> Array:
+        """y at the end of the step: all Legendre polynomials but the first have the integral 0."""
+        return np.asarray(self.origin + self.length * self.coefficients[0])
+
+    def states(self, times: Array) -> Array:
+        """y at these times (m, n)."""
+        tau = (times - self.start) / self.length
         return np.asarray(
-            self.origin + self.length * (basis_integrals(tau, len(self.coefficients)) @ self.coefficients)[0]
+            self.origin + self.length * (basis_integrals(tau, len(self.coefficients)) @ self.coefficients)
         )
 
     def slopes(self, times: Array) -> Array:
         """ẏ at these times (m, n), also a little beyond the step: the first guess for the next one."""
-        tau = 2 * (times - self.start) / self.length - 1
-        return np.asarray(legendre.legvander(tau, len(self.coefficients) - 1) @ self.coefficients)
+        tau = (times - self.start) / self.length
+        return np.asarray(basis_values(tau, len(self.coefficients)) @ self.coefficients)
 
     def truncation(self) -> Array:
         """Size of the first term that the polynomial leaves out, estimated from the decay of its last three, (n,)."""

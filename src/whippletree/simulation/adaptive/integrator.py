@@ -4,6 +4,10 @@ Each step is a Gauss collocation (:mod:`whippletree.simulation.adaptive.collocat
 end is *projected*: quaternions to unit length, positions onto g(q, t) = 0 by least-energy corrections A†ᵀ g, velocities
 onto A v + gₜ = 0 the same way. The correction is of the size of the local error, so the order is kept and nothing
 accumulates across the manifold.
+
+Picard iteration needs steps that are short against the problem's fastest rate, whatever the error is. Where that and
+not the error limits them, steps are Radau's, solved by Newton's method (:mod:`whippletree.simulation.adaptive.newton`),
+until Picard iteration would do again: the observed contraction decides, and the eigenvalues of ∂ẏ/∂y.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import WhippletreeError
-from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, Rule, gauss_rule
+from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
+from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 
 MOST_ITERATIONS = 30
 """Iterations before a step is tried again at half its length."""
@@ -33,8 +38,21 @@ EASY, LEAP = 3, 8.0
 SLOWEST = 0.5
 """Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
 
-STALLED = 0.1
-"""Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal."""
+SLOW, EASED = 0.2, 0.1
+"""Contraction of a Picard iteration from which stiffness is looked for; and the one that would be left to it where
+Newton's method is given up again."""
+
+WORTHWHILE, DEAR = 2.0, 150
+"""How much longer than Picard's a step must be for Newton's method; and the size of the state from which it must be so
+by the cube of the size, up to ``LEAP``: its matrices take longer than Picard iteration."""
+
+LOOK_AGAIN = 50
+"""Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
+magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
+
+STALLED, NO_LONGER_FALLING = 0.1, 0.7
+"""Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
+ratio of two changes from which that is so."""
 
 MOVE, MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
@@ -104,6 +122,10 @@ class Statistics:
     largest_correction: float = 0.0
     relaxed: float = 1.0
     """Largest factor by which the tolerance of a single step was relaxed, at a dead point."""
+    newton_steps: int = 0
+    """Accepted steps that were solved by Newton's method."""
+    jacobians: int = 0
+    """How often ∂ẏ/∂y was worked out."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +138,10 @@ class Progress:
     """Of the next step, s; without a guess it is chosen anew."""
     guess: Polynomial | None = None
     """The last step's polynomial, whose continuation starts the next iteration."""
+    stiff: bool = False
+    """Whether the next step is solved by Newton's method."""
+    error: float = 0.0
+    """Of the last step, in units of the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +166,58 @@ class Piece:
         return self.progress.state
 
 
-class _Trial(NamedTuple):
+class Solution(NamedTuple):
     """A step that was tried: its polynomial, and its error in units of the tolerance, infinite without convergence."""
 
     polynomial: Polynomial
     error: float
     iterations: int
     contraction: float = 0.0
-    """By how much the last iteration was nearer than the one before; grows with the length of a stiff step."""
+    """By how much each iteration was nearer than the one before, on average; grows with the length of a stiff step."""
+    stiffness: Stiffness | None = None
+    """What the step was solved with; None for Picard iteration."""
+
+    before: float = 0.0
+    """What the step before would have had as its error, had it been as long as this one."""
+
+    @property
+    def order(self) -> int:
+        """The power of its length with which the error of a step grows."""
+        return len(self.polynomial.coefficients) + 1
+
+    @property
+    def growth_by_error(self) -> float:
+        """How much longer the next step may be for its error, with some reserve.
+
+        In an oscillation errors of neighbouring steps differ by orders of magnitude: the larger one counts.
+        """
+        error = max(self.error, self.before)
+        return max(0.2, 0.9 * error ** (-1.0 / self.order)) if error > 0 else np.inf
+
+    @property
+    def growth_by_contraction(self) -> float:
+        """How much longer the next step may be for its iteration."""
+        return SLOWEST / self.contraction if self.contraction > 0 else np.inf
+
+
+class StepSolver(Protocol):
+    """What solves the equations of a step at once, where it can."""
+
+    def prepare(self, tried: int) -> bool:
+        """Whether a step can be solved after so many that the run has tried."""
+
+    def solve(
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        guess: Polynomial,
+        rtol: float,
+        atol: float,
+        stiffness: Stiffness | None,
+    ) -> Solution | None:
+        """A step from (t, y), iterated from a guess, by Newton's method where there is a stiffness; None where it could
+        not be solved this way."""
 
 
 @dataclass
@@ -169,8 +239,11 @@ class Integrator:
     give_up: Callable[[float, float], None] | None = None
     """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
     corrector: Corrector | None = None
-    """How the equations of a step are solved; None for Picard iteration, which needs steps that are short against the
-    problem's fastest rate."""
+    """How the equations of a step are solved; None for Picard iteration or Newton's, as the problem asks for."""
+    compiled: StepSolver | None = None
+    """What solves steps by machine code where the iteration is Picard's."""
+    solver: str = "auto"
+    """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
 
     def pieces(self, start: Progress, end: float) -> Iterator[Piece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -178,7 +251,7 @@ class Integrator:
         Raises:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
-        t, length, guess = start.time, start.length, start.guess
+        t, length, guess, error = start.time, start.length, start.guess, start.error
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
@@ -186,32 +259,45 @@ class Integrator:
         if guess is None:
             slope = self.problem.rates(np.array([t]), y[None])[0]
             length = self._first_length(y, slope, end - t)
+        stiffness = self._stiffness(t, y) if start.stiff or self.solver == "newton" else None
         while t < end:
-            trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess)
-            begin, t, guess = t, then, trial.polynomial
+            trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess, stiffness)
+            begin, t, last, guess = t, then, guess, trial.polynomial
             found = self._located(begin, t, guess, y, before)
-            length = guess.length * _growth(trial)
+            if last is not None:
+                # after a leap the error before says little: it may have been rounding
+                longer = min(2.0, guess.length / last.length)
+                trial = trial._replace(before=error * longer**trial.order)
+            length, error = guess.length * self._growth(trial), trial.error
+            stiffness = self._stiffness_after(trial, t, y, length) if t < end else None
             stop = next((time for name, time in found if self._event(name).terminal), None)
             if stop is not None:
                 found = [f for f in found if f[1] <= stop]
                 t, y = stop, self._projected(stop, guess(stop))
-            yield Piece(begin, Progress(t, y, length, guess), guess, tuple(found))
+            yield Piece(begin, Progress(t, y, length, guess, stiffness is not None, error), guess, tuple(found))
             if stop is not None:
                 return
 
     def _stepped(
-        self, t: float, y: Array, length: float, end: float, slope: Array, guess: Polynomial | None
-    ) -> tuple[_Trial, float, Array]:
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        end: float,
+        slope: Array,
+        guess: Polynomial | None,
+        stiffness: Stiffness | None,
+    ) -> tuple[Solution, float, Array]:
         """An accepted step, its end, and the projected state there.
 
         Where forces have a kink that none of a step's points has seen (a ball that rolls over an edge just before the
         end), the step leaves the manifold by more than its error: then it is taken again, shorter.
         """
         while True:
-            trial = self._accepted(t, y, min(length, end - t), slope, guess)
+            trial = self._accepted(t, y, min(length, end - t), slope, guess, stiffness)
             polynomial = trial.polynomial
             then = end if polynomial.length >= end - t else t + polynomial.length
-            raw = polynomial(then)
+            raw = polynomial.end
             state = self._projected(then, raw)
             scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
@@ -220,7 +306,9 @@ class Integrator:
             self._reject(t, polynomial.length)
             length = polynomial.length / 2
 
-    def _accepted(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None) -> _Trial:
+    def _accepted(
+        self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, stiffness: Stiffness | None
+    ) -> Solution:
         """Try steps of falling length until one meets the tolerance.
 
         A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
@@ -235,7 +323,7 @@ class Integrator:
         none: IntegrationError | None = None
         while length > shortest:
             try:
-                trial = self._trial(t, y, length, slope, guess, slack)
+                trial = self._trial(t, y, length, slope, guess, slack, stiffness)
             except IntegrationError as error:
                 none, length = error, length / 2
                 self._reject(t, length)
@@ -243,11 +331,14 @@ class Integrator:
             self.statistics.iterations += trial.iterations
             if trial.error <= 1.0:
                 self.statistics.steps += 1
+                self.statistics.newton_steps += stiffness is not None
                 self.statistics.relaxed = max(self.statistics.relaxed, slack)
                 return trial
             self._reject(t, length)
             if np.isfinite(trial.error):
-                length = longest = length * _growth(trial)
+                length = longest = length * self._growth(trial)
+            elif stiffness is None and (found := self._stiffness_of(t, y, length)) is not None:
+                stiffness = found
             elif not self.dead_points:
                 length *= 0.5  # stiff: the iteration contracts in short steps only
             elif moves < MOVES:
@@ -269,32 +360,106 @@ class Integrator:
         if self.give_up is not None:
             self.give_up(t, length)
 
-    def _trial(self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, slack: float) -> _Trial:
+    def _trial(
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        slope: Array,
+        guess: Polynomial | None,
+        slack: float,
+        stiffness: Stiffness | None = None,
+    ) -> Solution:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
-        times = t + length * self.rule.nodes
-        slopes = np.broadcast_to(slope, (POINTS, len(y))) if guess is None else guess.slopes(times)
-        weights = length * (self.rule.integrals @ self.rule.to_coefficients)
-        reach = np.abs(y + weights @ slopes).max(axis=0)
-        scale = slack * (self.atol + self.rtol * np.maximum(np.abs(y), reach))
-        correct = (self.corrector or self._picard)(times, y, weights, slopes)
-        last = np.inf
+        rule = self.rule if stiffness is None else radau_rule()
+        if guess is None:
+            guess = Polynomial(t, length, y, np.concatenate([slope[None], np.zeros((len(rule.nodes) - 1, len(y)))]))
+        tried = self.statistics.steps + self.statistics.rejections
+        if self.compiled is not None and self.compiled.prepare(tried):
+            found = self.compiled.solve(t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness)
+            if found is not None:
+                return found
+        times = t + length * rule.nodes
+        slopes = guess.slopes(times)
+        weights = length * rule.weights
+        moved = weights @ slopes
+        scale = slack * (self.atol + self.rtol * np.maximum(np.abs(y), np.abs(y + moved).max(axis=0)))
+        if stiffness is not None:
+            correct: Correction = stiffness.corrector(radau_modes(), length, times, y, weights)
+        else:
+            correct = (self.corrector or self._picard)(times, y, weights, slopes)
+        first = last = np.inf
         for iteration in range(1, MOST_ITERATIONS + 1):
-            new = correct(slopes)
-            change = _size(weights @ (new - slopes) / scale)
-            slopes = new
+            slopes = correct(slopes)
+            before, moved = moved, weights @ slopes
+            change = _size((moved - before) / scale)
             if not np.isfinite(change) or (iteration > SETTLING and change > last and change > 1.0):
                 break
             # rounding may stop the changes from falling before the goal is reached: then they are as small as they get
-            stalled = iteration >= SETTLING and change > 0.7 * last and change <= STALLED
+            stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED
             if change <= CONVERGED or stalled:
-                polynomial = Polynomial(t, length, y, self.rule.to_coefficients @ slopes)
-                contraction = 0.0 if self.dead_points or not np.isfinite(last) else change / last
-                return _Trial(polynomial, _size(polynomial.truncation() / scale), iteration, contraction)
-            last = change
-        return _Trial(Polynomial(t, length, y, self.rule.to_coefficients @ slopes), np.inf, iteration)
+                polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
+                contraction = mean_contraction(change, first, iteration)
+                return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiffness)
+            first, last = (change if iteration == 1 else first), change
+        return Solution(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiffness)
 
     def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
         return lambda slopes: self.problem.rates(times, y + weights @ slopes)
+
+    def _growth(self, trial: Solution) -> float:
+        """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
+        most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+        if not self.dead_points or trial.stiffness is not None:
+            most = min(most, max(0.5, trial.growth_by_contraction))
+        return min(most, trial.growth_by_error)
+
+    # --- Stiffness: when Newton's method takes the place of Picard iteration, and when it gives it back ---------------
+
+    def _stiffness(self, t: float, y: Array) -> Stiffness:
+        """∂ẏ/∂y at a state."""
+        self.statistics.jacobians += 1
+        # below the absolute tolerance over the relative one, numbers are of no interest
+        least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
+        return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
+
+    def _stiffness_behind(self, trial: Solution, t: float, y: Array, worthwhile: float) -> Stiffness | None:
+        """∂ẏ/∂y at the end of a Picard step, if steps could be longer but for an error in stiff directions.
+
+        (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.
+        """
+        h, scale = trial.polynomial.length, self.atol + self.rtol * np.abs(y)
+        found = self._stiffness_of(t, y, LEAP * h)
+        if found is None:
+            return None
+        error = found.filtered(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
+        size = _size(error[None] / scale)
+        growth = 0.9 * size ** (-1.0 / trial.order) if size > 0 else LEAP
+        return found if growth > worthwhile * min(2.0, max(1.0, trial.growth_by_error)) else None
+
+    def _stiffness_of(self, t: float, y: Array, length: float) -> Stiffness | None:
+        """∂ẏ/∂y at a state, if Picard iteration over a step of this length would be slow because of it."""
+        if self.corrector is not None or self.solver == "picard":
+            return None
+        try:
+            found = self._stiffness(t, y)
+        except IntegrationError:
+            return None  # a controller has no answer next to this state
+        return found if length * found.radius * self.rule.contraction > SLOWEST else None
+
+    def _stiffness_after(self, trial: Solution, t: float, y: Array, length: float) -> Stiffness | None:
+        """What the next step of this length, from (t, y), is to be solved with: None for Picard iteration."""
+        if trial.stiffness is not None:
+            found = self._stiffness(t, y)
+            eased = length * found.radius * self.rule.contraction < EASED
+            return None if eased and self.solver == "auto" else found
+        worthwhile = min(LEAP, WORTHWHILE * max(1.0, len(y) / DEAR) ** 3)
+        if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
+            return self._stiffness_behind(trial, t, y, worthwhile)
+        held_back = trial.growth_by_error > worthwhile * trial.growth_by_contraction
+        if held_back and trial.contraction > SLOW:
+            return self._stiffness_of(t, y, trial.polynomial.length * min(trial.growth_by_error, LEAP))
+        return None
 
     def _first_length(self, y: Array, slope: Array, duration: float) -> float:
         """A cautious first step: what moves the state by about a hundredth of its size."""
@@ -340,14 +505,14 @@ class Integrator:
         return next(event for event in self.events if event.name == name)
 
 
+def mean_contraction(last: float, first: float, iterations: int) -> float:
+    """By how much each of some iterations was nearer than the one before, from their first and last change.
+
+    The last two alone may differ by rounding only.
+    """
+    return float(last / first) ** (1.0 / (iterations - 1)) if iterations > 1 and first > 0 else 0.0
+
+
 def _size(errors: Array) -> float:
     """Root mean square over components, the largest over states."""
     return float(np.sqrt(np.mean(np.square(errors), axis=-1)).max(initial=0.0)) if errors.size else 0.0
-
-
-def _growth(trial: _Trial) -> float:
-    """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
-    most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
-    if trial.contraction > 0:
-        most = min(most, max(0.5, SLOWEST / trial.contraction))
-    return min(most, max(0.2, 0.9 * trial.error ** (-1.0 / (POINTS + 1)))) if trial.error > 0 else most

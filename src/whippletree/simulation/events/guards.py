@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
+from whippletree.simulation.adaptive.collocation import Polynomial
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.massless_feet.foot_contact import Footing
 from whippletree.simulation.events.painleve import room_to_slide, sliding_inertia
@@ -252,7 +252,7 @@ class Guards:
 
     def _deflated(self, times: Array, interpolant: Polynomial, g: int | None = None) -> Array:
         """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
-        y = states(interpolant, times)
+        y = interpolant.states(times)
         chosen = slice(None) if g is None else slice(g, g + 1)
         if g is None:
             values = self.values(times, y)
@@ -272,10 +272,3 @@ class Guards:
 
 def _each(kind: str, contacts: Sequence[int]) -> list[Guard]:
     return [Guard(kind, i) for i in contacts]
-
-
-def states(interpolant: Polynomial, times: Array) -> Array:
-    """The interpolant at many times (m, n)."""
-    tau = (times - interpolant.start) / interpolant.length
-    moved = basis_integrals(tau, len(interpolant.coefficients)) @ interpolant.coefficients
-    return np.asarray(interpolant.origin + interpolant.length * moved)

@@ -23,7 +23,7 @@ from whippletree.simulation.adaptive.integrator import (
     Statistics,
     StepError,
 )
-from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, states
+from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.turning_slip import SlipCorrection
@@ -112,7 +112,7 @@ class SmoothMotion:
         """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact: at the end of a
         step, or before it (before another event, if there is one) where its forces leave the cones."""
         times = np.linspace(piece.start, piece.end if before is None else before, CHECKS + 1)
-        loads = self.phase.loads(times, states(piece.interpolant, times))
+        loads = self.phase.loads(times, piece.interpolant.states(times))
         doubtful = self.phase.cone_violation(loads.contacts) > 0
         doubtful[-1] = before is None
         last = piece.start

@@ -161,7 +161,7 @@ class FixedStep(Method):
         """States (count, runs, n) by the kernel, and how many rows of each run are good, (runs,)."""
         runs = len(y)
         if kernel is None:
-            return np.full((rows.count, runs, y.shape[1]), np.nan), np.zeros(runs, dtype=int)
+            return self._together(y, rows)
         if not y.shape[1]:  # nothing moves
             return np.empty((rows.count, runs, 0)), np.full(runs, rows.count)
         q, v = motion.split(y)
@@ -173,6 +173,21 @@ class FixedStep(Method):
             _, _, status, steps = kernel(*[inputs[name] for name in kernel.inputs], out=(*places, None, None))
         good = np.where(np.asarray(status) == 0, rows.count, np.asarray(steps) // rows.steps)
         return states, good.astype(int)
+
+    def _together(self, y: Array, rows: Rows) -> tuple[Array, Array]:
+        """The same, stepped in Python side by side where the controller answers for all runs at once; else none."""
+        states, motion = np.full((rows.count, *y.shape), np.nan), self.task.motion
+        python = PythonSteps(motion, self.rollout)
+        one_design = motion.of_run(0) is motion
+        if self.task.start.ndim == 1 or not python.steps_many or not one_design:
+            return states, np.zeros(len(y), dtype=int)
+        for number in range(rows.count):
+            begin = float(self.task.times[rows.first + number])
+            for k in range(rows.steps):
+                y = python.step_together(begin + k * rows.h, rows.h, y)
+                self.python_steps += 1
+            states[number] = y
+        return states, np.isfinite(states).all(axis=2).sum(axis=0)
 
     def _alone(self, run: int, good: Array, start: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
         """One run: rows in which the kernel fails are stepped in Python, then the kernel goes on."""

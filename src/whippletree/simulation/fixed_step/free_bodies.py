@@ -29,21 +29,24 @@ class FreeBodies:
         self._q, self._v = (np.array([pair[k] for pair in free], dtype=int).reshape(-1, n) for k, n in ((0, 7), (1, 6)))
 
     def acceleration(self, motion: Motion, t: float, q: Array, v: Array, tau: Array) -> Array:
-        """The accelerations (nv,) under joint forces (nv,), those of free bodies in axes that do not turn."""
+        """The accelerations (..., nv) under joint forces, those of free bodies in axes that do not turn."""
         return motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=t) + self.turning(v)
 
     def turning(self, v: Array) -> Array:
-        """What v̇ (nv,) lacks of the change of velocity in space."""
-        turning = np.zeros(len(v))
+        """What v̇ (..., nv) lacks of the change of velocity in space."""
+        turning = np.zeros(v.shape)
         if self._v.size:
-            turning[self._v] = _turning()(v[self._v])
+            turning[..., self._v] = _turning()(v[..., self._v])
         return turning
 
     def moved(self, integrated: Array, q: Array, v: Array, d: Array) -> Array:
-        """The state (nq + nv,) after a displacement d (nv,): ``integrated``, with free bodies along straight lines."""
-        state = np.concatenate([integrated, v])
+        """The state (..., nq + nv) after a displacement d (..., nv): ``integrated``, with free bodies along straight
+        lines.
+        """
+        state = np.concatenate([integrated, v], axis=-1)
         if self._v.size:
-            state[self._q], state[len(integrated) + self._v] = _straight()(q[self._q], v[self._v], d[self._v])
+            places, speeds = _straight()(q[..., self._q], v[..., self._v], d[..., self._v])
+            state[..., self._q], state[..., integrated.shape[-1] + self._v] = places, speeds
         return state
 
 

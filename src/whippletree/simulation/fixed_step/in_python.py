@@ -1,4 +1,6 @@
-"""Fixed steps in Python, one state at a time: the slow path, for what cannot be compiled into a roll-out.
+"""Fixed steps in Python: the slow path, for what cannot be compiled into a roll-out.
+
+One state at a time; all runs of a batch at once where the controller is batched and the method explicit.
 
 The same steps as in a kernel, with the same results to rounding. Each evaluation is a call of a compiled function, and
 where that meets a dead point, the reference follows the branch of the motion.
@@ -14,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.rollout_steps import CLOSED, CONVERGED
 from whippletree.constraints import midpoint_step
+from whippletree.controllers import is_batched
 from whippletree.errors import SingularSystemError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
@@ -21,6 +24,10 @@ from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.steps import runge_kutta_4, semi_implicit_euler
+
+RESOLVED = 0.1
+"""Difference of a step from two of half its length, as a share of what they move, from which it is to blame for what
+cannot be closed after it."""
 
 MOST_ITERATIONS = 50
 """Rounds that the implicit midpoint rule may iterate here."""
@@ -47,7 +54,8 @@ class PythonSteps:
         motion = self.motion
         try:
             with np.errstate(all="ignore"):
-                state = motion.project(t + h, np.concatenate(self._step(t, h, *motion.split(y))))
+                moved = np.concatenate(self._step(t, h, *motion.split(y)))
+                state = self._projected(t, h, y, moved)
         except SingularSystemError as error:
             raise IntegrationError(f"the integration stopped at t = {t:.9g} s: {error}", t) from error
         if not np.all(np.isfinite(state)):
@@ -64,6 +72,46 @@ class PythonSteps:
                 t,
             )
         return state
+
+    def _projected(self, t: float, h: float, y: Array, moved: Array) -> Array:
+        """The state after a step, on the constraints; where it cannot be brought there, the step may be to blame."""
+        try:
+            return self.motion.project(t + h, moved)
+        except IntegrationError:
+            if not self._is_resolved(t, h, y, moved):
+                raise IntegrationError(
+                    f"the integration stopped at t = {t:.9g} s: the step of {h:g} s is too long: two of half its "
+                    f"length end elsewhere. Gains, springs and dampers on light parts ask for shorter steps; "
+                    f"method='adaptive' chooses its own",
+                    t,
+                ) from None
+            raise
+
+    def _is_resolved(self, t: float, h: float, y: Array, moved: Array) -> bool:
+        """Whether a step and two of half its length differ by little of what they move."""
+        middle = np.concatenate(self._step(t, h / 2, *self.motion.split(y)))
+        end = np.concatenate(self._step(t + h / 2, h / 2, *self.motion.split(middle)))
+        return bool(np.linalg.norm(moved - end) < RESOLVED * np.linalg.norm(end - y))
+
+    @property
+    def steps_many(self) -> bool:
+        """Whether :meth:`step_together` can step a batch, with one call of the controller for all of its runs."""
+        return is_batched(self.motion.controller) and self._step != self._midpoint
+
+    def step_together(self, t: float, h: float, y: Array) -> Array:
+        """The states (runs, nq + nv) at t + h, NaN of runs whose step has no answer; :meth:`step` tells why."""
+        motion, found = self.motion, np.full(y.shape, np.nan)
+        there = np.flatnonzero(np.isfinite(y).all(axis=1))
+        try:
+            with np.errstate(all="ignore"):
+                state = np.concatenate(self._step(t, h, *motion.split(y[there])), axis=-1)
+                finite = np.isfinite(state).all(axis=1)
+                there, state = there[finite], motion.project(t + h, state[finite])
+        except SingularSystemError:  # of one run: which one shows when each is stepped alone
+            return found
+        closed = np.isfinite(state).all(axis=1) & (motion.gaps(t + h, motion.split(state)[0]) <= CLOSED)
+        found[there[closed]] = state[closed]
+        return found
 
     # what a step asks of the coordinates
 
@@ -88,9 +136,17 @@ class PythonSteps:
         return self.motion.split(self._free.moved(self.integrate(q, d), q, v, d))
 
     def _acceleration(self, t: float, q: Array, v: Array) -> Array:
-        return self.motion.evaluate("forward_dynamics", q=q, v=v, tau=self._forces(t, q, v), t=t)
+        """Accelerations at one state, (nv,), or at those of a batch, (runs, nv), NaN where forces have no answer."""
+        tau = self._forces(t, q, v)
+        good: Any = np.isfinite(tau).all(axis=-1) if q.ndim == 2 else ...
+        a = np.full(v.shape, np.nan)
+        a[good] = self.motion.evaluate("forward_dynamics", q=q[good], v=v[good], tau=tau[good], t=t)
+        return a
 
     def _forces(self, t: float, q: Array, v: Array) -> Array:
+        """Joint forces at one state, (nv,), or at those of a batch, (runs, nv), where some may have no answer."""
+        if q.ndim == 2:
+            return self.motion.forces_if_told(np.full(len(q), t), q, v)
         return np.asarray(self.motion.forces(np.array([t]), q[None], v[None])[0])
 
     def _euler(self, t: float, h: float, q: Array, v: Array) -> tuple[Array, Array]:

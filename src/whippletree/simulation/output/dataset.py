@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.reactions import COMPONENTS, reaction_names
-from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.errors import NameLookupError
 from whippletree.model import Model
 from whippletree.simulation.conditioning_watch import Watch, ratio
 from whippletree.simulation.method import Method, Variable
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.output.contact_loads import OF_JOINTS, ContactLoads, body_wrenches, contact_loads
 from whippletree.simulation.output.labels import (
     alternatives,
     coordinate_units,
@@ -49,7 +50,7 @@ def dataset(
     import xarray
 
     grid = _Grid(record.times, record.states)
-    output = Output(motion, grid, watch)
+    output = Output(motion, grid, watch, Met.of(grid, method, record))
     own = {name: partial(_own, grid, record, name, v) for name, v in method.variables.items()}
     makers: dict[str, Callable[[], Any]] = output.makers() | own
     variables = output.states() | {name: make() for name, make in makers.items() if asked is None or name in asked}
@@ -90,26 +91,6 @@ def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
     for name in asked:
         if name not in known:
             raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
-
-
-def check_reactions(method: Method) -> None:
-    """Refuse to tell reactions of a run in which forces act that are no joint forces and no constraints'.
-
-    Raises:
-        UnsupportedError: naming what acts.
-    """
-    acting = [word for word in OTHER_FORCES if word in method.variables and method.variables[word].names]
-    if acting:
-        names = [name for word in acting for name in method.variables[word].names]
-        raise UnsupportedError(
-            f"simulate: reactions=True knows joint forces and constraints, and cannot tell how {', '.join(names[:5])} "
-            f"({', '.join(acting)}) pass the joints: leave reactions out, or take contacts, limits and dry friction "
-            f"off the model"
-        )
-
-
-OTHER_FORCES = ("contact_force", "limit_force", "friction_force")
-"""Variables of methods that know contacts."""
 
 
 def refuse_more_than_memory(model: Model, rows: int, runs: int, asked: Sequence[str] | None) -> None:
@@ -168,11 +149,38 @@ class _Grid:
             {"long_name": title, "units": units, **labels},
         )
 
+    def at_states(self, values: Array) -> Array:
+        """Values (k, …) at the good states, of those (times, …) or (times, runs, …) of a method."""
+        across = 1 if self.runs is None else 2
+        found: Array = np.asarray(values, dtype=float).reshape(-1, *values.shape[across:])[self._good]
+        return found
+
     def whole(self, meaning: Variable, values: Array) -> Any:
         """A variable that a method has worked out itself, for all times and runs."""
         labels = {"names": list(meaning.names)} if meaning.names else {}
         across = ("time",) if self.runs is None else ("time", "run")
         return (*across, *meaning.dimensions), values, {"long_name": meaning.title, "units": meaning.units, **labels}
+
+
+class Met(NamedTuple):
+    """What a method has found itself of forces and accelerations, at the good states."""
+
+    forces: dict[str, tuple[tuple[str, ...], Array]]
+    """Of contacts, stops and dry friction, by variable: names, and values (k, …)."""
+    motion: dict[str, Array]
+    """Accelerations ``a`` (k, nv) and constraint forces ``f`` (k, rows), where they belong to these very states."""
+
+    @staticmethod
+    def of(grid: _Grid, method: Method, record: Record) -> Met:
+        """Of a run's record."""
+        forces = {
+            word: (method.variables[word].names, grid.at_states(record.variable(word)))
+            for word in (*OF_JOINTS, "contact_force")
+            if word in method.variables and method.variables[word].names
+        }
+        own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
+        motion = {word: grid.at_states(record.variable(n)) for word, n in own.items() if n in method.variables}
+        return Met(forces, motion)
 
 
 EVERY_RUN = ("a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio")
@@ -184,8 +192,8 @@ WITH_CONSTRAINTS = ("constraint_forces", "constraint_residual", "constraint_velo
 class Output:
     """What follows from the states, each worked out when it is asked for."""
 
-    def __init__(self, motion: Motion, grid: _Grid, watch: Watch) -> None:
-        self.motion, self.grid, self.watch = motion.of_runs(grid.numbers), grid, watch
+    def __init__(self, motion: Motion, grid: _Grid, watch: Watch, met: Met) -> None:
+        self.motion, self.grid, self.watch, self.met = motion.of_runs(grid.numbers), grid, watch, met
         self.model = motion.model
         self.q, self.v = motion.split(grid.states)
 
@@ -247,7 +255,7 @@ class Output:
     def reactions(self) -> dict[str, Any]:
         """What joints and closures carry, and which of it statics determines."""
         names = reaction_names(self.model)
-        found = self._evaluated("joint_reactions")
+        found = self._reactions_in_contact() if self.met.forces else self._evaluated("joint_reactions")
         dimensions = ("reaction", "component")
         title = "reactions on the child, in its frame; of closures on the second frame"
         return {
@@ -256,6 +264,15 @@ class Output:
                 dimensions, found[..., 1], "1 where statics determines a reaction", "1", names
             ),
         }
+
+    def _reactions_in_contact(self) -> Array:
+        """Reactions (k, reactions, 6, 2), with what contacts, stops and friction do."""
+        wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
+        known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
+        known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
+        wrenches = body_wrenches(self.motion, self.q, self.loads.forces)
+        state = {"q": self.q, "v": self.v, "t": self.grid.moments, "wrenches": wrenches}
+        return self.motion.evaluate("joint_reactions_of_motion", **state, **known)
 
     def points(self, names: Sequence[str]) -> Any:
         """Positions of named frames in the world."""
@@ -276,6 +293,11 @@ class Output:
         return found
 
     @cached_property
+    def loads(self) -> ContactLoads:
+        """Of contacts, stops and dry friction."""
+        return contact_loads(self.motion, self.q, self.met.forces)
+
+    @cached_property
     def diagonal(self) -> Array:
         """Of the mass matrix, (k, nv)."""
         return np.asarray(self.motion.dyn.diagonal_of_mass_matrix(self.q)) if self.model.nv else np.ones(self.v.shape)
@@ -291,8 +313,9 @@ class Output:
         return np.asarray(self.watch.scale * self.delta)
 
     def _evaluated(self, name: str) -> Array:
-        needs_forces = name in ("forward_dynamics", "constraint_forces", "joint_reactions")
-        state = {"q": self.q, "v": self.v, "t": self.grid.moments} | ({"tau": self.forces} if needs_forces else {})
+        state = {"q": self.q, "v": self.v, "t": self.grid.moments}
+        if name in ("forward_dynamics", "constraint_forces", "joint_reactions"):
+            state["tau"] = self.forces + self.loads.tau if self.met.forces else self.forces
         return self.motion.evaluate(name, **state)
 
     def _of_joints(self, values: Array, title: str, suffix: str) -> Any:

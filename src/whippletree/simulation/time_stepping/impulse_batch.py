@@ -48,8 +48,19 @@ class Advance(NamedTuple):
     """Scenes of a batch that could not be stepped, and why, if it was said."""
 
     @staticmethod
-    def of(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
-        """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite."""
+    def of(
+        stepper: ImpulseStep,
+        t: float,
+        y: Array,
+        impulses: Array,
+        h: float,
+        count: int,
+        given: tuple[Array, Array] | None = None,
+    ) -> Advance:
+        """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite.
+
+        ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each.
+        """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, y[stepper.model.nq :])
         start, done = y, 0
@@ -59,7 +70,7 @@ class Advance(NamedTuple):
         together = TOGETHER if stepper.motors.steady else 1
         while done < count:
             now, some = t + done * h, min(together, count - done)
-            tau, ctrl = stepper.motors.at(now, *stepper.motion.split(y))
+            tau, ctrl = given or stepper.motors.at(now, *stepper.motion.split(y))
             made = None
             if stepper.kernel:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
@@ -140,20 +151,14 @@ def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
-    if not stepper.lists_for_batches:
-        if stepper.actuators.acting:
-            return _in_turn(stepper, t, y, impulses, h, count)
-        try:
-            refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
-            if not stepper.blocks.contacts.closed_form:
-                raise UnsupportedError("shapes without a closed form")
-        except UnsupportedError:
-            return _in_turn(stepper, t, y, impulses, h, count)
+    step = _rolled if _can_be_compiled(stepper) else _in_turn_asked_once
+    if step is not _rolled and not stepper.motors.answers_for_all:
+        return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
     together = count if stepper.motors.steady else 1
     parts = []
     for i in range(0, count, together):
-        parts.append(_rolled(stepper, t + i * h, y, impulses, h, together, sweeps))
+        parts.append(step(stepper, t + i * h, y, impulses, h, together, sweeps))
         y, impulses = parts[-1].state, parts[-1].impulses
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
@@ -164,17 +169,55 @@ def advance_batch(
     return parts[-1]._replace(last=last, refusals=refusals, **sums, **worst)
 
 
-def _in_turn(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> Advance:
-    """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on."""
+def _can_be_compiled(stepper: ImpulseStep) -> bool:
+    """Whether one kernel steps many scenes of the model."""
+    if stepper.lists_for_batches:
+        return True
+    try:
+        refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
+    except UnsupportedError:
+        return False
+    return bool(stepper.blocks.contacts.closed_form) and not stepper.actuators.acting
+
+
+def _in_turn(
+    stepper: ImpulseStep,
+    t: float,
+    y: Array,
+    impulses: Array,
+    h: float,
+    count: int,
+    given: Sequence[tuple[Array, Array]] | None = None,
+) -> Advance:
+    """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on.
+
+    ``given``: forces and commands of each scene in a single step; a scene without forces (NaN) is lost.
+    """
     runs, refusals = [], {}
     for number, run in enumerate(zip(y, impulses, strict=True)):
+        lost = Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan)
+        own = None if given is None else given[number]
+        if own is not None and np.isnan(own[0]).any():
+            runs.append(lost)
+            continue
         try:
-            runs.append(Advance.of(stepper, t, *run, h, count))
+            runs.append(Advance.of(stepper, t, *run, h, count, own))
         except IntegrationError as error:
             refusals[number] = str(error)
-            runs.append(Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan))
+            runs.append(lost)
     columns = zip(*[run[:-1] for run in runs], strict=True)
     return Advance._make([*[np.array(column) for column in columns], refusals])
+
+
+def _in_turn_asked_once(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+) -> Advance:
+    """One step of scenes one after the other, their forces and commands asked for in one call."""
+    q, v = stepper.motion.split(y)
+    tau, ctrl = _motors(stepper, t, q, v), _commands(stepper, t, q, v, h, 1)[:, 0]
+    made = _in_turn(stepper, t, y, impulses, h, count, list(zip(tau, ctrl, strict=True)))
+    silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
+    return made._replace(refusals={**made.refusals, **_refusals(stepper, t, q, v, silent)})
 
 
 WORKS = ("contact_work", "friction_work", "joint_work", "correction_work")
@@ -242,7 +285,7 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         at_rounding=np.zeros(len(y)),
         contact_work=made.work.sum(axis=1),
         friction_work=made.friction_work.sum(axis=1),
-        joint_work=stepper.joint_work(held, before, made.v, h).sum(axis=1),
+        joint_work=stepper.joint_work(held, places[:, :-1], before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
         refusals=_refusals(stepper, t, q, v, silent),
     )

@@ -118,6 +118,7 @@ def _steps(
         # what is not finite, or NaN in every row behind it, is not within the tolerance
         good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
         before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
-        joint_work = stepper.joint_work(forces[0] if forces else tau, before, vs, h)
+        places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
+        joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
     steps = Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)

@@ -101,7 +101,7 @@ class ImpulseStep:
         self.lists_for_batches = self.kernel and (self.actuators.acting or lists_pay(self.model))
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
-        self._passive = any(is_passive(joint) for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
@@ -115,6 +115,7 @@ class ImpulseStep:
         implicit, damping = self._stiffened(h)
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
+        springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._coupled(implicit, t, q, h)
         rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping * v - coupled.taken(v))
         free = v + h * coupled.changed(rate)
@@ -141,7 +142,7 @@ class ImpulseStep:
         force = drive - self._servo_damping(h) * after - coupled.taken(after)
         if self.blocks.servos:
             force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
-        work = float(self.joint_work(force, v, after, h))
+        work = float(self.joint_work(force, q, v, after, h))
         corrected = self._corrected(q, after, h, state) if state is not alone or self.model.constraints else 0.0
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
 
@@ -185,8 +186,15 @@ class ImpulseStep:
         own[-count:, 1] = self.actuators.compliances(h).astype(float)
         return Problem.of(with_diagonal(problem.matrix, own.ravel()), *problem[1:])
 
-    def joint_work(self, tau: Array, v: Array, after: Array, h: Any) -> Array:
-        """Work (...) of motors and dampers in a step: of the impulses h (τ − D v⁺), J."""
+    def _moving_elements(self, q: Array, v: Array) -> Array:
+        """What elements other than joints apply because of the velocities, (nv,): their dampers and drag."""
+        if not self.model.elements:
+            return np.zeros(v.shape)
+        return np.asarray(self.dyn.element_forces(q, v) - self.dyn.element_forces(q, np.zeros_like(v)))
+
+    def joint_work(self, tau: Array, q: Array, v: Array, after: Array, h: Any) -> Array:
+        """Work (...) of motors and dampers in a step from q and v: of the impulses h (τ − D v⁺), J."""
+        tau = tau + self._moving_elements(q, v) if self.model.elements else tau
         with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
             return np.asarray(h * ((tau - self.damping * after) * (v + after)).sum(axis=-1) / 2)
 

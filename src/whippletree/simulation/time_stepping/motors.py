@@ -15,6 +15,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller, traced_function
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.contact_lists import Driven
+from whippletree.controllers import is_batched
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 
@@ -61,14 +62,18 @@ class Motors:
             return True
         return False
 
+    @property
+    def answers_for_all(self) -> bool:
+        """Whether one call of what is asked serves many states."""
+        return is_batched(self.controller) or is_batched(self.actuated)
+
     def tau(self, t: Array, q: Array, v: Array) -> Array:
         """The controller's forces (m, nv) at m states."""
         if self.controller is None:
             return np.zeros(v.shape)
         if "tau" in self._compiled:
             return np.asarray(self._compiled["tau"](t, q, v))
-        asked = self.motion.asked
-        return np.stack([asked(self.controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+        return self.motion.asked_at(self.controller, t, q, v)
 
     def ctrl(self, t: Array, q: Array, v: Array) -> Array:
         """Commands (m, actuators) at m states."""
@@ -77,6 +82,8 @@ class Motors:
         if "ctrl" in self._compiled:
             return np.asarray(self._compiled["ctrl"](t, q, v))
         commands = self.actuated.commands
+        if is_batched(self.actuated):
+            return np.asarray(commands(t, q, v), dtype=float)
         return np.array([commands(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
 
     def at(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
@@ -89,8 +96,5 @@ class Motors:
         try:
             return self.tau(t, q, v)
         except IntegrationError:
-            found = np.full(v.shape, np.nan)
-            for k in range(len(v)):
-                with suppress(IntegrationError):
-                    found[k] = self.tau(t[k : k + 1], q[k : k + 1], v[k : k + 1])[0]
-            return found
+            assert self.controller is not None
+            return self.motion.asked_if_told(self.controller, t, q, v)

@@ -62,6 +62,7 @@ class TimeStepping(Method):
     touches = True
     tolerances = False
     counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
+    instants = False
 
     def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.

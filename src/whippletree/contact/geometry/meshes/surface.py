@@ -35,12 +35,12 @@ def weld_corners(corners: Array) -> Surface:
 
 
 def group_equal_rows(rows: Array) -> tuple[Array, int]:
-    """For every row (n, 3) the number of its group of equal rows, and how many groups there are.
+    """For every row (n, m) the number of its group of equal rows, and how many groups there are.
 
     (``np.unique`` over an axis does the same, ten times slower.)
     """
     order = np.lexsort(rows.T)
-    new = np.concatenate([[True], (np.diff(rows[order], axis=0) != 0).any(axis=1)])[: len(rows)]
+    new = np.concatenate([[True], (rows[order][1:] != rows[order][:-1]).any(axis=1)])[: len(rows)]
     owner = np.empty(len(rows), dtype=int)
     owner[order] = np.cumsum(new) - 1
     return owner, int(new.sum())

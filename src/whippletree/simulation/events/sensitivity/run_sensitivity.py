@@ -15,7 +15,6 @@ from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import MOST_ITERATIONS, Piece
 from whippletree.simulation.events.equations import Scene
-from whippletree.simulation.events.guards import states
 from whippletree.simulation.events.massless_feet.foot_slip_derivatives import tangent_of
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, differentiable
@@ -80,8 +79,8 @@ class Variation:
         """Φ over a part of a step: (1 − h W F) Φ = Φ₀ at the collocation points."""
         h = stop - start
         times = start + h * rule.nodes
-        F = tangent.flow(times, states(path, times))
-        values = _solved(h * (rule.integrals @ rule.to_coefficients), F, self.matrix)
+        F = tangent.flow(times, path.states(times))
+        values = _solved(h * rule.weights, F, self.matrix)
         slopes = (F @ values).reshape(len(F), -1)
         return Polynomial(start, h, self.matrix.reshape(-1), rule.to_coefficients @ slopes)
 

@@ -1,0 +1,309 @@
+"""Work and precision of the adaptive integrator: true error against processor time, beside peers on our own rates.
+
+    python -m benchmarks.work_precision [--figure FILE] [--only WORD|WORD]
+
+Peers: scipy's LSODA, Radau and DOP853, and CVODE (BDF and Adams) where ``scikit-sundae`` is installed. All integrate
+the same compiled accelerations; ours are those of the constrained motion, and peers integrate them as an ordinary
+differential equation without a projection. Each contestant runs with tolerances from 1e-2 to 1e-12 (absolute: a
+hundredth of that). The error is that of the last state, relative to 1 + its size, against a run of ours at 1e-13; the
+least that any peer is away from that is printed, as a check. For each accuracy the table has the least time in which
+a contestant reached it. The integrator is timed, not ``wt.simulate``, which adds the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import whippletree as wt
+from whippletree.arithmetic.arrays import Array
+from whippletree.mechanisms.andrews import MOTOR_TORQUE
+from whippletree.simulation.adaptive.adaptive_method import Adaptive
+from whippletree.simulation.adaptive.integrator import Progress
+from whippletree.simulation.method import Task
+from whippletree.simulation.motion import Motion
+
+TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
+TARGETS = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
+PATIENCE = 1.0
+"""Seconds after which a contestant is not asked for more digits."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A motion to follow."""
+
+    name: str
+    model: wt.Model
+    duration: float
+    q: Array
+    v: Array
+    controller: Callable[..., Any] | None = None
+
+
+class Run(NamedTuple):
+    """What a contestant needed for a tolerance."""
+
+    seconds: float
+    error: float
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--figure")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    found = {}
+    for problem in problems():
+        if any(word in problem.name for word in arguments.only.split("|")):
+            found[problem.name] = contest(problem)
+            tell(problem.name, found[problem.name])
+    if arguments.figure:
+        draw(found, arguments.figure)
+
+
+# ---- problems --------------------------------------------------------------------------------------------------------
+
+
+def problems() -> Iterator[Problem]:
+    """All that is measured."""
+    for k in (1e2, 1e4, 1e7):
+        for damping, word in ((0.0, ""), (k / 1e3, ", damped")):
+            model = chain(4, k, damping)
+            still = np.zeros(model.nv)
+            yield Problem(f"chain k={k:.0e}{word}, relaxed", model, 1.0, relaxed(model), still)
+            if k <= 1e4 or damping:  # beyond, without damping, everybody resolves it for a minute
+                yield Problem(f"chain k={k:.0e}{word}, excited", model, 1.0, np.zeros(model.nv), still)
+    squeezer = wt.mechanisms.andrews()
+    torque = np.zeros(squeezer.nv)
+    torque[squeezer.slice("beta")] = MOTOR_TORQUE
+    yield Problem("Andrews' squeezer", squeezer, 0.03, squeezer.home.q, squeezer.home.v, lambda t, q, v: torque + 0 * v)
+    axle, road = car_axle()
+    yield Problem("car axle", axle, 3.0, axle.home.q, axle.home.v, road)
+    for n in (1, 2):
+        linkage = wt.mechanisms.n_four_bar(n)
+        yield Problem(f"{n}-four-bar, to its dead point", linkage, 0.9, linkage.home.q, linkage.home.v)
+    top = spinning_top()
+    yield Problem("spinning top", top, 1.0, top.home.q, np.array([0.0, 0.0, 200.0]))
+
+
+def chain(n: int, stiffness: float, damping: float) -> wt.Model:
+    """Rods of 1 m and 1 kg, the first on a free hinge, the others on springs."""
+    builder, parent = wt.Builder("chain", (0, -9.81, 0)), "world"
+    for i in range(n):
+        builder.body(f"rod {i}", 1.0, center=(0.5, 0, 0), inertia=(0.01, 1 / 12, 1 / 12))
+        spring = {"stiffness": stiffness, "damping": damping} if i else {}
+        builder.joint(f"joint {i}", "revolute", parent, f"rod {i}", position=(1.0 if i else 0.0, 0, 0), **spring)
+        parent = f"rod {i}"
+    return builder.build()
+
+
+def relaxed(model: wt.Model) -> Array:
+    """Springs bent so far that they do not accelerate against each other: nothing oscillates that need not."""
+    dyn, q, still = wt.compile(model), np.zeros(model.nv), np.zeros(model.nv)
+    for _ in range(20):
+        a = dyn.forward_dynamics(q, still, dyn.passive_forces(q, still))[1:]
+        moved = q + 1e-7 * np.eye(model.nv)[1:]
+        rest = np.broadcast_to(still, moved.shape)
+        slopes = (dyn.forward_dynamics(moved, rest, dyn.passive_forces(moved, rest))[:, 1:] - a) / 1e-7
+        q[1:] -= np.linalg.solve(slopes.T, a)
+    return q
+
+
+def car_axle() -> tuple[wt.Model, Callable[..., Any]]:
+    """A chassis on two wheels, stiff struts between, tyres that follow a road: like the IVP test set's car axle."""
+    builder = wt.Builder("car axle", (0, -9.81, 0))
+    builder.body("chassis", 10.0, inertia=(0.1, 0.8, 0.8)).joint("body", "planar", "world", "chassis")
+    for side, x in (("left", -0.5), ("right", 0.5)):
+        builder.body(f"{side} wheel", 0.1, inertia=(1e-4, 1e-4, 1e-4))
+        strut = {"stiffness": 1e5, "damping": 1e2}
+        builder.joint(side, "prismatic", "chassis", f"{side} wheel", position=(x, 0, 0), axis=(0, 1, 0), **strut)
+    model = builder.build()
+    left, right, body = (model.slice(name).start for name in ("left", "right", "body"))
+
+    def road(t: Any, q: Any, v: Any) -> Any:
+        tau = 0 * v
+        wave = 0.1 * np.sin(10 * t)
+        # tyres as springs of 1e3 N/m along the struts, a weak one that keeps the chassis in place
+        tau[left] = 1e3 * (wave - q[body + 1] - q[left])
+        tau[right] = -1e3 * (q[body + 1] + q[right])
+        tau[body] = -10 * q[body]
+        return tau
+
+    return model, road
+
+
+def spinning_top() -> wt.Model:
+    """A heavy top on its tip, leaning by 0.3 rad."""
+    builder = wt.Builder("top", (0, 0, -9.81))
+    builder.body("top", 1.0, center=(0, 0, 0.1), inertia=(0.002, 0.002, 0.001))
+    return builder.joint("tip", "spherical", "world", "top", start=(np.cos(0.15), np.sin(0.15), 0, 0)).build()
+
+
+# ---- contestants -----------------------------------------------------------------------------------------------------
+
+
+def contest(problem: Problem) -> dict[str, list[Run]]:
+    """All runs of all contestants, ours first."""
+    dyn = wt.compile(problem.model)
+    start = Motion(dyn).project(0.0, np.concatenate([problem.q, problem.v]))
+    reference = ours(problem, dyn, start, 1e-13)
+    contestants = {"ours": lambda tolerance: ours(problem, dyn, start, tolerance)}
+    f = right_hand_side(problem, dyn)
+    contestants |= {name: method(f, start, problem.duration) for name, method in peers().items()}
+    runs: dict[str, list[Run]] = {name: [] for name in contestants}
+    for name, solve in contestants.items():
+        solve(1e-3)  # compiles what it needs
+        for tolerance in TOLERANCES:
+            found = measured(solve, tolerance, reference)
+            if found is not None:
+                runs[name].append(found)
+            if found is None or found.seconds > PATIENCE:
+                break
+    return runs
+
+
+def measured(solve: Callable[[float], Array | None], tolerance: float, reference: Array) -> Run | None:
+    """The least processor time of up to three runs, and their error; None for a run that fails."""
+    seconds = np.inf
+    for _ in range(3):
+        began = time.process_time()
+        try:
+            y = solve(tolerance)
+        except Exception:  # whatever stops a peer, it has no answer
+            return None
+        seconds = min(seconds, time.process_time() - began)
+        if seconds > 1.0:
+            break
+    if y is None or not np.all(np.isfinite(y)):
+        return None
+    return Run(seconds, float(np.max(np.abs(y - reference) / (1 + np.abs(reference)))))
+
+
+def ours(problem: Problem, dyn: Any, start: Array, tolerance: float) -> Array:
+    """The last state of our integrator."""
+    motion = Motion(dyn, problem.controller)
+    task = Task(motion, start, np.array([0.0, problem.duration]), tolerance, tolerance / 100)
+    *_, last = Adaptive(task).integrator.pieces(Progress(0.0, start), problem.duration)
+    return last.state
+
+
+def right_hand_side(problem: Problem, dyn: Any) -> Callable[[float, Array], Array]:
+    """ẏ of one state, by as few calls as it takes."""
+    model, n = problem.model, problem.model.nq
+    forward, passive, rate = dyn.forward_dynamics, dyn.passive_forces, dyn.rate
+    act = problem.controller
+    flat = model.nq == model.nv and all(joint.kind in ("revolute", "prismatic") for joint in model.joints)
+    still = np.zeros(model.nv)
+    springs = any(joint.stiffness or joint.damping for joint in model.joints)
+
+    def f(t: float, y: Array) -> Array:
+        q, v = y[:n], y[n:]
+        tau = passive(q, v) if springs else still
+        if act is not None:
+            tau = tau + act(t, q, v)
+        return np.concatenate([v if flat else rate(q, v), forward(q, v, tau)])
+
+    return f
+
+
+Peer = Callable[[Callable[[float, Array], Array], Array, float], Callable[[float], "Array | None"]]
+
+
+def peers() -> dict[str, Peer]:
+    """Those that are installed."""
+    found: dict[str, Peer] = {name: scipys(name) for name in ("LSODA", "Radau", "DOP853")}
+    try:
+        import sksundae  # noqa: F401
+    except ImportError:
+        return found
+    return found | {f"CVODE {method}": cvode(method) for method in ("BDF", "Adams")}
+
+
+def scipys(name: str) -> Peer:
+    """One of scipy's methods."""
+    from scipy.integrate import solve_ivp
+
+    def peer(f: Any, start: Array, duration: float) -> Callable[[float], Array | None]:
+        def solve(tolerance: float) -> Array | None:
+            run = solve_ivp(f, (0, duration), start, method=name, rtol=tolerance, atol=tolerance / 100)
+            return run.y[:, -1] if run.success else None
+
+        return solve
+
+    return peer
+
+
+def cvode(method: str) -> Peer:
+    """CVODE with its own dense differences."""
+    from sksundae.cvode import CVODE
+
+    def peer(f: Any, start: Array, duration: float) -> Callable[[float], Array | None]:
+        def filled(t: float, y: Array, rates: Array) -> None:
+            rates[:] = f(t, y)
+
+        def solve(tolerance: float) -> Array | None:
+            solver = CVODE(filled, method=method, rtol=tolerance, atol=tolerance / 100, max_num_steps=10_000_000)
+            run = solver.solve(np.array([0.0, duration]), start)
+            return run.y[-1] if run.success else None
+
+        return solve
+
+    return peer
+
+
+# ---- what was found --------------------------------------------------------------------------------------------------
+
+
+def least(runs: list[Run], target: float) -> float:
+    """Seconds in which an accuracy was reached; infinite if it was not."""
+    return min((run.seconds for run in runs if run.error <= target), default=np.inf)
+
+
+def tell(name: str, runs: dict[str, list[Run]]) -> None:
+    """One line per accuracy: ours, the best peer, the ratio."""
+    nearest = min((run.error for who, all_of in runs.items() if who != "ours" for run in all_of), default=np.nan)
+    print(f"{name} (a peer comes as near as {nearest:.0e})")
+    for target in TARGETS:
+        times = {who: least(all_of, target) for who, all_of in runs.items()}
+        best = min((who for who in times if who != "ours"), key=times.__getitem__)
+        ratio = times["ours"] / times[best] if np.isfinite(times["ours"]) else np.inf
+        words = "  ".join(f"{who} {1e3 * seconds:.2f}" for who, seconds in times.items())
+        print(f"  {target:.0e}: ratio {ratio:5.2f} to {best:10s} ms: {words}", flush=True)
+
+
+def draw(found: dict[str, dict[str, list[Run]]], file: str) -> None:
+    """One small diagram per problem."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    columns = 4
+    rows = -(-len(found) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(3.4 * columns, 2.6 * rows), squeeze=False)
+    for place in axes.flat[len(found) :]:
+        place.axis("off")
+    for place, (name, runs) in zip(axes.flat, found.items(), strict=False):
+        for who, all_of in runs.items():
+            points = [(max(run.error, 1e-15), 1e3 * run.seconds) for run in all_of]
+            style = {"color": "black", "linewidth": 2} if who == "ours" else {"linewidth": 1}
+            place.loglog(*np.array(points).reshape(-1, 2).T, marker=".", markersize=3, label=who, **style)
+        place.set_title(name, fontsize=8)
+        place.set_xlim(1e-1, 1e-14)
+        place.tick_params(labelsize=6)
+    axes[0, 0].legend(fontsize=6)
+    figure.supxlabel("error of the last state", fontsize=9)
+    figure.supylabel("processor time, ms", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What acts on bodies beside joints, contacts and actuators: tendons, the drag of a fluid, and held-up weight.
+
+All of these are functions of the state, so they are part of ``passive_forces``
+(:mod:`whippletree.tree.element_forces`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import did_you_mean
+from whippletree.model.frozen import Part, frozen_array
+from whippletree.spatial import joints as joint_types
+
+if TYPE_CHECKING:
+    from whippletree.model.model import Body, Frame, Joint
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tendon(Part):
+    """A length of the model, with a spring and a damper along it; actuators may pull it.
+
+    Either a weighted sum of joint coordinates, l = Σ weight · q, or the length of straight pieces from frame to frame:
+    a spring between two points of moving bodies is a tendon with two frames.
+
+        tension = stiffness · (l − rest) + damping · l̇
+    """
+
+    name: str
+    joints: tuple[str, ...] = ()
+    """Joints of one freedom whose coordinates it sums up."""
+    weights: Array = field(default_factory=lambda: frozen_array([], (0,)))
+    """(joints,)"""
+    route: tuple[tuple[str, ...], ...] = ()
+    """Frames that it passes, branch by branch: pulleys divide a tendon into branches."""
+    divisors: Array = field(default_factory=lambda: frozen_array([], (0,)))
+    """What the length of each branch is divided by, (branches,)."""
+    stiffness: Any = 0
+    """N/m, or N m/rad for a sum of angles."""
+    rest: tuple[Any, Any] = (0, 0)
+    """Lengths between which the spring is slack, m."""
+    damping: Any = 0
+    """N s/m."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it has a spring or a damper of its own."""
+        return not all(isinstance(x, (int, float)) and x == 0 for x in (self.stiffness, self.damping))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FluidBox(Part):
+    """The drag of a fluid on a body, as if this was a box: MuJoCo's model of the *equivalent inertia box*.
+
+    With the velocity v and the spin ω of the box against the fluid, in its own axes, and its edges a, b, c:
+
+        force = −3π d η v − ½ ρ b c |v| v (along each edge)        d = (a + b + c) / 3
+        moment = −π d³ η ω − ρ a (b⁴ + c⁴) |ω| ω / 64 (about each edge)
+    """
+
+    name: str
+    body: str
+    pose: Array
+    """Of the box in the body: its centre and its axes, (4, 4)."""
+    size: Array
+    """Edges, m, (3,)."""
+    density: Any = 0
+    """ρ of the fluid, kg/m³."""
+    viscosity: Any = 0
+    """η of the fluid, Pa s."""
+    wind: Array = field(default_factory=lambda: frozen_array([0, 0, 0], (3,)))
+    """Velocity of the fluid, m/s, in the world, (3,)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lift(Part):
+    """A share of a body's weight that is held up: −share · m g at its centre of mass."""
+
+    name: str
+    body: str
+    share: Any = 1
+
+
+Element = Tendon | FluidBox | Lift
+
+
+def element_faults(elements: Sequence[Element], joints: Sequence[Joint], places: Sequence[Body | Frame]) -> list[str]:
+    """What is wrong with force elements: what they act on, and their numbers."""
+    from whippletree.model.faults import number_faults
+
+    freedoms = {joint.name: joint.type.nv for joint in joints if joint.kind in joint_types.KINDS}
+    known = {"world", *(place.name for place in places)}
+    faults: list[str] = []
+    for element in elements:
+        word = {Tendon: "tendon", FluidBox: "fluid box", Lift: "lift"}[type(element)]
+        where = f"{word} {element.name!r}"
+        if isinstance(element, Tendon):
+            faults += _tendon_faults(where, element, freedoms)
+            used: Sequence[str] = [frame for branch in element.route for frame in branch]
+            numbers: dict[str, Any] = {"stiffness": element.stiffness, "damping": element.damping}
+            numbers |= {"rest": list(element.rest), "weights": element.weights, "divisors": element.divisors}
+        elif isinstance(element, FluidBox):
+            used, numbers = [element.body], {w: getattr(element, w) for w in ("size", "density", "viscosity", "wind")}
+        else:
+            used, numbers = [element.body], {"share": element.share}
+        for name in used:
+            if name not in known:
+                faults.append(f"{where}: unknown frame or body {name!r}{did_you_mean(str(name), known)}")
+        for key, value in numbers.items():
+            faults += number_faults(f"{where}: {key}", value) if np.size(value) else []
+    return faults
+
+
+def _tendon_faults(where: str, tendon: Tendon, freedoms: dict[str, int]) -> list[str]:
+    faults = []
+    if bool(tendon.joints) == bool(tendon.route):
+        faults.append(f"{where} needs joints or frames, and not both")
+    if len(tendon.weights) != len(tendon.joints):
+        faults.append(f"{where} has {len(tendon.weights)} weights, expected {len(tendon.joints)}")
+    if len(tendon.divisors) != len(tendon.route):
+        faults.append(f"{where} has {len(tendon.divisors)} divisors, expected {len(tendon.route)}")
+    for joint in tendon.joints:
+        if freedoms.get(joint) != 1:
+            hint = "" if joint in freedoms else did_you_mean(str(joint), freedoms)
+            faults.append(f"{where}: {joint!r} is no joint of one freedom{hint}")
+    if any(len(branch) < 2 for branch in tendon.route):
+        faults.append(f"{where} has a branch with fewer than two frames")
+    return faults

@@ -1,0 +1,72 @@
+"""Forces that a run met beside joint forces and constraints, as loads: of contacts, joint stops and dry friction.
+
+As joint forces they enter the equations of motion, M a + c = tau + Jᵀ λ + Aᵀ f; as wrenches on bodies they pass the
+joints, whose reactions they cause. Stops and dry friction act between the two bodies of a joint, along its freedom:
+they are joint forces, and part of that joint's own reaction.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.model import WORLD, Model
+from whippletree.simulation.motion import Motion
+
+OF_JOINTS = ("limit_force", "friction_force")
+"""Variables of runs that hold a force for each of some joints of one freedom."""
+
+
+class ContactLoads(NamedTuple):
+    """What contacts, stops and friction did at k states."""
+
+    tau: Array
+    """All of it as joint forces, (k, nv)."""
+    forces: Array
+    """Of contact candidates along their axes, N, (k, contacts, 3)."""
+
+
+def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:
+    """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …)."""
+    model = motion.model
+    tau, forces = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3))
+    for word in OF_JOINTS:
+        joints, values = found.get(word, ((), np.zeros((len(q), 0))))
+        for number, joint in enumerate(joints):
+            tau[:, model.slice(joint)] += values[:, number, None]
+    if "contact_force" in found and found["contact_force"][1].shape[1]:
+        forces = found["contact_force"][1]
+        J = motion.evaluate("contact_jacobian", q=q)
+        tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
+    return ContactLoads(tau, forces)
+
+
+def body_wrenches(motion: Motion, q: Array, forces: Array) -> Array:
+    """Contact forces (k, contacts, 3) as wrenches on all bodies (k, bodies, 6), each in its body's frame."""
+    model = motion.model
+    wrenches = np.zeros((len(q), len(model.bodies), 6))
+    if not forces.shape[1]:
+        return wrenches
+    points, axes = (motion.evaluate(name, q=q) for name in ("contact_points", "contact_axes"))
+    pushes = np.einsum("kca,kcai->kci", forces, axes)
+    for name, numbers in _touching(model).items():
+        pose = np.asarray(motion.dyn.pose(name)(q))
+        for number, sign in numbers:
+            push = sign * pushes[:, number]
+            moment = np.cross(points[:, number] - pose[:, :3, 3], push)
+            both = np.stack([moment, push], axis=1)  # in world axes
+            wrenches[:, model.body_index(name)] += (both @ pose[:, :3, :3]).reshape(-1, 6)
+    return wrenches
+
+
+def _touching(model: Model) -> dict[str, list[tuple[int, int]]]:
+    """By body: the candidates that push it, by number, and 1 where it is the first of the two, −1 where the second."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for number, candidate in enumerate(contact_set(model).candidates):
+        for sign, body in ((1, candidate.first_body), (-1, candidate.second_body)):
+            if body != WORLD:
+                found.setdefault(body, []).append((number, sign))
+    return found

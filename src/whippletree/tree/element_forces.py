@@ -1,0 +1,212 @@
+"""Forces of tendons, fluids and held-up weight, on any scalar: wrenches on bodies, gathered into joint forces.
+
+    tau = Σ Hᵀ φ f        f the wrench of all elements on a node
+
+A tendon's tension pulls its frames together along the pieces between them, so that tau = −(∂l/∂q)ᵀ tension; its rate
+is l̇ = (∂l/∂q) v. Nodes are indexed, and these functions are always unrolled.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.model.force_elements import FluidBox, Lift, Tendon
+from whippletree.spatial import Pose, cross, join
+from whippletree.tree.links import world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place
+from whippletree.tree.sweeps import Field
+
+PI = 3.141592653589793
+
+
+class Stretch(NamedTuple):
+    """A tendon at one state."""
+
+    length: Any
+    velocity: Any
+
+
+class Elements:
+    """The force elements of a mechanism at one state; wrenches and joint forces add up, :meth:`forces` collects them.
+
+    Args:
+        m: the mechanism.
+        q, v: (nq,), (nv,).
+    """
+
+    def __init__(self, m: Mechanism, q: Array, v: Array) -> None:
+        self.m, self.q, self.v = m, q, v
+        self.links: Field = m.moving(q, v)
+        self.poses: Field = world_poses(m.sweep, self.links)
+        self.tau = zeros(m.tree.model.nv)
+        self._wrenches: dict[int, Array] = {}
+
+    def add_all(self) -> Elements:
+        """What all elements apply by themselves."""
+        for element in self.m.tree.model.elements:
+            if isinstance(element, Tendon):
+                if element.acts:
+                    self.pull(element, -tension(element, *self.stretch(element)))
+            elif isinstance(element, FluidBox):
+                self._push(self._placed(element.body, element.pose), self._drag(element))
+            else:
+                self._lift(element)
+        return self
+
+    def forces(self) -> Array:
+        """Joint forces (nv,) of what was added."""
+        tree, tau, carried = self.m.tree, self.tau.copy(), dict(self._wrenches)
+        for k in reversed(range(len(tree.nodes))):
+            if k in carried:
+                tau[tree.v_slices[k]] = tau[tree.v_slices[k]] + self.links[k].H.T @ carried[k]
+                _add(carried, tree.parents[k], self.links[k].X.force(carried[k]))
+        return tau
+
+    # --- tendons ---
+
+    def stretch(self, tendon: Tendon) -> Stretch:
+        """Length and its rate."""
+        length: Any = 0
+        velocity: Any = 0
+        for at, along, weight in self._sum(tendon):
+            length, velocity = length + weight * self.q[at], velocity + weight * self.v[along]
+        for branch, divisor in zip(tendon.route, tendon.divisors.tolist(), strict=True):
+            places = [self.m.place(frame) for frame in branch]
+            for first, second in pairwise(places):
+                distance, u = self._piece(first, second)
+                length = length + distance / divisor
+                if first.node != second.node:
+                    velocity = velocity + (u @ (self._velocity(second) - self._velocity(first))) / divisor
+        return Stretch(length, velocity)
+
+    def pull(self, tendon: Tendon, force: Any) -> None:
+        """Let a force act along a tendon, positive where it makes the tendon longer."""
+        for _, along, weight in self._sum(tendon):
+            self.tau[along] = self.tau[along] + weight * force
+        for branch, divisor in zip(tendon.route, tendon.divisors.tolist(), strict=True):
+            places = [self.m.place(frame) for frame in branch]
+            for first, second in pairwise(places):
+                if first.node == second.node:
+                    continue  # the two ends of the piece push one rigid part: nothing is left of it
+                push = self._piece(first, second)[1] * (force / divisor)
+                self._push_at(first, -push)
+                self._push_at(second, push)
+
+    def _sum(self, tendon: Tendon) -> list[tuple[int, int, Any]]:
+        model = self.m.tree.model
+        return [
+            (model.q_slice(joint).start, model.slice(joint).start, weight)
+            for joint, weight in zip(tendon.joints, tendon.weights.tolist(), strict=True)
+        ]
+
+    def _piece(self, first: Place, second: Place) -> tuple[Any, Array]:
+        """Length of a straight piece, and its direction (3,) in the world; none where it has no length."""
+        d = self._pose(second).p - self._pose(first).p
+        square = d @ d
+        some = less(0, square)
+        distance = select(some, sqrt(select(some, square, 1)), 0)
+        return distance, np.array([select(some, x, 0) for x in d], dtype=object) / select(some, distance, 1)
+
+    # --- bodies ---
+
+    def _drag(self, box: FluidBox) -> Array:
+        """Wrench (6,) of a fluid on a box, in the axes and at the centre of the box."""
+        place = self._placed(box.body, box.pose)
+        if place.node < 0:
+            return zeros(6)
+        V = place.pose.motion(self.links[place.node].V)
+        spin, speed = V[:3], V[3:] - self._pose(place).R.T @ box.wind.astype(object)
+        a, b, c = edges = box.size.tolist()
+        d = sum(edges) / 3
+        moment, force = -PI * d**3 * box.viscosity * spin, -3 * PI * d * box.viscosity * speed
+        rolling = [a * (b**4 + c**4), b * (a**4 + c**4), c * (a**4 + b**4)]
+        facing = [b * c, a * c, a * b]
+        moment = [m - box.density * r * _magnitude(w) * w / 64 for m, r, w in zip(moment, rolling, spin, strict=True)]
+        force = [f - box.density * s * _magnitude(x) * x / 2 for f, s, x in zip(force, facing, speed, strict=True)]
+        return np.array([*moment, *force], dtype=object)
+
+    def _lift(self, lift: Lift) -> None:
+        tree = self.m.tree
+        body = tree.model.bodies[tree.model.body_index(lift.body)]
+        at = Place(tree.bodies[body.name].node, tree.bodies[body.name].pose @ Pose(_eye(), body.center.astype(object)))
+        self._push_at(at, -lift.share * body.mass * self.m.gravity)
+
+    # --- points ---
+
+    def _placed(self, body: str, pose: Array) -> Place:
+        node, at = self.m.tree.bodies[body]
+        return Place(node, at @ Pose.from_matrix(pose))
+
+    def _pose(self, place: Place) -> Pose:
+        found: Pose = place.pose if place.node < 0 else self.poses[place.node] @ place.pose
+        return found
+
+    def _velocity(self, place: Place) -> Array:
+        """Of a point, in the world, (3,)."""
+        if place.node < 0:
+            return zeros(3)
+        V = self.links[place.node].V
+        return np.asarray(self.poses[place.node].R @ (V[3:] + cross(V[:3], place.pose.p)))
+
+    def _push_at(self, place: Place, force: Array) -> None:
+        """Let a force (3,) in world axes act on a point."""
+        if place.node >= 0:
+            own = self.poses[place.node].R.T @ force
+            _add(self._wrenches, place.node, join(cross(place.pose.p, own), own))
+
+    def _push(self, place: Place, wrench: Array) -> None:
+        """Let a wrench (6,) act in the axes and at the origin of a place."""
+        _add(self._wrenches, place.node, place.pose.force(wrench))
+
+
+def element_forces(m: Mechanism, q: Array, v: Array) -> Array:
+    """Joint forces (nv,) of tendons, fluids and held-up weight."""
+    return Elements(m, q, v).add_all().forces()
+
+
+def element_energy(m: Mechanism, q: Array) -> Any:
+    """Energy of tendons' springs, and that of held-up weight less: what these forces are the gradient of, J."""
+    elements = Elements(m, q, zeros(m.tree.model.nv))
+    energy: Any = 0
+    for element in m.tree.model.elements:
+        if isinstance(element, Tendon) and element.acts:
+            beyond = _beyond(element, elements.stretch(element).length)
+            energy = energy + element.stiffness * beyond * beyond / 2
+        elif isinstance(element, Lift):
+            body = m.tree.model.bodies[m.tree.model.body_index(element.body)]
+            place = m.tree.bodies[body.name]
+            at = elements._pose(Place(place.node, place.pose @ Pose(_eye(), body.center.astype(object))))
+            energy = energy + element.share * body.mass * (m.gravity @ at.p)
+    return energy
+
+
+def tension(tendon: Tendon, length: Any, velocity: Any) -> Any:
+    """What a tendon's own spring and damper pull with, N."""
+    return tendon.stiffness * _beyond(tendon, length) + tendon.damping * velocity
+
+
+def _beyond(tendon: Tendon, length: Any) -> Any:
+    """How far a length is beyond the range in which the spring is slack, m; negative below it."""
+    low, high = tendon.rest
+    if low == high:
+        return length - low
+    return select(less(high, length), length - high, select(less(length, low), length - low, 0))
+
+
+def _magnitude(x: Any) -> Any:
+    return select(less(x, 0), -x, x)
+
+
+def _eye() -> Array:
+    return np.eye(3, dtype=int).astype(object)
+
+
+def _add(wrenches: dict[int, Array], node: int, wrench: Array) -> None:
+    if node >= 0:
+        wrenches[node] = wrenches[node] + wrench if node in wrenches else wrench

@@ -1,0 +1,153 @@
+"""Tendons, fluids and gravity compensation of MJCF files, beside MuJoCo's own numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+import whippletree as wt
+
+ARMS = """<mujoco>
+  <option density="{density}" viscosity="{viscosity}" wind="{wind}" integrator="Euler"/>
+  <worldbody><site name="nail" pos=".3 .1 .8"/>
+    <body name="upper" pos="0 0 1" gravcomp="{comp}"><joint name="ja" type="hinge" axis="0 1 0" />
+      <geom type="capsule" fromto="0 0 0 .1 0 -.4" size=".05" density="300"/><site name="elbow" pos=".12 .02 -.4"/>
+      <body name="fore" pos=".1 0 -.4"><joint name="jb" type="hinge" axis="1 .3 0"/>
+        <joint name="jc" type="slide" axis="0 0 1" stiffness="30"/>
+        <geom type="box" size=".05 .04 .2" pos="0 .03 -.2" density="300"/>
+        <site name="hand" pos="0 0 -.45"/></body></body>
+    <body name="ball" pos=".5 .5 .5"><freejoint/><geom type="ellipsoid" size=".1 .05 .2" density="400"/>
+      <site name="top" pos="0 0 .2"/></body>
+  </worldbody>
+  <tendon>
+    <spatial name="rope" stiffness="40" damping="3" springlength=".2 .6"><site site="nail"/><site site="elbow"/>
+      <site site="hand"/><pulley divisor="2"/><site site="hand"/><site site="top"/></spatial>
+    <fixed name="sum" stiffness="7" damping=".3" springlength=".1"><joint joint="ja" coef="2"/>
+      <joint joint="jb" coef="-.5"/></fixed>
+    <spatial name="idle"><site site="nail"/><site site="hand"/></spatial>
+  </tendon>
+  <actuator><motor name="winch" tendon="rope" gear="3"/><position name="servo" tendon="idle" kp="20" kv="2" gear=".5"/>
+    <motor name="both" tendon="sum" gear="2"/></actuator>
+</mujoco>"""
+
+
+def states(compiled: mujoco.MjModel):
+    """Random states of MuJoCo, with T for which its velocities are T v."""
+    data, random = mujoco.MjData(compiled), np.random.default_rng(1)
+    for _ in range(5):
+        mujoco.mj_resetData(compiled, data)
+        mujoco.mj_integratePos(compiled, data.qpos, random.normal(size=compiled.nv), 0.5)
+        data.qvel[:], data.ctrl[:] = random.normal(size=compiled.nv), random.normal(size=compiled.nu)
+        mujoco.mj_forward(compiled, data)
+        T = np.eye(compiled.nv)
+        for joint in np.flatnonzero(compiled.jnt_type == mujoco.mjtJoint.mjJNT_FREE):
+            k, R = compiled.jnt_dofadr[joint], data.xmat[compiled.jnt_bodyid[joint]].reshape(3, 3)
+            T[k : k + 6, k : k + 6] = np.block([[np.zeros((3, 3)), R], [np.eye(3), np.zeros((3, 3))]])
+        yield data, T
+
+
+def written(folder: Path, **numbers: str) -> Path:
+    usual = {"density": "0", "viscosity": "0", "wind": "0 0 0", "comp": "0"}
+    (folder / "arms.xml").write_text(ARMS.format(**usual | numbers))
+    return folder / "arms.xml"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {},
+        {"density": "1000"},
+        {"viscosity": ".3"},
+        {"density": "50", "viscosity": ".1", "wind": "1 -2 .5"},
+        {"comp": ".7"},
+    ],
+)
+def test_passive_and_actuator_forces_are_mujocos(tmp_path: Path, numbers: dict[str, str]) -> None:
+    path = written(tmp_path, **numbers)
+    model, compiled = wt.load(path), mujoco.MjModel.from_xml_path(str(path))
+    wt.save(model, tmp_path / "arms.toml")
+    for same in (model, wt.load(tmp_path / "arms.toml")):
+        ref, dyn = wt.reference(same), wt.compile(same)
+        for data, T in states(compiled):
+            q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
+            passive, driven = T.T @ data.qfrc_passive, T.T @ data.qfrc_actuator
+            np.testing.assert_allclose(ref.passive_forces(q, v), passive, atol=1e-11 * np.abs(passive).max())
+            np.testing.assert_allclose(dyn.passive_forces(q, v), passive, atol=1e-11 * np.abs(passive).max())
+            np.testing.assert_allclose(ref.actuator_forces(q, v, data.ctrl), driven, atol=1e-11)
+
+
+def test_energy_of_tendons_and_held_up_weight(tmp_path: Path) -> None:
+    """Forces at rest are the gradient of the potential energy: of gravity, springs of joints and of tendons."""
+    model = wt.load(written(tmp_path, comp=".7"))
+    dyn, random = wt.compile(model), np.random.default_rng(0)
+    q = dyn.integrate(model.home.q, random.normal(size=model.nv) / 2)
+    h, v = 1e-5, np.zeros(model.nv)
+    ends = [dyn.potential_energy(dyn.integrate(q, s * h * np.eye(model.nv))) for s in (1, -1)]
+    slope = (ends[0] - ends[1]) / (2 * h)
+    np.testing.assert_allclose(dyn.gravity(q) - dyn.passive_forces(q, v), slope, atol=1e-6)
+
+
+def test_time_stepping_applies_elements_and_counts_their_work(tmp_path: Path) -> None:
+    """Steps converge to the smooth motion, and energy is what motors and dampers leave of it."""
+    model = wt.load(written(tmp_path, density="30", viscosity=".1"), contacts=False)
+    told = {"duration": 0.25, "ctrl": {"winch": -2.0}, "progress": False}
+    fine = wt.simulate(model, method="adaptive", **told)
+    errors, balances = [], []
+    for step in (2e-3, 1e-3):
+        run = wt.simulate(model, method="time_stepping", step=step, **told)
+        errors.append(float(np.abs(run.q[-1] - fine.q[-1]).max()))
+        balances.append(float(np.abs(run.energy_balance).max()))
+    assert errors[1] < 0.6 * errors[0] < 0.01
+    assert balances[1] < 0.6 * balances[0]
+
+
+def test_a_spring_between_two_points_of_moving_bodies() -> None:
+    """Two carts tied by a spring swing against each other with √(k / m_reduced)."""
+    builder = wt.Builder("carts", gravity=(0, 0, 0))
+    for name, mass in (("left", 1.0), ("right", 3.0)):
+        builder.body(name, mass).joint(f"{name} rail", "prismatic", "world", name, axis=(1, 0, 0))
+    model = builder.tendon("spring", "left", "right", stiffness=12.0, rest=0.5).build()
+    start = np.array([0.0, 0.6])
+    period = 2 * np.pi / np.sqrt(12.0 / 0.75)
+    run = wt.simulate(model, start, np.zeros(2), duration=2 * period, progress=False)
+    assert float(run.q[-1, 1] - run.q[-1, 0]) == pytest.approx(0.6, abs=1e-6)
+    half = wt.simulate(model, start, np.zeros(2), duration=period / 2, progress=False)
+    assert float(half.q[-1, 1] - half.q[-1, 0]) == pytest.approx(0.4, abs=1e-6)
+
+
+def test_what_of_tendons_and_fluids_is_left_out_is_named(tmp_path: Path) -> None:
+    text = """<mujoco><option density="1"/><worldbody><site name="nail"/>
+      <geom name="drum" type="sphere" size=".05" pos="0 0 -.3"/>
+      <body name="a" pos="0 0 -1"><joint name="j"/><geom size=".1" pos=".1 0 0" fluidshape="ellipsoid"/>
+      <site name="hook"/></body></worldbody><tendon>
+      <spatial name="belt" stiffness="1"><site site="nail"/><geom geom="drum"/><site site="hook"/></spatial>
+      <spatial name="leash" limited="true" range="0 1"><site site="nail"/><site site="hook"/></spatial>
+      <fixed name="dry" frictionloss="1"><joint joint="j" coef="1"/></fixed></tendon>
+      <actuator><motor name="m" tendon="belt"/></actuator></mujoco>"""
+    (tmp_path / "a.xml").write_text(text)
+    with pytest.warns(wt.LeftOutWarning) as warned:
+        wt.load(tmp_path / "a.xml")
+    for told in (
+        "actuators that drive tendons that wrap around geoms: 'm'",
+        "tendons that wrap around geoms: 'belt'",
+        "limits of tendons: 'leash'",
+        "dry friction of tendons: 'dry'",
+        "fluid forces on ellipsoids (fluidshape): 'a'",
+    ):
+        assert told in str(warned[0].message)
+
+
+def test_faults_of_elements_are_named() -> None:
+    builder = wt.Builder("m").body("a", 1, (0, 0, 0), (1, 1, 1)).joint("j", "free", "world", "a")
+    builder.tendon("t", "a", "b").tendon("u", joints={"j": 1}).lift("l", "c").actuator("m", tendon="s")
+    with pytest.raises(wt.ModelError) as caught:
+        builder.build()
+    assert list(caught.value.faults) == [
+        "tendon 't': unknown frame or body 'b'",
+        "tendon 'u': 'j' is no joint of one freedom",
+        "lift 'l': unknown frame or body 'c'",
+        "actuator 'm': unknown tendon 's'",
+    ]

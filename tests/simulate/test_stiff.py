@@ -1,0 +1,331 @@
+"""Stiff motions: Newton's method where Picard iteration limits the step, and back; the same numbers by machine code."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import whippletree as wt
+from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
+from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.integrator import Integrator, Progress
+from whippletree.simulation.adaptive.newton import Stiffness, radau_modes, rate_jacobian
+from whippletree.simulation.method import Task
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.record import Record
+
+
+class Tracking:
+    """Prothero and Robinson: ẏ = −λ(t) (y − cos t) − sin t, whose smooth solution is cos t."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def rates(self, t, y):
+        return (-self.rate(t) * (y[:, 0] - np.cos(t)) - np.sin(t))[:, None]
+
+    def project(self, t, y):
+        return y
+
+
+def stiff_chain(n, stiffness, damping):
+    builder, parent = wt.Builder("chain", (0, -9.81, 0)), "world"
+    for i in range(n):
+        builder.body(f"rod {i}", 1.0, center=(0.5, 0, 0), inertia=(0.01, 1 / 12, 1 / 12))
+        spring = {"stiffness": stiffness, "damping": damping} if i else {}
+        builder.joint(f"joint {i}", "revolute", parent, f"rod {i}", position=(1.0 if i else 0.0, 0, 0), **spring)
+        parent = f"rod {i}"
+    return builder.build()
+
+
+def damped_spring(k=1e6, d=1e3):
+    builder = wt.Builder("stiff", (0, -9.81, 0))
+    builder.body("arm", 1.0, center=(0.5, 0, 0), inertia=(0.01, 0.1, 0.1))
+    return builder.joint("joint", "revolute", "world", "arm", stiffness=k, damping=d, start=0.1).build()
+
+
+# ---- Newton's method on one step -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e6, 1e9])
+def test_a_stiff_step_keeps_the_order_of_its_stages(rate):
+    problem = Tracking(lambda t: rate + 0 * t)
+    integrator = Integrator(problem, rtol=1e-14, atol=1e-14)
+
+    def error(length):
+        stiffness = Stiffness(problem.rates, 0.0, np.array([1.0]), np.array([1.0]))
+        trial = integrator._trial(0.0, np.array([1.0]), length, np.zeros(1), None, 1.0, stiffness)
+        middle = 0.37 * length
+        return abs(trial.polynomial.end[0] - np.cos(length)), abs(trial.polynomial(middle)[0] - np.cos(middle))
+
+    long, short = error(3.0), error(2.0)
+    # order s + 1 = 9 between the points, and at the end as well however stiff it is, divided by the rate there
+    assert np.log(long[1] / short[1]) / np.log(1.5) > 7.5
+    assert short[0] < 1e-3 / rate
+
+
+def test_the_modes_of_radau_put_its_weights_together_again():
+    modes, A = radau_modes(), radau_rule().weights
+    assert np.abs((modes.back @ np.diag(modes.values) @ modes.into).real - A).max() < 1e-13
+    assert len(modes.values) == 4
+
+
+def test_differences_give_the_derivatives_of_the_catalogue_with_the_change_of_constraint_forces():
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
+    dyn = wt.compile(model)
+    motion = Motion(dyn)
+    v = dyn.project_velocity(model.home.q, np.ones(model.nv))
+    y = np.concatenate([model.home.q, v])
+    J = rate_jacobian(motion.rates, 0.0, y, np.maximum(np.abs(y), 1.0))
+    found = dyn.forward_dynamics_derivatives(model.home.q, v, np.zeros(model.nv))
+    # along motions that the loops allow: there the rates need no projection
+    free = dyn.project_velocity(model.home.q, np.array([1.0, 0.0, 0.0]))
+    n = model.nv
+    assert J[n:, n:] @ free == pytest.approx(found[1] @ free, rel=1e-5)
+
+
+def test_the_rate_of_a_spring_is_estimated():
+    y = np.array([0.1, 0.0])
+    for k in (1e2, 1e6, 1e12):
+        spring = Stiffness(lambda t, y, k=k: np.stack([y[:, 1], -k * y[:, 0]], axis=1), 0.0, y, np.ones(2))
+        assert spring.integrates_itself
+        assert 1.0 <= spring.radius / np.sqrt(k) < 1.7
+
+
+# ---- when it is used -------------------------------------------------------------------------------------------------
+
+
+def test_the_iteration_changes_over_and_back_by_itself():
+    problem = Tracking(lambda t: 1 + 1e6 * np.exp(-5 * t))
+    integrator = Integrator(problem, rtol=1e-9, atol=1e-9, dead_points=False)
+    pieces = list(integrator.pieces(Progress(0.0, np.array([1.0])), 12.0))
+    stiff = [piece.progress.stiff for piece in pieces]
+    assert any(stiff)
+    assert not stiff[-1]
+    assert 0 < integrator.statistics.newton_steps < integrator.statistics.steps < 100
+    assert abs(pieces[-1].state[0] - np.cos(12.0)) < 1e-8
+
+
+def test_a_stiff_spring_does_not_rule_the_step():
+    run = wt.simulate(damped_spring(), duration=1.0)
+    assert run.attrs["steps"] < 100
+    assert run.q.values[-1, 0] == pytest.approx(-0.5 * 9.81 / 1e6, abs=1e-9)
+
+
+def test_a_pendulum_never_needs_newton():
+    run = wt.simulate(wt.mechanisms.double_pendulum(), [1.0, 0.5], duration=2.0)
+    assert run.attrs["newton_steps"] == 0
+    assert run.attrs["jacobians"] <= run.attrs["steps"] // 50  # looked at now and then
+
+
+@pytest.mark.parametrize("solver", ["picard", "newton"])
+def test_either_way_can_be_asked_for(solver):
+    model = wt.mechanisms.double_pendulum()
+    free = wt.simulate(model, [1.0, 0.5], duration=1.0, rtol=1e-11, atol=1e-12)
+    run = wt.simulate(model, [1.0, 0.5], duration=1.0, rtol=1e-11, atol=1e-12, solver=solver)
+    assert run.attrs["newton_steps"] == (run.attrs["steps"] if solver == "newton" else 0)
+    assert np.abs(run.q.values - free.q.values).max() < 1e-9
+
+
+def test_a_way_that_does_not_exist_is_refused():
+    with pytest.raises(wt.NameLookupError, match="solver"):
+        wt.simulate(wt.mechanisms.pendulum(), duration=0.1, solver="bdf")
+
+
+# ---- whole runs against others ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "d"), [(1e5, 1e2), (1e7, 1e4)])
+def test_stiff_chains_agree_with_an_independent_integrator(k, d):
+    model = stiff_chain(3, k, d)
+    dyn = wt.compile(model)
+
+    def f(t, y):
+        q, v = y[:3], y[3:]
+        return np.concatenate([v, dyn.forward_dynamics(q, v, dyn.passive_forces(q, v))])
+
+    run = wt.simulate(model, duration=0.5)
+    peer = solve_ivp(f, (0, 0.5), np.zeros(6), method="Radau", rtol=1e-10, atol=1e-12, t_eval=run.time.values)
+    assert run.attrs["newton_steps"] > 0
+    # between the steps too: the polynomial of a step is what comes out
+    assert np.abs(run.q.values - peer.y[:3].T).max() < 1e-7
+    assert np.abs(run.v.values - peer.y[3:].T).max() < 1e-6
+
+
+def test_dense_output_of_a_decay_is_its_closed_form():
+    builder = wt.Builder("slide", (0, 0, 0)).body("block", 1.0)
+    builder.joint("rail", "prismatic", "world", "block", axis=(1, 0, 0), stiffness=1e5, damping=2e3, start=0.1)
+    run = wt.simulate(builder.build(), duration=0.5, output_dt=1e-3)
+    t = run.time.values
+    fast, slow = -1000 - np.sqrt(1e6 - 1e5), -1000 + np.sqrt(1e6 - 1e5)
+    exact = 0.1 * (slow * np.exp(fast * t) - fast * np.exp(slow * t)) / (slow - fast)
+    assert np.abs(run.q.values[:, 0] - exact).max() < 1e-9
+    assert run.attrs["newton_steps"] > 0
+
+
+def test_energy_of_a_relaxed_chain_without_damping():
+    model = stiff_chain(3, 1e6, 0.0)
+    hanging = np.array([-np.pi / 2, 0.0, 0.0])  # straight down nothing is bent
+    run = wt.simulate(model, hanging, [1e-3, 0.0, 0.0], duration=2.0)
+    energy = (run.kinetic_energy + run.potential_energy).values
+    bent = 0.5 * 1e6 * (run.q.values[:, 1:] ** 2).sum(axis=1)
+    assert np.abs(energy + bent - energy[0] - bent[0]).max() < 1e-8
+
+
+def test_a_linkage_under_stiff_control_keeps_its_loop_closed():
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
+    controller = wt.controllers.pd(model, target=model.home.q, stiffness=1e6, damping=1e5)
+    v = wt.compile(model).project_velocity(model.home.q, np.ones(model.nv))
+    run = wt.simulate(model, v0=v, duration=0.5, controller=controller)
+    assert run.attrs["newton_steps"] > 0
+    assert run.attrs["steps"] < 150
+    assert float(np.abs(run.constraint_residual).max()) < 1e-12
+    assert np.abs(run.q.values[-1] - model.home.q).max() < 1e-3
+
+
+def test_a_massless_motion_that_a_stiff_damper_decides():
+    builder = wt.Builder("strut", (0, 0, 0)).body("block", 1.0).body("tip")
+    builder.joint("rail", "prismatic", "world", "block", axis=(1, 0, 0), stiffness=10.0, start=0.2)
+    builder.joint("tip", "prismatic", "block", "tip", axis=(1, 0, 0), stiffness=1e5, damping=1.0, start=0.01)
+    model = builder.build()
+    run = wt.simulate(model, duration=0.5, massless="relax", output_dt=0.1)
+    t = run.time.values
+    # m ẍ = −10 x: the massless tip carries no force but its own spring's and damper's, which cancel
+    assert run.attrs["steps"] < 200
+    assert np.abs(run.q.values[:, 1] - 0.01 * np.exp(-1e5 * t)).max() < 1e-8
+
+
+def test_an_event_is_found_in_a_stiff_step():
+    stop = wt.Event("half", lambda t, q, v: q[0] - 0.05, terminal=True)
+    run = wt.simulate(damped_spring(1e4, 1e4), duration=5.0, events=(stop,))
+    assert run.attrs["event_names"] == ["half"]
+    assert run.q.values[-1, 0] == pytest.approx(0.05, abs=1e-10)
+
+
+def test_contacts_by_events_with_stiff_springs():
+    builder = wt.Builder("pogo", (0, 0, -9.81)).body("body", 1.0).body("foot", 0.01)
+    builder.joint("rail", "prismatic", "world", "body", axis=(0, 0, 1), start=1.0)
+    builder.joint("leg", "prismatic", "body", "foot", axis=(0, 0, 1), stiffness=1e6, damping=1e3, lower=-0.5, upper=0.5)
+    run = wt.simulate(builder.build(), duration=0.3, method="events")
+    assert not run.attrs["failure"]
+    assert run.q.values[-1, 0] == pytest.approx(1.0 - 0.5 * 9.81 * 0.09, abs=1e-4)
+
+
+# ---- batches, controllers, resumption --------------------------------------------------------------------------------
+
+
+def test_runs_of_a_batch_are_the_runs_alone():
+    model = damped_spring(1e5, 1e2)
+    starts = np.array([[0.1], [0.02]])
+    both = wt.simulate(model, starts, duration=0.2, output_dt=0.05)
+    for k, start in enumerate(starts):
+        alone = wt.simulate(model, start, duration=0.2, output_dt=0.05)
+        assert np.array_equal(both.q.values[:, k], alone.q.values)
+
+
+def test_a_controller_in_plain_python_may_be_stiff():
+    model = wt.mechanisms.double_pendulum()
+
+    def hold(t, q, v):
+        if t < 0:  # a branch: this one cannot be traced
+            return [0.0, 0.0]
+        return -1e5 * q - 1e4 * v
+
+    run = wt.simulate(model, [0.1, 0.1], duration=1.0, controller=hold)
+    traced = wt.simulate(model, [0.1, 0.1], duration=1.0, controller=lambda t, q, v: -1e5 * q - 1e4 * v)
+    assert run.attrs["newton_steps"] > 0
+    assert run.attrs["steps"] < 200
+    assert np.abs(run.q.values - traced.q.values).max() < 1e-8
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_a_controller_that_has_changed_since_is_traced_anew(method):
+    model = wt.mechanisms.double_pendulum()
+    gain = SimpleNamespace(value=1.0)
+
+    def controller(t, q, v):
+        return -gain.value * q
+
+    ends = []
+    for value in (1.0, 5.0):
+        gain.value = value
+        ends.append(wt.simulate(model, [1.0, 0.5], duration=9.0, controller=controller, method=method).q.values[-1])
+    fresh = wt.simulate(
+        wt.mechanisms.double_pendulum(), [1.0, 0.5], duration=9.0, controller=lambda t, q, v: -5.0 * q, method=method
+    )
+    assert np.abs(ends[0] - ends[1]).max() > 1e-2
+    assert ends[1] == pytest.approx(fresh.q.values[-1], abs=1e-6)
+
+
+def adaptive(model, start, duration, controller=None, rtol=1e-9):
+    motion = Motion(wt.compile(model), controller)
+    start = motion.project(0.0, np.asarray(start, dtype=float))
+    task = Task(motion, start, np.array([0.0, duration]), rtol, rtol / 100)
+    return Adaptive(task), start
+
+
+def test_a_stiff_run_that_is_taken_up_again_has_the_same_bits():
+    method, start = adaptive(stiff_chain(3, 1e5, 1e2), np.zeros(6), 0.3)
+    pieces = list(method.integrator.pieces(Progress(0.0, start), 0.3))
+    middle = next(k for k, piece in enumerate(pieces) if piece.progress.stiff and k > len(pieces) // 2)
+    again, _ = adaptive(stiff_chain(3, 1e5, 1e2), np.zeros(6), 0.3)
+    progress = progress_of(memo_of(pieces[middle].progress))
+    rest = list(again.integrator.pieces(progress, 0.3))
+    assert np.array_equal(rest[-1].state, pieces[-1].state)
+
+
+# ---- steps by machine code -------------------------------------------------------------------------------------------
+
+
+def stone():
+    builder = wt.Builder("stone", gravity=(0, 0, -9.81)).body("stone", 2.0, inertia=(0.3, 0.2, 0.1))
+    return builder.joint("float", "free", "world", "stone").build()
+
+
+@pytest.mark.parametrize(
+    ("model", "controller"),
+    [
+        (wt.mechanisms.double_pendulum(), None),
+        (wt.mechanisms.double_pendulum(), lambda t, q, v: -2.0 * q - 0.1 * v + np.sin(t)),
+        (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), None),
+        (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), lambda t, q, v: -5.0 * v),
+        (stone(), None),
+        (stiff_chain(3, 1e5, 1e2), None),
+    ],
+    ids=["tree", "controlled tree", "loop", "controlled loop", "quaternion", "stiff"],
+)
+def test_machine_code_takes_the_steps_of_python(model, controller):
+    speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.5, 1.5, model.nv)]))
+    ends, counts = [], []
+    for compiled in (True, False):
+        method, start = adaptive(model, speed, 1.0, controller)
+        if compiled:
+            method.integrator.compiled._wait = 0
+        else:
+            method.integrator.compiled = None
+        *_, last = method.integrator.pieces(Progress(0.0, start), 1.0)
+        ends.append(last.state)
+        counts.append((method.statistics.steps, method.statistics.iterations, method.statistics.newton_steps))
+    assert np.abs(ends[0] - ends[1]).max() < 1e-8
+    assert np.abs(np.subtract(*counts)).max() <= 0.1 * max(counts[0]) + 2
+
+
+def test_steps_without_output_leave_nothing_behind():
+    method, _ = adaptive(stiff_chain(2, 1e6, 0.0), np.zeros(4), 0.5)
+    record = Record()
+    record.take(method)
+    assert method.statistics.steps > 500
+    assert len(record.chunks) == 2
+
+
+def test_fixed_steps_that_are_too_long_for_the_gains_are_named_and_not_the_loop():
+    model = wt.mechanisms.crank_slider()
+    controller = wt.controllers.pd(model, target=model.home.q + 0.01, stiffness=1e5, damping=1e4)
+    run = wt.simulate(model, duration=0.5, controller=controller, method="rk4", step=1e-3, output_dt=0.01)
+    assert run.attrs["failure"] == (
+        "the integration stopped at t = 0.002 s: the step of 0.001 s is too long: two of half its length end "
+        "elsewhere. Gains, springs and dampers on light parts ask for shorter steps; method='adaptive' chooses its own"
+    )
