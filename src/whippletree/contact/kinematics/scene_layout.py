@@ -190,6 +190,8 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         return Unsuited("nothing may touch")
     if model.constraints:
         return Unsuited("it has constraints")
+    if model.actuators or model.elements:
+        return Unsuited("actuators, tendons or a fluid act on it")
     tree = skeleton(model)
     if not tree.nodes or any(
         parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)
