@@ -205,7 +205,7 @@ def sizes_of_compiled_code():
     from whippletree.constraints.redundancy import LONG
 
     assert (compiled.UNROLL_UP_TO, compiled.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG) == (48, 150, 48, 200)
-    assert (split.LONGEST, split.MOST) == (12_000, 5_000)
+    assert (split.LONGEST_PIECE, split.PART_SIZE) == (12_000, 5_000)
     assert "default 512" in cache.__doc__
     assert factor_cost(wt.mechanisms.chain(52)) <= LOOPED < factor_cost(wt.mechanisms.chain(53))
     with pytest.raises(wt.UnsupportedError, match=r"151 moving bodies, .* up to 150 bodies"):
@@ -336,10 +336,10 @@ def a_run_warns_of_noise():
 @claim("docs/simulation.md", "positions by three corrections of least energy")
 def rounds_of_fixed_steps():
     from whippletree.compiler.rollout.rollout import Plan
-    from whippletree.compiler.rollout.rollout_steps import CLOSING_ROUNDS, CONVERGED
-    from whippletree.simulation.fixed_step.in_python import MOST_ITERATIONS
+    from whippletree.compiler.rollout.rollout_steps import CONVERGED_STEP, STEP_CORRECTIONS
+    from whippletree.simulation.fixed_step.in_python import MIDPOINT_ITERATIONS
 
-    assert (Plan.iterations, MOST_ITERATIONS, CLOSING_ROUNDS, CONVERGED) == (12, 50, 3, 1e-12)
+    assert (Plan.iterations, MIDPOINT_ITERATIONS, STEP_CORRECTIONS, CONVERGED_STEP) == (12, 50, 3, 1e-12)
 
 
 @claim("docs/controllers.md", "The adaptive method calls it for its first hundred steps")
@@ -373,12 +373,12 @@ def orders_of_collocation():
 @claim("docs/simulation.md", "| `step` | up to 1 ms |", "| `checkpoint`, `checkpoint_every` | none, 10 s |")
 @claim("docs/simulation.md", "Its time is located on the step's polynomial to 1e-12 s.")
 def defaults_of_simulate():
-    from whippletree.simulation.adaptive.adaptive_method import MOST_STEPS
+    from whippletree.simulation.adaptive.adaptive_method import MOST_ADAPTIVE_STEPS
     from whippletree.simulation.adaptive.integrator import Integrator
 
     defaults = {name: p.default for name, p in inspect.signature(wt.simulate).parameters.items()}
     assert (defaults["rtol"], defaults["atol"], defaults["checkpoint_every"]) == (1e-8, 1e-10, 10)
-    assert MOST_STEPS == 10**6
+    assert MOST_ADAPTIVE_STEPS == 10**6
     assert inspect.signature(Integrator).parameters["event_tolerance"].default == 1e-12
     run = wt.simulate(wt.mechanisms.pendulum(), duration=1.0, method="rk4")
     assert (len(run.time), run.attrs["step"]) == (201, 1e-3)
@@ -426,10 +426,10 @@ def constants_of_contact():
     from whippletree.contact.geometry import closed_forms, polytope_pairs, shapes, terrain
     from whippletree.contact.impact import laws
     from whippletree.contact.problem import delassus
-    from whippletree.simulation.events.repeated_events import AT_ONCE
+    from whippletree.simulation.events.repeated_events import EVENTS_AT_ONCE
 
-    assert (laws.Newton().rounds, laws.Sequential().strokes, AT_ONCE) == (100, 60, 50)
-    assert (delassus.DENSE_UP_TO, COUPLINGS_UP_TO, terrain.STEPS, terrain.EDGE_ON) == (100, 16_000, 6, 1e-8)
+    assert (laws.Newton().rounds, laws.Sequential().strokes, EVENTS_AT_ONCE) == (100, 60, 50)
+    assert (delassus.DENSE_UP_TO, COUPLINGS_UP_TO, terrain.FOOT_STEPS, terrain.EDGE_ON) == (100, 16_000, 6, 1e-8)
     assert (polytope_pairs.FACING, shapes.SEPARATE_CORNERS) == (0.01, 16)
     assert round(np.degrees(np.arccos(-closed_forms.BACK))) == 26
 

@@ -13,7 +13,7 @@ from whippletree.compiler.frontend.loops import loop_program, work_size
 from whippletree.compiler.program import Block, every_block
 from whippletree.constraints import dynamics as constrained
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.node_rows import is_swept
 from whippletree.functions import find
 from whippletree.model import Constraint, Frame, State
@@ -24,10 +24,10 @@ KINDS = ("revolute", "spherical", "revolute", "universal")
 
 
 def wide_tree(ties, seed=3, count=130):
-    """A random tree of more than LONG velocities with these constraints, at a configuration that closes them."""
+    """A random tree of more than LONG_SYSTEM velocities with these constraints, at a configuration that closes them."""
     parents = make_parents(count, seed, chain=0.2, forest=False)
     tree = make_model(parents, ["free", *[KINDS[k % len(KINDS)] for k in range(1, count)]], seed)
-    assert tree.nv > LONG
+    assert tree.nv > LONG_SYSTEM
     q = make_motion(tree, seed).q
     ref = wt.reference(tree)
     frames, constraints = [], []
@@ -187,7 +187,7 @@ def test_a_long_chain_is_simulated():
 
 
 def test_deep_trees_are_swept_and_shallow_ones_factored():
-    """Far below LONG the sweeps of a chain already take fewer operations than a factor of its mass matrix."""
+    """Far below LONG_SYSTEM the sweeps of a chain already take fewer operations than a factor of its mass matrix."""
     model, q = pinned_chain(40, 4)
     v, tau = np.random.default_rng(3).normal(size=(2, 40))
     found = {}

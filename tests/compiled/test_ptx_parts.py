@@ -14,7 +14,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.cuda.rewrites import filled
-from whippletree.compiler.cuda.split import LEEWAY, LONGEST, parted, parts_of
+from whippletree.compiler.cuda.split import LEEWAY, LONGEST_PIECE, parted, parts_of
 from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Buffer, Loop, straight_program
@@ -101,7 +101,7 @@ def test_a_status_comes_from_whichever_part_computes_it(driver):
 def test_a_very_long_kernel_is_cut_by_itself():
     trace = Trace()
     values = list(trace.inputs(8))
-    while len(values) < 1.1 * LONGEST:
+    while len(values) < 1.1 * LONGEST_PIECE:
         values.append(values[-1] * values[-7] - values[-3])
     inputs, outputs = [Buffer("x", "input", (8,))], [Buffer("y", "output", (1,))]
     text = ptx_text(kernel_ir(straight_program("long", finish(trace, values[-1:]), inputs, outputs), "float"), "sm_90")

@@ -9,7 +9,7 @@ import whippletree as wt
 from emulated_cuda import install, on_device
 from whippletree.compiler.cuda.ptx_target import how_to_start
 from whippletree.compiler.rollout.rollout import METHODS
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.model import Constraint
 
 
@@ -92,7 +92,7 @@ def test_less_work_space_than_the_device_could_use(driver):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_constrained_loops(dtype):
     """A chain of more velocities than any matrix is formed of, with a rod from its end to the ground."""
-    chain = wt.mechanisms.chain(LONG + 10)
+    chain = wt.mechanisms.chain(LONG_SYSTEM + 10)
     rod = Constraint("rod", "distance", ("world", chain.bodies[-1].name), {"length": 5.0})
     model = replace(chain, constraints=(rod,))
     gpu, cpu = both(model, dtype=dtype)

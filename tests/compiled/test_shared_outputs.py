@@ -9,7 +9,7 @@ import whippletree as wt
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer, Loop, check, every_block, interpret, straight_program
-from whippletree.compiler.program.shared_outputs import MANY
+from whippletree.compiler.program.shared_outputs import EQUAL_PLACES
 
 
 def sparse_program(size=40):
@@ -63,8 +63,8 @@ def test_compiled_they_have_the_same_bits(count):
 def test_small_outputs_are_one_block():
     trace = Trace()
     (x,) = trace.inputs(1)
-    code = finish(trace, [x, *[0.0] * (MANY - 1)])
-    program = straight_program("few", code, [Buffer("x", "input", (1,))], [Buffer("y", "output", (MANY,))])
+    code = finish(trace, [x, *[0.0] * (EQUAL_PLACES - 1)])
+    program = straight_program("few", code, [Buffer("x", "input", (1,))], [Buffer("y", "output", (EQUAL_PLACES,))])
     assert len(program.body) == 1
 
 

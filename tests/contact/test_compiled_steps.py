@@ -246,5 +246,5 @@ def test_which_models_suit():
     assert not suits_lists(wt.mechanisms.pendulum())  # nothing touches
     assert not suits_lists(wt.mechanisms.four_bar())  # constraints
     assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
-    assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_VELOCITIES // 6 + 1))  # too large
+    assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_LISTED_VELOCITIES // 6 + 1))  # too large
     assert Blocks(wt.mechanisms.quadruped()).count > 0

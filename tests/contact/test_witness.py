@@ -15,7 +15,7 @@ from whippletree.contact.geometry.bounds import at_least_apart
 from whippletree.contact.geometry.separation import Solid, farthest, reach_along, searched, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.kinematics.large_scenes import snapshot
-from whippletree.simulation.contacts_in_python import FAR, PlainContacts
+from whippletree.simulation.contacts_in_python import UNUSED_GAP, PlainContacts
 from whippletree.tree.mechanism import Mechanism
 
 WRITTEN = {
@@ -107,7 +107,7 @@ def test_simulations_see_the_same_numbers():
         expected = [getattr(system, name)(m, *(x.astype(object) for x in state)).astype(float) for state in states]
         assert plain.evaluate(f"contact_{name}", q, v) == pytest.approx(np.array(expected), abs=1e-11)
     gaps = np.array([system.points(m, state[0].astype(object)).gap.astype(float) for state in states])
-    assert plain.evaluate("contact_gaps", q) == pytest.approx(np.minimum(gaps, FAR), abs=1e-14)
+    assert plain.evaluate("contact_gaps", q) == pytest.approx(np.minimum(gaps, UNUSED_GAP), abs=1e-14)
     rows = np.array([system.jacobian(m, state[0].astype(object)).astype(float) for state in states])
     assert plain.evaluate("contact_jacobian", q) == pytest.approx(rows, abs=1e-13)
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.accuracy.recursion_error import recursion_error
-from whippletree.accuracy.rounding import STEP, UNIT, inverse_dynamics_rounding, mass_matrix_rounding
+from whippletree.accuracy.rounding import STEP_ROUNDING, UNIT, inverse_dynamics_rounding, mass_matrix_rounding
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
@@ -174,7 +174,13 @@ def _rows(
     depth = max(len(m.tree.path(k)) for k in range(len(links)))
     largest = np.abs(A).max(axis=1, keepdims=True)
     C = np.diag([float(system.compliance[i]) for i in kept]).reshape(len(kept), len(kept))
-    return A, C, gamma, STEP * UNIT * np.sqrt(depth) * largest * (A != 0), STEP * UNIT * np.abs(gamma) + shaken
+    return (
+        A,
+        C,
+        gamma,
+        STEP_ROUNDING * UNIT * np.sqrt(depth) * largest * (A != 0),
+        STEP_ROUNDING * UNIT * np.abs(gamma) + shaken,
+    )
 
 
 def _cholesky(s: System) -> Array:
@@ -196,8 +202,8 @@ def _by_complement(s: System, heavy: Array, R: Array, formed: Any) -> Array:
     W = np.linalg.solve(heavy, s.A.T)
     x = np.linalg.solve(heavy, s.b - s.A.T @ (R * s.gamma))
     S = s.A @ W + s.C
-    shaken = _factor_rounding((S + S.T) / 2, flipped=False) + UNIT * STEP * np.abs(s.A) @ np.abs(W)
-    rows = UNIT * STEP * (np.abs(s.A) @ np.abs(x) + np.abs(s.gamma)) + shaken @ np.abs(s.f)
+    shaken = _factor_rounding((S + S.T) / 2, flipped=False) + UNIT * STEP_ROUNDING * np.abs(s.A) @ np.abs(W)
+    rows = UNIT * STEP_ROUNDING * (np.abs(s.A) @ np.abs(x) + np.abs(s.gamma)) + shaken @ np.abs(s.f)
     sizes = np.abs(x) + np.abs(W) @ np.abs(s.f)
     through = together(s.dagger.M, together(own, sizes)) + together(W @ np.linalg.inv(S), rows)
     return np.asarray(through + UNIT * sizes)

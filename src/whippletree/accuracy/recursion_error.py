@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whippletree.accuracy.rounding import STEP, UNIT, Sizes, inverse_dynamics_rounding
+from whippletree.accuracy.rounding import STEP_ROUNDING, UNIT, Sizes, inverse_dynamics_rounding
 from whippletree.arithmetic.arrays import Array
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
@@ -135,14 +135,14 @@ def _local_errors(m: Mechanism, links: Field, steps: list[Passage], v: Array, a:
         above = np.abs(alphas[parent] if parent >= 0 else np.array(m.base, dtype=float))
         before, X = np.abs(alphas[k] - s.H @ a[part]), np.abs(s.X)
         # errors of V reach the recursion through a and b
-        handed[k] += _entries(forces.biases[k][0]) + STEP * UNIT * (before + X.T @ above)
+        handed[k] += _entries(forces.biases[k][0]) + STEP_ROUNDING * UNIT * (before + X.T @ above)
         wrenches[k] += _entries(forces.biases[k][1])
         # P⁺ as it is formed, and P of the parent as it is summed
         lost = np.abs(s.P) + np.abs(s.K) @ np.abs(s.H.T @ s.P)
-        wrenches[k] += STEP * UNIT * (lost @ before + np.abs(s.P) @ np.abs(alphas[k]))
+        wrenches[k] += STEP_ROUNDING * UNIT * (lost @ before + np.abs(s.P) @ np.abs(alphas[k]))
         if parent >= 0:
-            wrenches[parent] += STEP * UNIT * X @ np.abs(s.rest) @ X.T @ above
-        direct[part] += STEP * UNIT * _joint_solve(s, np.abs(a[part]) + np.abs(s.K.T) @ before)
+            wrenches[parent] += STEP_ROUNDING * UNIT * X @ np.abs(s.rest) @ X.T @ above
+        direct[part] += STEP_ROUNDING * UNIT * _joint_solve(s, np.abs(a[part]) + np.abs(s.K.T) @ before)
         for child in (j for j, up in enumerate(m.tree.parents) if up == k):
             # a joint's own error is part of the acceleration that its body hands on
             handed[child] += np.abs(steps[child].X).T @ (np.abs(s.H) @ direct[part])

@@ -34,7 +34,7 @@ from whippletree.tree.mechanism import Mechanism
 if TYPE_CHECKING:
     pass  # merged-import
 
-MOST_VELOCITIES = 4000
+MOST_REPORTED_VELOCITIES = 4000
 """Beyond, the mass matrix and its eigenvalues take many minutes and gigabytes."""
 
 
@@ -159,11 +159,11 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
         UnsupportedError: if the model has more than 4000 velocities.
     """
     require_model(model, "conditioning")
-    if model.nv > MOST_VELOCITIES:
+    if model.nv > MOST_REPORTED_VELOCITIES:
         raise UnsupportedError(
             f"conditioning: model {model.name!r} has {model.nv} velocities, and the eigenvalues of its mass matrix are "
-            f"looked at for up to {MOST_VELOCITIES}. forward_dynamics_with_diagonal of wt.compile(model) has the "
-            f"inertias of the joints for any number."
+            f"looked at for up to {MOST_REPORTED_VELOCITIES}. forward_dynamics_with_diagonal of wt.compile(model) has "
+            f"the inertias of the joints for any number."
         )
     at = np.asarray(model.home.q if q is None else q, dtype=float)
     if at.ndim < 1 or at.shape[-1] != model.nq:

@@ -1,8 +1,8 @@
 """Running bounds on the rounding errors of the recursions that form M and c, body by body. Plain floats.
 
 Every 3-vector of a recursion carries one number: a bound on the length of its error. A rotation keeps it, a shift by
-p adds p times that of the angular part, and each step adds ``STEP`` units of rounding of the largest terms that it
-sums. Bounds on vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a bound
+p adds p times that of the angular part, and each step adds ``STEP_ROUNDING`` units of rounding of the largest terms
+that it sums. Bounds on vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a bound
 by √2 at each joint, which means nothing any more after sixty of them.
 
 The constant is of the probabilistic kind (Higham & Mary 2019): rounding errors of a step hardly ever add up in the
@@ -24,7 +24,7 @@ from whippletree.tree.sweeps import Field
 UNIT = EPS / 2
 """Largest relative error of one operation."""
 
-STEP = 1.5
+STEP_ROUNDING = 1.5
 """Units of rounding of its largest terms that one step of a recursion commits."""
 
 
@@ -114,15 +114,15 @@ def mass_matrix_rounding(m: Mechanism, links: Field) -> Array:
         errors[k] = errors[k] + R[k].times(UNIT)
         parent = tree.parents[k]
         if parent >= 0:
-            errors[parent] = errors[parent] + errors[k].carried(p[k]) + R[k].carried(p[k]).times(STEP * UNIT)
+            errors[parent] = errors[parent] + errors[k].carried(p[k]) + R[k].carried(p[k]).times(STEP_ROUNDING * UNIT)
     for k in range(len(links)):
         for i, h in enumerate(H[k]):
-            force, error = R[k].on(h), errors[k].on(h) + R[k].on(h).times(STEP * UNIT)
+            force, error = R[k].on(h), errors[k].on(h) + R[k].on(h).times(STEP_ROUNDING * UNIT)
             column = tree.v_slices[k].start + i
             below = k
             for j in tree.path(k):
                 if j != k:
-                    error = error.as_force(p[below]) + force.as_force(p[below]).times(STEP * UNIT)
+                    error = error.as_force(p[below]) + force.as_force(p[below]).times(STEP_ROUNDING * UNIT)
                     force = force.as_force(p[below])
                     below = j
                 rows = [error.along(other) for other in H[j]]
@@ -155,9 +155,9 @@ def inverse_dynamics_rounding(m: Mechanism, links: Field, v: Array, qdd: Array) 
         own = Weights.of(links[k].M)
         size = Sizes.of(alphas[k])
         local = own.on(size) + Sizes.of(links[k].b) + Sizes.of(loads[k].force)
-        forces[k] = forces[k] + own.on(moved[k]) + biases[k][1] + local.times(STEP * UNIT)
+        forces[k] = forces[k] + own.on(moved[k]) + biases[k][1] + local.times(STEP_ROUNDING * UNIT)
         if parents[k] >= 0:
-            passed = Sizes.of(loads[k].force).as_force(p[k]).times(STEP * UNIT)
+            passed = Sizes.of(loads[k].force).as_force(p[k]).times(STEP_ROUNDING * UNIT)
             forces[parents[k]] = forces[parents[k]] + forces[k].as_force(p[k]) + passed
         rotor = abs(float(links[k].J)) * np.abs(qdd[m.tree.v_slices[k]]) * UNIT
         efforts[m.tree.v_slices[k]] = [forces[k].along(h) for h in H[k]] + rotor
@@ -176,17 +176,17 @@ def _outwards(
         relative = Sizes.of(np.asarray(link.H, dtype=float) @ v[part])
         above = Sizes.of(links[parent].V) if parent >= 0 else NONE
         error = twists[parent].as_motion(p[k]) if parent >= 0 else NONE
-        error = error + (above.as_motion(p[k]) + relative).times(STEP * UNIT)
+        error = error + (above.as_motion(p[k]) + relative).times(STEP_ROUNDING * UNIT)
         twists.append(error)
         V = Sizes.of(link.V)
         momentum, shaken = Weights.of(link.M).on(V), Weights.of(link.M).on(error)
-        a = _crossed(error, relative) + _crossed(V, relative).times(STEP * UNIT)
-        b = _forced(error, momentum) + _forced(V, shaken) + _forced(V, momentum).times(STEP * UNIT)
+        a = _crossed(error, relative) + _crossed(V, relative).times(STEP_ROUNDING * UNIT)
+        b = _forced(error, momentum) + _forced(V, shaken) + _forced(V, momentum).times(STEP_ROUNDING * UNIT)
         biases.append((a, b))
         carried = (Sizes.of(alphas[parent]) if parent >= 0 else Sizes.of(m.base)).as_motion(p[k])
         step = Sizes.of(np.asarray(link.H, dtype=float) @ qdd[part])
         before = moved[parent].as_motion(p[k]) if parent >= 0 else NONE
-        moved.append(before + a + (carried + Sizes.of(link.a) + step).times(STEP * UNIT))
+        moved.append(before + a + (carried + Sizes.of(link.a) + step).times(STEP_ROUNDING * UNIT))
     return twists, biases, moved
 
 

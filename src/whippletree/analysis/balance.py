@@ -33,18 +33,18 @@ from whippletree.model.parameters import find_parameter
 STICKING, SLIDING, FRICTIONLESS = "sticking", "sliding", "frictionless"
 CONTACT_MODES = (STICKING, SLIDING, FRICTIONLESS)
 
-TOUCHING = 1e-7
+TOUCHING_GAP = 1e-7
 """Gap, m, below which two shapes touch; a configuration that ``assemble`` or a run left is closer than that."""
 
 SLOW = 1e-9
 """Speed, m/s, below which a contact sticks: the direction of a slower slip is rounding."""
 
 
-CLOSING_ROUNDS = 30
-CLOSED = 1e-12
+BALANCE_CORRECTIONS = 30
+CLOSED_BALANCE = 1e-12
 """Residual of a position row, m or rad, at which a correction stops; rounding of metres leaves about 1e-16."""
 
-DAMPING = 1e-12
+LOOP_DAMPING = 1e-12
 """Of a correction of open loops, relative to the size of the rows."""
 
 QUICK_ABOVE = 4000
@@ -409,10 +409,10 @@ class Balance:
         """
         level, q = self.at_position_level, q.copy()
         left = np.arange(len(q)) if np.any(level) else np.zeros(0, dtype=int)
-        for _ in range(CLOSING_ROUNDS):
+        for _ in range(BALANCE_CORRECTIONS):
             part = self.taken(left)
             g = part.residual(q[left])
-            wide = np.abs(g).max(axis=-1, initial=0.0) > CLOSED
+            wide = np.abs(g).max(axis=-1, initial=0.0) > CLOSED_BALANCE
             left, g = left[wide], g[wide]
             if not len(left):
                 break
@@ -488,7 +488,7 @@ def touching_contacts(balance: Balance, q: Array, v: Array) -> dict[str, str]:
     slip = np.asarray(balance.evaluate("contact_velocity", q=q, v=v)).reshape(-1, 3)[:, 1:]
     modes = {}
     for name, gap, mu, slide in zip(system.names, gaps, system.friction, slip, strict=True):
-        if abs(gap) <= TOUCHING:
+        if abs(gap) <= TOUCHING_GAP:
             modes[name] = FRICTIONLESS if mu == 0 else SLIDING if np.linalg.norm(slide) > SLOW else STICKING
     return modes
 
@@ -501,7 +501,7 @@ def _least_norm(A: Array, b: Array) -> Array:
     """
     gram = A @ np.swapaxes(A, -1, -2)
     m = gram.shape[-1]
-    damping = DAMPING * np.trace(gram, axis1=-2, axis2=-1)[..., None, None] / m
+    damping = LOOP_DAMPING * np.trace(gram, axis1=-2, axis2=-1)[..., None, None] / m
     y = np.linalg.solve(gram + (damping + np.finfo(float).tiny) * np.eye(m), b[..., None])
     return np.asarray((np.swapaxes(A, -1, -2) @ y)[..., 0])
 

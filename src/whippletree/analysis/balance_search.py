@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from whippletree.analysis.balance import CLOSED, Balance, functions_of, held_rows
+from whippletree.analysis.balance import CLOSED_BALANCE, Balance, functions_of, held_rows
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.tree.mechanism import Mechanism
 
-FLAT = 1e-9
+NEUTRAL_STIFFNESS = 1e-9
 """Stiffness relative to the terms that meet in it below which a direction counts as neutral."""
 
 ELSEWHERE = 1e-4
-"""What the stiffness that weights and loads could have elsewhere counts in FLAT: then 1e-13 of it is rounding."""
+"""What the stiffness that weights and loads could have elsewhere counts in NEUTRAL_STIFFNESS: 1e-13 of it is rounding."""
 
-LONGEST = 0.5
+LONGEST_SEARCH_STEP = 0.5
 """Largest step, rad or m: beyond, a quadratic model of the potential means little."""
 
-CLEAR = 0.05
+CLEAR_CHART = 0.05
 """Smallest singular value of the chosen rows of a basis at which motions may be written by these coordinates."""
 
 LEVEL = 1e-12
@@ -40,7 +40,7 @@ LEVEL = 1e-12
 STILL_CLOSED = 1e-8
 """Residual of a loop, m or rad, that a step may leave: more is another branch, or a loop that cannot close there."""
 
-SHORTEST = 1e-14
+SHORTEST_RADIUS = 1e-14
 """Trust radius, rad or m, at which no step helps any more."""
 
 
@@ -103,7 +103,7 @@ class Search:
     def assembled(self, q: Array) -> Array:
         """One guess with its loops closed, however far they are open; open parameters and switches count."""
         balance, model = self.balance, self.balance.model
-        if not balance.kept_rows or np.abs(balance.residual(q)).max(initial=0.0) <= CLOSED:
+        if not balance.kept_rows or np.abs(balance.residual(q)).max(initial=0.0) <= CLOSED_BALANCE:
             return q
         if balance.opened or not np.all(balance.active != 0):
             return q
@@ -115,19 +115,19 @@ class Search:
         point, count = self._searched(q, iterations)
         left = np.flatnonzero(self.rests(point))
         here, none = point.taken(left), np.zeros(len(left), dtype=bool)
-        last = self.trial(left, here, self.step(here, np.full(len(left), LONGEST), none, 1.0))
+        last = self.trial(left, here, self.step(here, np.full(len(left), LONGEST_SEARCH_STEP), none, 1.0))
         closer = last.imbalance < here.imbalance
         point.put(left[closer], last.taken(closer))
         return point, count
 
     def _searched(self, q: Array, iterations: int) -> tuple[Point, int]:
         point = self.point(self.balance, self.balance.closed(q))
-        radius, left = np.full(len(q), LONGEST), np.arange(len(q))
+        radius, left = np.full(len(q), LONGEST_SEARCH_STEP), np.arange(len(q))
         for count in range(iterations):
             here = point.taken(left)
             resting = self.rests(here)
             falling = resting & self.is_saddle(here) if self.downhill else np.zeros_like(resting)
-            moving = (~resting | falling) & (radius[left] > SHORTEST)
+            moving = (~resting | falling) & (radius[left] > SHORTEST_RADIUS)
             left, here, falling = left[moving], here.taken(moving), falling[moving]
             if not len(left):
                 return point, count
@@ -137,7 +137,7 @@ class Search:
                 lower = falling & (other.V < best.V)
                 best.put(lower, other.taken(lower))
             better = self.is_better(here, best)
-            radius[left] = np.where(better, np.minimum(2 * radius[left], LONGEST), radius[left] / 4)
+            radius[left] = np.where(better, np.minimum(2 * radius[left], LONGEST_SEARCH_STEP), radius[left] / 4)
             point.put(left[better], best.taken(better))
         return point, iterations
 
@@ -163,13 +163,13 @@ class Search:
         if not point.K.shape[-1]:
             return np.zeros(point.V.shape, dtype=bool)
         lowest = np.linalg.eigvalsh(symmetric(point.K))[..., 0]
-        return np.asarray(lowest < -FLAT * point.sizes)
+        return np.asarray(lowest < -NEUTRAL_STIFFNESS * point.sizes)
 
     def step(self, point: Point, radius: Array, falling: Array, sign: float) -> Array:
         """Newton's step with the size of every curvature; from a saddle, along its downward direction."""
         if not point.Z.shape[-1]:
             return np.zeros(point.Z.shape[:-1])
-        floor = FLAT * point.sizes[..., None]
+        floor = NEUTRAL_STIFFNESS * point.sizes[..., None]
         if self.downhill:
             values, U = np.linalg.eigh(symmetric(point.K))
             along = apply(transposed(U), point.g)
@@ -244,7 +244,7 @@ def _localised(Z: Array) -> Array:
     chosen = scipy.linalg.qr(Z[0].T, pivoting=True, mode="r")[1][:d]
     part = Z[:, chosen, :]
     smallest = np.abs(part[:, 0, 0]) if d == 1 else np.linalg.svd(part, compute_uv=False)[:, -1]
-    clear = smallest > CLEAR
+    clear = smallest > CLEAR_CHART
     result = np.array(Z)
     local = Z[clear] @ np.linalg.inv(part[clear])
     result[clear] = local / np.linalg.norm(local, axis=-2, keepdims=True)

@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from whippletree.analysis.balance import Balance, held_rows, stops_of
-from whippletree.analysis.balance_search import FLAT, STILL_CLOSED, Point, Search, apply, symmetric, transposed
+from whippletree.analysis.balance_search import (
+    NEUTRAL_STIFFNESS,
+    STILL_CLOSED,
+    Point,
+    Search,
+    apply,
+    symmetric,
+    transposed,
+)
 from whippletree.analysis.linear import eigenvalues_at_rest
 from whippletree.analysis.resting import Resting, RestingSearch
 from whippletree.arithmetic.arrays import Array
@@ -31,14 +39,14 @@ from whippletree.simulation.output.labels import velocities as velocity_names
 
 STABLE, UNSTABLE, NEUTRAL, FIXED, NOT_FOUND = "stable", "unstable", "neutral", "no freedom", "not found"
 
-OVERLAP = 1e-9
+OVERLAP_AT_REST = 1e-9
 """Depth, m, from which shapes count as overlapping."""
 
 FADING = 1e-7
 """Growth relative to the largest eigenvalue that may be rounding: eigenvalues that meet, as at the onset of flutter,
 move with its root."""
 
-ROUNDING = 1e-10
+BALANCED_BY_ROUNDING = 1e-10
 """Force left, relative to those that meet, that counts as balanced where rounding allows no less."""
 
 
@@ -274,7 +282,7 @@ def _rest_on_supports(
 def _crossed(balance: Balance, q: Array) -> Array:
     """Whether a joint limit is exceeded, (n,)."""
     gaps = [stop.gap(q) for stop in stops_of(balance.model)]
-    return np.any([gap < -OVERLAP for gap in gaps], axis=0) if gaps else np.zeros(len(q), dtype=bool)
+    return np.any([gap < -OVERLAP_AT_REST for gap in gaps], axis=0) if gaps else np.zeros(len(q), dtype=bool)
 
 
 def _with_held(model: Model, hold: Mapping[str, Any] | None) -> Model:
@@ -302,12 +310,12 @@ def _reported(search: Search, point: Point) -> tuple[Array, Array, Array, Array]
 def _judged(search: Search, point: Point) -> Array:
     """In words, for every configuration."""
     words = np.full(len(point.q), STABLE, dtype=object)
-    balanced = (point.imbalance <= max(search.tolerance, ROUNDING)) & (point.gap <= STILL_CLOSED)
+    balanced = (point.imbalance <= max(search.tolerance, BALANCED_BY_ROUNDING)) & (point.gap <= STILL_CLOSED)
     if not point.K.shape[-1]:
         words[:] = FIXED
     elif search.balance.conservative:
         lowest = np.linalg.eigvalsh(symmetric(point.K))[..., 0]
-        edge = FLAT * point.sizes
+        edge = NEUTRAL_STIFFNESS * point.sizes
         words[:] = np.where(lowest > edge, STABLE, np.where(lowest < -edge, UNSTABLE, NEUTRAL))
     else:
         words[balanced] = _judged_by_motion(search.balance.taken(balanced), point.taken(balanced))
@@ -369,7 +377,7 @@ def _refuse_penetration(balance: Balance, q: Array) -> None:
     deep = [
         f"{name} by {-gap:.3g} m"
         for name, gap in zip(contact_set(balance.model).names, worst, strict=True)
-        if gap < -OVERLAP
+        if gap < -OVERLAP_AT_REST
     ]
     if deep:
         raise UnsupportedError(

@@ -22,25 +22,25 @@ from whippletree.model.input_checks import refuse_zero_quaternions, shape_messag
 GOAL = 1e-10
 """Angle, rad, and distance, m, within which a goal counts as reached; loops are closed as well as that."""
 
-ITERATIONS = 100
+REACHING_ITERATIONS = 100
 
 FIRST_STARTS = 4
 """Random starts that are tried at first; later rounds have twice as many, so that easy problems stay cheap."""
 
-AT_ONCE = 16
+STARTS_AT_ONCE = 16
 """Random starts that are tried at once at least, over all problems: fewer would not fill the lanes of the processor."""
 
 IMPATIENCE = 0.5
 """While there are further starts, a search is left whose cost is more than this share of what it was two calls before:
 close to a goal it falls much faster, and elsewhere another start is the better bet."""
 
-ROUNDS = 4
+REACHING_ROUNDS = 4
 """Iterations of one call; problems that have arrived or stalled leave between calls."""
 
-STALLED = 1e6
+STALLED_DAMPING = 1e6
 """Multiple of the cost that damping has reached when steps no longer help: a minimum that is no solution."""
 
-STRICT = 1e6
+STRICT_LOOPS = 1e6
 """What an open loop costs in the second search, after which the closest configuration has its loops closed: they yield
 by a millionth of the goals' errors within it, and nothing afterwards."""
 
@@ -94,7 +94,7 @@ def inverse_kinematics(
     starts: int = 0,
     seed: int = 0,
     tolerance: float = GOAL,
-    iterations: int = ITERATIONS,
+    iterations: int = REACHING_ITERATIONS,
     t: float = 0.0,
     active: Any = None,
 ) -> Reached:
@@ -284,23 +284,23 @@ class _Solver:
         """The closest configurations with all loops closed."""
         if np.any(self.balance.at_position_level) and len(lost):
             found.q[lost] = self.balance.closed(found.q[lost])
-            self._iterate(found, lost, goals, STRICT, True)
+            self._iterate(found, lost, goals, STRICT_LOOPS, True)
             found.q[lost] = self.balance.closed(found.q[lost])
             found.gap[lost] = np.abs(self.balance.residual(found.q[lost])).max(axis=-1, initial=0.0)
 
     def _iterate(self, found: _Found, left: Array, goals: Array, strictness: float, patient: bool) -> None:
         damping = np.ones(len(left))
         before = np.full((2, len(left)), np.inf)
-        for done in range(0, self.iterations, ROUNDS):
+        for done in range(0, self.iterations, REACHING_ROUNDS):
             if not len(left):
                 return
             numbers = {"goals": goals[left], "weights": self.weights, "damping": damping, "strictness": strictness}
-            rounds = np.zeros(min(ROUNDS, self.iterations - done))
+            rounds = np.zeros(min(REACHING_ROUNDS, self.iterations - done))
             moved, damping, apart, gap, cost = self.iterate(q=found.q[left], **numbers, rounds=rounds, **self.fixed)
             found.q[left], found.apart[left], found.gap[left], found.cost[left] = moved, apart, np.sqrt(gap), cost
             met = np.all(apart <= self.tolerance, axis=(-2, -1)) & (gap <= self.tolerance**2)
             found.reached[left[met]] = True
-            going = ~met & (damping < STALLED)
+            going = ~met & (damping < STALLED_DAMPING)
             if not patient:
                 going &= cost <= IMPATIENCE * before[0]
             left, damping, before = left[going], damping[going], np.stack([before[1], cost])[:, going]
@@ -316,7 +316,7 @@ class _Solver:
             lost = np.flatnonzero(~found.reached)
             if not len(lost):
                 return tried
-            count = min(max(count, -(-AT_ONCE // len(lost))), starts)
+            count = min(max(count, -(-STARTS_AT_ONCE // len(lost))), starts)
             many = _random_starts(self.model, guess[lost], count, random, limits)
             further = self.run(many.reshape(-1, self.model.nq), np.repeat(goals[lost], count, axis=0), patient=False)
             found.improve(lost, further, count, self.distance(guess[lost]))

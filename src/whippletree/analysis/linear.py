@@ -42,7 +42,7 @@ from whippletree.tree.skeleton import skeleton
 BODY, PARENT = "body", "parent"
 AXES = (BODY, PARENT)
 
-CLEAR = 1e-3
+CLEAR_BASIS = 1e-3
 """Smallest singular value of the chosen part of an orthonormal basis of motions that makes good coordinates."""
 
 DISTINCT = 1e-9
@@ -507,7 +507,7 @@ def _independent(motions: Array, wanted: list[int] | None, *, strict: bool) -> l
         if len(wanted) != d:
             return wanted
         smallest = np.linalg.svd(motions[wanted], compute_uv=False)[-1]
-        if strict or smallest > CLEAR:
+        if strict or smallest > CLEAR_BASIS:
             return wanted
     return [int(i) for i in scipy.linalg.qr(motions.T, pivoting=True, mode="r")[1][:d]]
 

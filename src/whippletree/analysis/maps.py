@@ -30,7 +30,7 @@ from whippletree.model import Model
 POSITION, ROTATION, POSE = "position", "rotation", "pose"
 PARTS = (POSITION, ROTATION, POSE)
 
-SINGULAR = 1e-6
+LOST_DIRECTION = 1e-6
 """Relative singular value below which a direction counts as lost."""
 
 
@@ -56,7 +56,7 @@ class Dexterity:
     @property
     def singular(self) -> Any:
         """In words, (...,): ``""``, ``"output"``, ``"input"`` or ``"output and input"``."""
-        output, lost = self.output_margin < SINGULAR, self.input_margin < SINGULAR
+        output, lost = self.output_margin < LOST_DIRECTION, self.input_margin < LOST_DIRECTION
         words = np.where(output & lost, "output and input", np.where(output, "output", np.where(lost, "input", "")))
         return str(words) if words.ndim == 0 else words
 
@@ -129,18 +129,18 @@ def _usual_rank(balance: Balance, frame: str, part: str, length: float) -> int:
     q = np.stack(generic_configurations(constraint_set(balance.model), 2))
     reach = _frame_rows(balance, frame, q, part, length) @ held_rows(balance.jacobian(q)).motions
     values = np.linalg.svd(reach, compute_uv=False)
-    return max(1, int(np.max(np.sum(values > SINGULAR * values.max(initial=0.0), axis=-1), initial=0)))
+    return max(1, int(np.max(np.sum(values > LOST_DIRECTION * values.max(initial=0.0), axis=-1), initial=0)))
 
 
 def _measured(reach: Array, felt: Array, used: int, frame: str, model: Model) -> Dexterity:
     freedoms = reach.shape[-1]
     output = _singular_values(felt, freedoms)[..., -1]
-    T = reach @ np.linalg.pinv(felt, rcond=SINGULAR)
+    T = reach @ np.linalg.pinv(felt, rcond=LOST_DIRECTION)
     values, own = (_singular_values(matrix, used)[..., :used] for matrix in (T, reach))
     worst, best = own[..., -1], own[..., 0]
     lost = np.where(best > 0, worst / np.where(best > 0, best, 1.0), 0.0)
     smallest = values[..., -1]
-    sound = smallest > SINGULAR * values[..., 0]
+    sound = smallest > LOST_DIRECTION * values[..., 0]
     condition = np.where(sound, values[..., 0] / np.where(sound, smallest, 1.0), np.inf)
     return Dexterity(T, values, np.prod(values, axis=-1), condition, output, lost, frame, model)
 

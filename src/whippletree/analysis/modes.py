@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.analysis.balance import TOUCHING, held_rows, stops_of
+from whippletree.analysis.balance import TOUCHING_GAP, held_rows, stops_of
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
@@ -26,7 +26,7 @@ SYMMETRIC = 1e-9
 """Largest unsymmetric part of K, relative to K, that counts as rounding."""
 
 
-ROUNDING = 1e-13
+ZERO_FREQUENCY = 1e-13
 """Square of a frequency, relative to the largest, below which it is what rounding left of zero."""
 
 
@@ -145,7 +145,7 @@ def _not_steady(system: LinearSystem) -> str:
     if not np.any(system.v):
         worst = np.abs(rate).reshape(-1, rate.shape[-1]).max(axis=0)
         name = system.states[system.positions.shape[-1] + int(np.argmax(worst))]
-        at_stop = [stop.name for stop in stops_of(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING)]
+        at_stop = [stop.name for stop in stops_of(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING_GAP)]
         cure = "wt.equilibrium(model, q).q is one nearby"
         if at_stop:
             cure = f"Limits carry nothing here: hold what leans on {', '.join(at_stop[:3])} by a constraint"
@@ -170,7 +170,7 @@ def _undamped(system: LinearSystem) -> tuple[Array, Array, Array]:
         half = np.linalg.solve(L, (K + _T(K)) / 2)
         squares, y = np.linalg.eigh(_mirrored(np.linalg.solve(L, _T(half))))
         shapes = system.motions @ np.linalg.solve(_T(L), y)
-        squares = np.where(np.abs(squares) > ROUNDING * np.abs(squares).max(axis=-1, keepdims=True), squares, 0.0)
+        squares = np.where(np.abs(squares) > ZERO_FREQUENCY * np.abs(squares).max(axis=-1, keepdims=True), squares, 0.0)
         root = np.sqrt(np.abs(squares))
         return np.where(squares > 0, root, 0.0) / (2 * np.pi), np.where(squares < 0, root, 0.0), shapes
     return _undamped_in_general(system, d)
@@ -190,7 +190,7 @@ def _undamped_in_general(system: LinearSystem, d: int) -> tuple[Array, Array, Ar
     order = np.take_along_axis(chosen, np.argsort(np.abs(own.imag), axis=-1, kind="stable"), axis=-1)
     own = np.take_along_axis(values, order, axis=-1)
     shapes = system.positions @ np.take_along_axis(vectors, order[..., None, :], axis=-1)[..., :n, :]
-    noise = np.sqrt(ROUNDING) * np.abs(own).max(axis=-1, keepdims=True, initial=0.0)  # eigenvalues may meet
+    noise = np.sqrt(ZERO_FREQUENCY) * np.abs(own).max(axis=-1, keepdims=True, initial=0.0)  # eigenvalues may meet
     growth = np.where(own.real > noise, own.real, 0.0)
     return np.abs(own.imag) / (2 * np.pi), growth, _largest_one(shapes)
 

@@ -41,7 +41,7 @@ YIELD = 1e-10
 """How much rows of loops may yield within a step, relative to their size: where rows depend on each other, a step stays
 finite; repeated steps close them."""
 
-FARTHEST = 3.0
+FARTHEST_STEP = 3.0
 """Length of a step, rad or m, beyond which it is shortened."""
 
 SMALL = 2.0**-20
@@ -226,8 +226,8 @@ class _Problem:
 
     def _shortened(self, d: Array) -> Array:
         square = d @ d
-        far = scalars.less(FARTHEST * FARTHEST, square)
-        return np.asarray(d * scalars.select(far, FARTHEST / scalars.sqrt(scalars.select(far, square, 1)), 1))
+        far = scalars.less(FARTHEST_STEP * FARTHEST_STEP, square)
+        return np.asarray(d * scalars.select(far, FARTHEST_STEP / scalars.sqrt(scalars.select(far, square, 1)), 1))
 
 
 def rotation_vector(R: Array) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.optimize
 
 from whippletree.analysis.balance import Balance, Stop, held_rows, stops_of
-from whippletree.analysis.balance_search import LONGEST, SHORTEST, Point, Search
+from whippletree.analysis.balance_search import LONGEST_SEARCH_STEP, SHORTEST_RADIUS, Point, Search
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.errors import UnsupportedError
@@ -29,13 +29,13 @@ from whippletree.errors import UnsupportedError
 TOUCHES = 1e-9
 """Gap, m or rad, up to which a contact or a limit may carry; a step that ends at one comes closer than that."""
 
-HALVINGS = 60
+GAP_HALVINGS = 60
 """Of a step that ends at a gap: from a metre to rounding."""
 
 ROUNDS_OUT = 10
 """Of corrections that lead a guess out of overlaps."""
 
-PUSHES = 1e-12
+CARRIES = 1e-12
 """Share of the largest force below which a contact carries nothing."""
 
 
@@ -86,12 +86,12 @@ class RestingSearch:
     def run(self, q: Array, iterations: int) -> Resting:
         """From one guess (1, nq) downhill, no gap negative."""
         q = self._led_out(q)
-        radius, blocked = LONGEST, frozenset[int]()
+        radius, blocked = LONGEST_SEARCH_STEP, frozenset[int]()
         for count in range(iterations):
             carrying = self._carrying(q, blocked)
             search, point = self._held(q, carrying)
             resting, saddle = bool(search.rests(point)[0]), bool(search.is_saddle(point)[0])
-            if (resting and not saddle) or radius <= SHORTEST:
+            if (resting and not saddle) or radius <= SHORTEST_RADIUS:
                 return Resting(search, point, self._forces(point.q, carrying), count)
             q, radius, blocked = self._advance(search, point, radius, resting, carrying)
         return Resting(search, point, self._forces(point.q, carrying), iterations)
@@ -110,7 +110,7 @@ class RestingSearch:
         if not search.is_better(point, best)[0]:
             # a step that a support stops at once: it is held from now on, whatever the forces say
             return point.q, radius / 4 if not stopped else radius, stopped
-        return best.q, min(2 * radius, LONGEST), frozenset()
+        return best.q, min(2 * radius, LONGEST_SEARCH_STEP), frozenset()
 
     def _stopped(
         self, search: Search, point: Point, step: Array, carrying: Sequence[int]
@@ -127,7 +127,7 @@ class RestingSearch:
         if not np.any(gaps < -TOUCHES / 2):
             return search.point(search.balance, q), frozenset()
         low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
+        for _ in range(GAP_HALVINGS):
             share = (low + high) / 2
             _, gaps = at(share)
             low, high = (share, high) if not np.any(gaps < -TOUCHES / 2) else (low, share)
@@ -139,7 +139,7 @@ class RestingSearch:
         """The supports that touch and carry; ``blocked`` ones are held even if they carry nothing."""
         touching = [k for k, gap in enumerate(self.supports.gaps(q)[0]) if gap <= TOUCHES]
         f = self._pushed(q, touching)
-        carries = f > PUSHES * f.max(initial=0.0)
+        carries = f > CARRIES * f.max(initial=0.0)
         return [k for k, pushes in zip(touching, carries, strict=True) if pushes or k in blocked]
 
     def _pushed(self, q: Array, supports: Sequence[int]) -> Array:
@@ -188,7 +188,7 @@ class RestingSearch:
 
 def _pushing_forces(G: Array, b: Array) -> Array:
     """f ≥ 0 with the least |G f − b|; of many, those of least norm where none of them is negative."""
-    shared = np.linalg.lstsq(G, b, rcond=PUSHES)[0]
-    if np.all(shared >= -PUSHES * np.abs(shared).max(initial=0.0)):
+    shared = np.linalg.lstsq(G, b, rcond=CARRIES)[0]
+    if np.all(shared >= -CARRIES * np.abs(shared).max(initial=0.0)):
         return np.maximum(shared, 0.0)
     return np.asarray(scipy.optimize.nnls(G, b)[0])

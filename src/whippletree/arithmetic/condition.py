@@ -20,7 +20,7 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 
-HALVINGS = 36
+EIGENVALUE_HALVINGS = 36
 """Of an interval of 64 octaves: eigenvalues to about 2⁻³⁰ of themselves, nine digits."""
 
 OCTAVES = 64
@@ -103,7 +103,7 @@ def _bisected(T: Tridiagonal, bound: Any, octaves: int, holds: Callable[[Tridiag
     Intervals are halved by their logarithm: small eigenvalues get as many digits as large ones.
     """
     low, high = bound / 2**octaves, 2 * bound
-    for _ in range(HALVINGS):
+    for _ in range(EIGENVALUE_HALVINGS):
         middle = scalars.sqrt(low) * scalars.sqrt(high)
         enough = holds(T, middle)
         low, high = scalars.select(enough, low, middle), scalars.select(enough, middle, high)

@@ -17,7 +17,7 @@ from whippletree.campaigns.design import design_of
 from whippletree.campaigns.engines import Dask, Engine, Here, Job, Processes
 from whippletree.campaigns.opening import open_sweep
 from whippletree.campaigns.progress_of_sweep import progress_of
-from whippletree.campaigns.store import VERSION, Store, block_digest, parquet
+from whippletree.campaigns.store import SWEEP_VERSION, Store, block_digest, parquet
 from whippletree.campaigns.sweep_report import sweep_report
 from whippletree.campaigns.targets import targets_of
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -29,7 +29,7 @@ from whippletree.simulation.run_identity import Content
 if TYPE_CHECKING:
     import xarray
 
-TOGETHER = 4096
+RUNS_TOGETHER = 4096
 """Runs of a task where a method takes many at once: the batch is long enough to be fast, its output small."""
 
 IN_TURN = 16
@@ -232,7 +232,7 @@ def _task_size(base: Case, work: Work, asked: int | None) -> int:
     way = find_method(suitable(base.model, base.q0) if method == "auto" else method, base.model)
     numbers = any(target.kind == "number" for target in work.targets)
     together = way.batches and (way.opens or not numbers)
-    return max(TOGETHER if together else IN_TURN, -(-work.design.runs // MOST_TASKS))
+    return max(RUNS_TOGETHER if together else IN_TURN, -(-work.design.runs // MOST_TASKS))
 
 
 def _manifest(job: Job, base: Case) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _manifest(job: Job, base: Case) -> dict[str, Any]:
             content.add(f"distribution of {axis.path}", _words_of(axis.distribution))
     grid = {axis.path: list(axis.values) for axis in design.axes} if design.kind == "grid" else {}
     return {
-        "whippletree_sweep": VERSION, "whippletree": job.version, "model": base.model.name, "design": design.kind,
+        "whippletree_sweep": SWEEP_VERSION, "whippletree": job.version, "model": base.model.name, "design": design.kind,
         "runs": design.runs, "seed": design.seed, "runs_per_task": job.runs_per_task, "keep": list(work.keep),
         "parameters": list(design.paths), "grid": grid, "metrics": list(work.metrics), "content": content.words,
     }  # fmt: skip

@@ -35,7 +35,7 @@ FALSE_STARTS = 20
 READY = "ready\n"
 """What a worker says when it waits for its first task."""
 
-AHEAD = 3
+TASKS_AHEAD = 3
 """Tasks for each worker of a cluster that are under way or wait there, so that none idles."""
 
 
@@ -249,7 +249,7 @@ class Dask:
                 chosen = islice(waiting, count)
                 return [client.submit(do_there, data, k, key=_key(job, k), retries=DEATHS, pure=False) for k in chosen]
 
-            done = library.as_completed(submitted(AHEAD * max(1, sum(client.ncores().values()))))
+            done = library.as_completed(submitted(TASKS_AHEAD * max(1, sum(client.ncores().values()))))
             for future in done:
                 yield Receipt(*future.result())
                 done.update(submitted(1))

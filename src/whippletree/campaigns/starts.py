@@ -18,7 +18,7 @@ WAYPOINTS = 8
 """Steps in which coordinates that a sweep sets go from where the model closes to their values, so that the other joints
 follow the branch on which it does."""
 
-NEWTON_STEPS = 6
+CLOSING_STEPS = 6
 """At each of them, and at the end as often again before a run is assembled by itself, with more patience."""
 
 LARGEST_CORRECTION = 0.5
@@ -71,7 +71,7 @@ class _Closing:
     def closed(self, q: Array) -> tuple[Array, Array]:
         """Coordinates after a few steps, and which runs are open still."""
         q, left = np.array(self.motion.normalised(q)), np.arange(len(q))
-        for _ in range(NEWTON_STEPS):
+        for _ in range(CLOSING_STEPS):
             own = self.motion.of_runs(left)
             g = own.evaluate("constraint_residual", q=q[left], t=np.zeros(len(left)))[:, self.residuals]
             still = ~(np.abs(g).max(axis=1, initial=0.0) <= CLOSED_START)

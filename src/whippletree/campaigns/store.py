@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow
     import xarray
 
-VERSION = 1
+SWEEP_VERSION = 1
 MANIFEST = "manifest.json"
 
 
@@ -68,8 +68,10 @@ class Store:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise FileError(str(path), [f"is damaged: {error}"]) from None
-        if found.get("whippletree_sweep") != VERSION:
-            raise FileError(str(path), [f"has format {found.get('whippletree_sweep')}; this version reads {VERSION}"])
+        if found.get("whippletree_sweep") != SWEEP_VERSION:
+            raise FileError(
+                str(path), [f"has format {found.get('whippletree_sweep')}; this version reads {SWEEP_VERSION}"]
+            )
         return found
 
     def begin(self, manifest: Mapping[str, Any]) -> None:

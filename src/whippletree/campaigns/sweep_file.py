@@ -40,14 +40,14 @@ from whippletree.io.native import native_reader
 from whippletree.io.paths import read_bytes
 from whippletree.scenario.factories import python_function
 
-FORMAT = 1
+SWEEP_FORMAT = 1
 
 
 class SweepFile(msgspec.Struct, forbid_unknown_fields=True):
     """The tables of the file."""
 
     scenario: str
-    whippletree_sweep: int = FORMAT
+    whippletree_sweep: int = SWEEP_FORMAT
     folder: str = ""
     design: str | None = None
     runs: int | None = None
@@ -87,8 +87,8 @@ def _checked(place: Path) -> SweepFile:
     lines, draft = native_reader.Lines(text), Draft(place, place.stem)
     document = native_reader.parse(place, text)
     found = native_reader.checked_table(draft, document, SweepFile, "the file", partial(lines.find, "", 0))
-    if found.get("whippletree_sweep", FORMAT) != FORMAT:
-        draft.fault(f"the file has format {found['whippletree_sweep']}; this version reads format {FORMAT}")
+    if found.get("whippletree_sweep", SWEEP_FORMAT) != SWEEP_FORMAT:
+        draft.fault(f"the file has format {found['whippletree_sweep']}; this version reads format {SWEEP_FORMAT}")
     if "scenario" not in document:
         draft.fault("scenario is missing: which scenario file is to be run?")
     draft.stop_if_faulty()

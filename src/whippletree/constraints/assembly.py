@@ -12,7 +12,7 @@ from whippletree.constraints.body_system import Unknowns
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
 from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
-from whippletree.constraints.loop_closure import TOLERANCE, Closure, attainable, close_loops
+from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, attainable, close_loops
 from whippletree.constraints.loop_repair import Repair, repair_frames
 from whippletree.constraints.redundancy import is_long
 from whippletree.errors import AssemblyError, UnsupportedError
@@ -31,7 +31,7 @@ def assemble(
     guess: Any = None,
     *,
     hold: Mapping[str, Any] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = CLOSED_LOOP,
     t: float = 0.0,
     repair: None = None,
 ) -> Array: ...
@@ -43,7 +43,7 @@ def assemble(
     guess: Any = None,
     *,
     hold: Mapping[str, Any] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = CLOSED_LOOP,
     t: float = 0.0,
     repair: str,
 ) -> Repair: ...
@@ -54,7 +54,7 @@ def assemble(
     guess: Any = None,
     *,
     hold: Mapping[str, Any] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = CLOSED_LOOP,
     t: float = 0.0,
     repair: str | None = None,
 ) -> Array | Repair:

@@ -17,7 +17,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
 from whippletree.constraints.cluster_structure import structure_by_clusters
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows, is_light
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Model
@@ -26,7 +26,7 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field
 
-EMPTY = 1e-12
+EMPTY_ROW = 1e-12
 """Share of the numbers that it is made of below which a row is what rounding left of zero: a tie of two frames of one
 body, or across a plane that nothing leaves."""
 
@@ -115,7 +115,7 @@ class ConstraintSet:
     def light(self) -> bool:
         """Whether a loop is so nearly massless that the Schur complement of the whole M would lose digits."""
         kept = list(self.structure.independent)
-        if not kept or self.model.nv > LONG:
+        if not kept or self.model.nv > LONG_SYSTEM:
             return False
         m = Mechanism(skeleton(self.model))
         state = self.structure.configuration.astype(object)
@@ -156,7 +156,7 @@ class ConstraintSet:
         """A (m, nv) as floats, exact zeros where rounding would leave its own."""
         rows = self.rows(m, links, q, None, t)
         A, sizes = rows.jacobian().astype(float), rows.sizes().astype(float)
-        A[np.abs(A).max(axis=1, initial=0.0) <= EMPTY * sizes] = 0
+        A[np.abs(A).max(axis=1, initial=0.0) <= EMPTY_ROW * sizes] = 0
         return A
 
     def mask(self, active: Array | None) -> Array | None:

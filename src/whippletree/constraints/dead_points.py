@@ -25,7 +25,7 @@ from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
-EMPTY = 1e-9
+EMPTY_BRANCH = 1e-9
 """Size of a branch row, relative to the speed, below which it says nothing."""
 
 AT_REST = 1e-9
@@ -98,7 +98,7 @@ def quadrics(
     H = np.einsum("kr,dkn,ne->rde", y.astype(float), np.array(rates), directions)
     H = (H + np.swapaxes(H, 1, 2)) / 2
     scale = np.linalg.norm(y.astype(float), axis=0) * max((float(np.linalg.norm(A)) for A in rates), default=0.0)
-    return np.asarray(H[np.linalg.norm(H, axis=(1, 2)) > EMPTY * scale])
+    return np.asarray(H[np.linalg.norm(H, axis=(1, 2)) > EMPTY_BRANCH * scale])
 
 
 class Dead(NamedTuple):
@@ -151,7 +151,7 @@ def branch_rows(
     rows, rest, empty = [], [], []
     for i, (row, b) in enumerate(zip(B, beta, strict=True)):
         size = float(row @ row) ** 0.5
-        if size > EMPTY * speed:
+        if size > EMPTY_BRANCH * speed:
             rows.append(row / size)
             rest.append(b / size)
         else:

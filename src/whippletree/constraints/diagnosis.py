@@ -13,7 +13,7 @@ from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import IMMOBILE
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.exploration import generic_configurations
-from whippletree.constraints.loop_closure import TOLERANCE, Closure
+from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
 from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
@@ -25,7 +25,7 @@ from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
-NEAR = 1e-6
+NEARLY_MASSLESS = 1e-6
 """Relative inertia of an allowed motion below which it is reported as nearly massless."""
 
 MATRICES = 1000
@@ -171,7 +171,7 @@ class Diagnosis:
 
     def _lightest_share(self) -> str:
         """How much inertia the lightest allowed motion has, in words; one alone has no heaviest to compare with."""
-        near = " (nearly massless)" if self.margin < NEAR else ""
+        near = " (nearly massless)" if self.margin < NEARLY_MASSLESS else ""
         if self.mobility > 1:
             return f"the lightest allowed motion has {self.margin:.3g} of the heaviest's inertia{near}"
         share = f" has {self.margin:.3g} of the tree's mean inertia{near}" if near else ""
@@ -209,7 +209,7 @@ class Diagnosis:
         return [f"  cure: {cure}" for cure in cures]
 
 
-def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = TOLERANCE) -> Diagnosis:
+def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = CLOSED_LOOP) -> Diagnosis:
     """Explain a model at a configuration: freedoms, redundant and conflicting rows, massless motions, conditioning,
     cures.
 

@@ -25,7 +25,7 @@ from whippletree.constraints import elimination, embedding, kkt, recursive_dynam
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.long_solves import recursive
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.node_rows import LongRows, fits, is_swept, sighted
@@ -97,7 +97,7 @@ def closed(
     rows = system.rows(m, links, q, v, t)
     if m.route == "embedding":
         return _closed_by_clusters(m, system, rows, q, t, active)
-    if m.route == "elimination" or (m.tree.model.nv > LONG and by_bodies(m)):
+    if m.route == "elimination" or (m.tree.model.nv > LONG_SYSTEM and by_bodies(m)):
         return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
     if load is not None and v is not None and _is_dead(found):
@@ -270,7 +270,7 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
 
 def whole_route(m: Mechanism, system: ConstraintSet) -> str:
     """The route that the block matrix of the whole calls for, where its inverse blocks are wanted."""
-    if m.tree.model.nv > LONG:
+    if m.tree.model.nv > LONG_SYSTEM:
         return "recursion"
     # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
     return "augmented" if system.light or m.tree.doubtful else "schur"

@@ -53,14 +53,14 @@ PROBES = 24
 FEW_PROBES = 4
 """The same at special configurations of a branch, where any way on will do."""
 
-NEARLY = 1e-4
+NEARLY_SINGULAR = 1e-4
 """Singular value of rows of unit length, relative to the largest, up to which a configuration is taken for a singular
 one: where rows are dependent, closing loops within 1e-11 finds coordinates within the root of that."""
 
 NUDGE = 3e-5
 """A displacement, rad or m, whose size is above ``STRUCTURE_TOLERANCE`` and whose square is below it."""
 
-ROUNDS = 120
+BRANCH_STEPS = 120
 """Steps for each: a branch that is a double solution gains one binary digit a step."""
 
 MET = 1e-10
@@ -75,10 +75,10 @@ NEIGHBOURS, ASIDE = 6, 0.3
 CROSSING = 1e-3
 """Singular value of the equations' derivative, relative to H, up to which they count as dependent."""
 
-ALIKE = 1e-4
+SAME_BRANCH = 1e-4
 """Sine of the angle between two directions up to which they are one."""
 
-LONG = 200
+LONG_SYSTEM = 200
 """Velocities beyond which no matrix of their number squared is formed."""
 
 
@@ -118,7 +118,7 @@ def explore(system: ConstraintSet, count: int) -> Explored:
     start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
     samples = _samples(closure, start, count)
     away = [sample.q for sample in samples if not sample.returned]
-    if model.nv > LONG or _is_regular(closure, start):
+    if model.nv > LONG_SYSTEM or _is_regular(closure, start):
         found = away or [sample.q for sample in samples] or [start]
         return Explored(start, found, branching=False, partly_stuck=False, stuck=bool(samples) and not away)
     # what a motion reaches from the start must itself be able to move: other closures of the loops may not
@@ -226,7 +226,7 @@ def _nudged(closure: Closure, q: Array) -> Array:
 
 def _random_tangent(closure: Closure, q: Array) -> Array:
     """A random direction (nv,) that the rows allow at q, its largest entry ±1."""
-    return _random(_decomposed(closure.jacobian(q), NEARLY).N)
+    return _random(_decomposed(closure.jacobian(q), NEARLY_SINGULAR).N)
 
 
 def _random(N: Array) -> Array:
@@ -248,7 +248,7 @@ def _followed(closure: Closure, q: Array, d: Array) -> Array | None:
 
 def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
     """Directions (nv,) of unit length along which the rows at q hold to second order, each found once."""
-    rows = _decomposed(closure.jacobian(q), NEARLY)
+    rows = _decomposed(closure.jacobian(q), NEARLY_SINGULAR)
     # rates[p, i, :]: how row p changes along the allowed velocity i
     rates = np.stack([rows.scale[:, None] * closure.jacobian_rate(q, d) for d in rows.N.T], axis=1)
     H = np.einsum("pl,pij,jk->lik", rows.Y, rates, rows.N) / (float(np.abs(rates).max(initial=0.0)) or 1.0)
@@ -261,7 +261,7 @@ def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
             continue
         c = _between_crossings(H, c, random)
         alike = found.setdefault(_rank(2 * H @ c), [])
-        if len(alike) < OF_ONE_RANK and all(1 - (c @ other) ** 2 > ALIKE**2 for other in alike):
+        if len(alike) < OF_ONE_RANK and all(1 - (c @ other) ** 2 > SAME_BRANCH**2 for other in alike):
             alike.append(c)
     return [rows.N @ c for alike in found.values() for c in alike]
 
@@ -291,7 +291,7 @@ def _on_cone(H: Array, c: Array) -> Array | None:
     """A solution of cᵀ H c = 0, |c| = 1 near a guess, by Levenberg and Marquardt's method on the sphere."""
     c = c / np.linalg.norm(c)
     f, damping = c @ H @ c, 10.0
-    for _ in range(ROUNDS):
+    for _ in range(BRANCH_STEPS):
         if np.linalg.norm(f) <= MET:
             return np.asarray(c)
         # steps along c only change its length
@@ -309,7 +309,7 @@ def _on_cone(H: Array, c: Array) -> Array | None:
 
 def _freedoms(closure: Closure, q: Array) -> int:
     """How many velocities the position rows allow at q, or all but allow."""
-    return int(_decomposed(closure.jacobian(q), NEARLY).N.shape[1])
+    return int(_decomposed(closure.jacobian(q), NEARLY_SINGULAR).N.shape[1])
 
 
 class _Decomposed(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.motions import Motion, lightest, sparsest
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import SingularSystemError
@@ -70,8 +70,8 @@ def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:
     joint = tree.joints[node]
     return SingularSystemError(
         f"model {tree.model.name!r}: the motion of {joint.child!r} about joint {joint.name!r} has no inertia without "
-        f"the constraints, and this function applies M⁻¹ (so does every sweep over more than {LONG} velocities). "
-        f"Give {joint.child!r} mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
+        f"the constraints, and this function applies M⁻¹ (so does every sweep over more than {LONG_SYSTEM} "
+        f"velocities). Give {joint.child!r} mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
     )
 
 

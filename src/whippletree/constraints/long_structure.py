@@ -1,8 +1,8 @@
 """Closing the loops of long mechanisms, and finding their redundant rows, at body level: numbers only.
 
 What :mod:`whippletree.constraints.loop_closure` and :mod:`whippletree.constraints.redundancy` do with dense matrices,
-for mechanisms with more than :data:`~whippletree.constraints.exploration.LONG` velocities in one cluster. The smallest
-motion that changes the rows by −g solves the block matrix [1 Aᵀ; A 0]: a mechanism whose bodies have no mass and whose
+for mechanisms with more than :data:`~whippletree.constraints.exploration.LONG_SYSTEM` velocities in one cluster. The
+smallest motion that changes the rows by −g solves the block matrix [1 Aᵀ; A 0]: a mechanism whose bodies have no mass and whose
 joints have rotors of 1 kg m². So it is found by the same elimination as accelerations
 (:mod:`whippletree.constraints.elimination`), and a row is redundant where its pivot vanishes: it depends on rows that
 were eliminated before it. Joints and constraints of one kind are evaluated together
@@ -33,7 +33,7 @@ from whippletree.constraints.body_system import (
     tied_rows,
 )
 from whippletree.constraints.elimination import Entries, Fronts, Plan, factor_fronts
-from whippletree.constraints.loop_closure import ITERATIONS, Closure
+from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
 from whippletree.constraints.ties import demand_content
 from whippletree.spatial import Pose, RigidInertia
@@ -84,7 +84,7 @@ class LongClosure(Closure):
         locked = [k for k, part in enumerate(tree.v_slices) if np.any(held[part])]
         unknowns = self._unknowns(locked)
         g, damping = self.residual(q), 0.0
-        for _ in range(ITERATIONS):
+        for _ in range(CLOSING_ITERATIONS):
             if not tolerance < float(np.abs(g).max(initial=0.0)) < np.inf or damping > 1.0:
                 break
             d = least_motion(LongRowSystem(unknowns, q, self.t, self._plans, damping), g)

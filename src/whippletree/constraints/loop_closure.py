@@ -24,8 +24,8 @@ from whippletree.model import Model
 from whippletree.model.input_checks import coordinates
 from whippletree.tree.mechanism import Mechanism
 
-ITERATIONS = 100
-TOLERANCE = 1e-11
+CLOSING_ITERATIONS = 100
+CLOSED_LOOP = 1e-11
 """Largest residual of a row that counts as closed, m or rad."""
 
 
@@ -38,7 +38,7 @@ SADDLES = 4
 HALF_TURN = 1e-3
 """How much shorter than 2 the residual 2 sin(θ/2) of a rotation may be to speak of half a turn: θ within 4 degrees."""
 
-FLAT = 1e-8
+FLAT_CURVATURE = 1e-8
 """Share of the largest curvature of |g|² up to which a negative one is rounding."""
 
 BENDS = 100
@@ -47,7 +47,7 @@ BENDS = 100
 
 def attainable(model: Model) -> float:
     """TOLERANCE, or what rounding leaves of it where positions add up to many metres: 1e-13 of all joint offsets."""
-    return max(TOLERANCE, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
+    return max(CLOSED_LOOP, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
 
 
 class Closure:
@@ -116,7 +116,7 @@ class Closure:
         g = self.residual(q)
         damping = [0.0] * len(self.parts)
         columns = [felt[~held[felt]] for _, felt in self.parts]
-        for _ in range(ITERATIONS):
+        for _ in range(CLOSING_ITERATIONS):
             left = [
                 i
                 for i, (rows, _) in enumerate(self.parts)
@@ -234,7 +234,7 @@ def _steepest_bend(closure: Closure, q: Array, g: Array, free: Array) -> Array:
     moves = np.eye(len(free))[free]
     curvature = A.T @ A + np.stack([closure.jacobian_rate(q, d)[:, free].T @ g for d in moves], axis=1)
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    if not values[0] < -FLAT * np.abs(values).max():
+    if not values[0] < -FLAT_CURVATURE * np.abs(values).max():
         return np.zeros(count)
     return np.asarray(vectors[:, 0])
 

@@ -4,8 +4,8 @@ A drawing is rounded, to 1e-5 m or so. Then a loop stays open by as much whereve
 undistorted mechanism has twice contradict each other by as much. Newton's method does not help there: a row that is
 all but a combination of others would have joints travel far to close a gap of nothing. So here
 
-1. directions that rows feel less than ``LEAST`` of what they feel most are left alone: what is left of the residual is
-   least in the sense of squares, and the joints stay where they are;
+1. directions that rows feel less than ``LEAST_INFLUENCE`` of what they feel most are left alone: what is left of the
+   residual is least in the sense of squares, and the joints stay where they are;
 2. the second frame of every constraint that stays open is moved in its body, by the least that closes it;
 3. rows that are combinations of others but for as little are left out, since no motion could keep them.
 
@@ -30,10 +30,10 @@ from whippletree.spatial import rotation_about
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
-LEAST = 1e-3
+LEAST_INFLUENCE = 1e-3
 """Singular values of the rows' Jacobian, over the largest, below which a direction is one of rounding."""
 
-MOST = 1e-3
+LARGEST_REPAIR = 1e-3
 """m or rad: how far a closing frame is moved at most; more is no rounding, but another mechanism."""
 
 EXACT = 1e-7
@@ -43,7 +43,7 @@ CONFIGURATIONS, SPREAD = 3, 0.3
 """How many configurations around the nearest one are looked at for rows of rounding, and how far away, m or rad."""
 
 ITERATIONS = 50
-STEP = 1e-6
+REPAIR_DIFFERENCE = 1e-6
 """m or rad of the differences by which a frame's influence on its own rows is found."""
 
 
@@ -71,7 +71,13 @@ class Repair:
 
 
 def repair_frames(
-    model: Model, guess: Array, *, hold: Mapping[str, Any], tolerance: float, t: float = 0.0, most: float = MOST
+    model: Model,
+    guess: Array,
+    *,
+    hold: Mapping[str, Any],
+    tolerance: float,
+    t: float = 0.0,
+    most: float = LARGEST_REPAIR,
 ) -> Repair:
     """A model whose loops close near a guess, by the least move of its closing frames.
 
@@ -123,9 +129,9 @@ def _rows_of_rounding(closure: Closure, q: Array) -> tuple[str, ...]:
                     rest = rest - (rest @ direction) * direction
             left.append(rest)
         sines = [float(np.linalg.norm(rest)) for rest in left]
-        if EXACT < max(sines) < LEAST:
+        if EXACT < max(sines) < LEAST_INFLUENCE:
             found.append(name)
-        elif max(sines) >= LEAST:
+        elif max(sines) >= LEAST_INFLUENCE:
             for rest, sine, basis in zip(left, sines, bases, strict=True):
                 basis.append(rest / sine if sine else rest)
     return tuple(found)
@@ -137,7 +143,7 @@ def _nearest(closure: Closure, q: Array, held: Array) -> Array:
     for _ in range(ITERATIONS):
         A = closure.jacobian(best)[:, ~held]
         U, s, Vt = np.linalg.svd(A, full_matrices=False)
-        kept = s > LEAST * s[0] if s.size else np.zeros(0, dtype=bool)
+        kept = s > LEAST_INFLUENCE * s[0] if s.size else np.zeros(0, dtype=bool)
         d = np.zeros(len(held))
         d[~held] = -Vt[kept].T @ ((U.T @ g)[kept] / s[kept])
         d /= max(1.0, np.abs(d).max(initial=0.0))
@@ -171,8 +177,11 @@ def _moved_frame(model: Model, constraint: Constraint, q: Array, t: float) -> tu
 
     d = np.zeros(6)
     for _ in range(4):
-        ends = [(residual(d + STEP * e) - residual(d - STEP * e)) / (2 * STEP) for e in np.eye(6)]
-        change = np.linalg.lstsq(np.stack(ends, axis=1), -residual(d), rcond=LEAST)[0]
+        ends = [
+            (residual(d + REPAIR_DIFFERENCE * e) - residual(d - REPAIR_DIFFERENCE * e)) / (2 * REPAIR_DIFFERENCE)
+            for e in np.eye(6)
+        ]
+        change = np.linalg.lstsq(np.stack(ends, axis=1), -residual(d), rcond=LEAST_INFLUENCE)[0]
         d = d + change
         if np.abs(change).max() < 1e-16:
             break

@@ -37,7 +37,7 @@ DEAD = 1e-9
 others: they are within 1e-9 rad of a dead point."""
 
 
-NEAR = 1e-2
+NEAR_DEAD_POINT = 1e-2
 """Sine of the angle to a dead point below which other independent velocities are worth a change: the maps lose two
 digits there."""
 
@@ -178,7 +178,7 @@ class MinimalSystem:
             found.append(float(values[-1] / values[0]) if len(values) and values[0] > 0 else 1.0 - bool(len(values)))
         return min(found)
 
-    def suited(self, q: Any, t: float = 0.0, *, least: float = NEAR) -> MinimalSystem:
+    def suited(self, q: Any, t: float = 0.0, *, least: float = NEAR_DEAD_POINT) -> MinimalSystem:
         """This system, or, nearer to a dead point of its choice than ``least``, the one that suits q best.
 
         Call it along a motion: the choice changes where it must and nowhere else, and v = X_S y + s joins the two.

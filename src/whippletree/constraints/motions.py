@@ -9,10 +9,10 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.model import Model
 
-SHARE = 1e-6
+MENTIONED_SHARE = 1e-6
 """Part of the largest entry of a motion below which a joint is not mentioned."""
 
-MENTIONED = 4
+JOINTS_MENTIONED = 4
 """How many joints of a motion are named, largest part first."""
 
 
@@ -28,18 +28,18 @@ class Motion(NamedTuple):
         """The joints that take part, largest part first."""
         size = {j.name: np.abs(self.direction[model.slice(j.name)]).max(initial=0) for j in model.joints}
         largest = max(size.values(), default=0.0)
-        return sorted((n for n, s in size.items() if s > SHARE * largest), key=lambda n: -size[n])
+        return sorted((n for n, s in size.items() if s > MENTIONED_SHARE * largest), key=lambda n: -size[n])
 
     def words(self, model: Model) -> str:
         """For example: 'fore' about joint 'elbow' (direction elbow +1)."""
         every = self.joints(model)
-        names = every[:MENTIONED]
+        names = every[:JOINTS_MENTIONED]
         others = len(every) - len(names)
         more = f" and {others} joint{'s' if others > 1 else ''} more" if others else ""
         bodies = [model.joints[model.joint_index(name)].child for name in names]
         parts = []
         for name in names:
-            own = np.where(np.abs(self.direction) > SHARE, self.direction, 0.0)[model.slice(name)]
+            own = np.where(np.abs(self.direction) > MENTIONED_SHARE, self.direction, 0.0)[model.slice(name)]
             parts.append(f"{name} {own[0]:+.3g}" if len(own) == 1 else f"{name} {np.array2string(own, precision=3)}")
         carried = ", ".join(f"{body!r} about joint {name!r}" for body, name in zip(bodies, names, strict=True))
         return f"{carried}{more} (direction {', '.join(parts)})"
@@ -89,5 +89,5 @@ def echelon(rows: Array) -> Array:
         for k in range(len(rows)):
             if k != done:
                 rows[k] -= rows[k, j] * rows[done]
-    rows[np.abs(rows) < SHARE] = 0.0
+    rows[np.abs(rows) < MENTIONED_SHARE] = 0.0
     return rows

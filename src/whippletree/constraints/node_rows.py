@@ -14,7 +14,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.exploration import LONG
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.rows import (
     FrameRows,
     JointRows,
@@ -65,12 +65,12 @@ def holds_few(model: Model) -> bool:
 
 
 def _costs(model: Model, limit: float) -> bool:
-    return model.nv > LONG or (model.origin is None and factor_cost(model) > limit)
+    return model.nv > LONG_SYSTEM or (model.origin is None and factor_cost(model) > limit)
 
 
 def _has_inertia(model: Model) -> bool:
     system = constraint_set(model)
-    return fits(system) and (model.nv > LONG or not system.light)
+    return fits(system) and (model.nv > LONG_SYSTEM or not system.light)
 
 
 def factor_cost(model: Model) -> float:

@@ -19,7 +19,13 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.body_system import Unknowns
-from whippletree.constraints.exploration import LONG, STRUCTURE_TOLERANCE, explore, long_displacements, try_to_close
+from whippletree.constraints.exploration import (
+    LONG_SYSTEM,
+    STRUCTURE_TOLERANCE,
+    explore,
+    long_displacements,
+    try_to_close,
+)
 from whippletree.constraints.long_structure import LongClosure, LongRowSystem
 from whippletree.constraints.loop_closure import attainable, close_loops
 from whippletree.tree.mechanism import Mechanism
@@ -36,7 +42,7 @@ LIGHT = 1e-5
 loop is all but massless: M⁻¹ is then avoided. (Rows that are nearly dependent make both small, and cost every route the
 same digits.)"""
 
-MASSLESS = 1e-9
+MASSLESS_TREE = 1e-9
 """The same for M itself: below, some motion of the tree has no inertia."""
 
 
@@ -77,7 +83,7 @@ def find_structure(system: ConstraintSet) -> Structure:
         return find_long_structure(system)
     m = Mechanism(skeleton(system.model))
     matrices = []
-    explored = explore(system, 1 if system.model.nv > LONG else 3)
+    explored = explore(system, 1 if system.model.nv > LONG_SYSTEM else 3)
     for q in explored.configurations:
         state = q.astype(object)
         matrices.append(system.matrix(m, m.still(state), state))
@@ -123,7 +129,7 @@ def find_structure(system: ConstraintSet) -> Structure:
 def is_long(system: ConstraintSet) -> bool:
     """Whether constraints are looked at by elimination at body level, without a matrix of all velocities."""
     fits = all(c.demand.on in ("frames", "joints") or c.constraint.kind == "hold" for c in system.demands)
-    return system.model.nv > LONG and fits and not system.switches
+    return system.model.nv > LONG_SYSTEM and fits and not system.switches
 
 
 def find_long_structure(system: ConstraintSet) -> Structure:
@@ -212,7 +218,7 @@ def free_velocities(A: Array, n: int) -> list[int]:
 
 def is_light(M: Array, A: Array) -> bool:
     """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
-    if not _smallest(M) > MASSLESS:
+    if not _smallest(M) > MASSLESS_TREE:
         return True
     return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)
 

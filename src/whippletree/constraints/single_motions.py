@@ -30,7 +30,7 @@ from whippletree.constraints.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
 from whippletree.tree.links import Link, dense
 
-MOST_ROWS = 8
+MOST_COFACTOR_ROWS = 8
 """Rows up to which cofactors are taken: k rows cost up to k 2ᵏ products, fewer where A has zeros."""
 
 
@@ -97,7 +97,7 @@ class MotionFactor(NamedTuple):
 def suits(kind: ClusterKind) -> bool:
     """Whether a kind of cluster is one of these: rigid rows that leave at most one motion."""
     k = len(kind.kept)
-    return 0 < k <= MOST_ROWS and kind.nv - k in (0, 1) and not any(kind.compliance)
+    return 0 < k <= MOST_COFACTOR_ROWS and kind.nv - k in (0, 1) and not any(kind.compliance)
 
 
 def factor_motion(

@@ -26,13 +26,13 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.motions import Motion
 from whippletree.model import Model
 
-EMPTY = 1e-9
+EMPTY_QUADRIC = 1e-9
 """Size of a quadric, relative to the rates of the rows that it is made of, below which it says nothing."""
 
 ON_CONE = 1e-12
 """Value of a quadric of unit size at a unit direction that counts as zero."""
 
-SAME = 1e-6
+SAME_DIRECTION = 1e-6
 """Sine between two directions, and relative distance of two accelerations, below which they are one."""
 
 TIE = 1e-9
@@ -44,10 +44,10 @@ STARTS, MOST_STARTS = 24, 768
 ROUNDS, SHARPENINGS, IMPROVEMENTS = 80, 30, 60
 """Corrections of a direction towards the cone, and where quadrics touch; steps along a branch of several dimensions."""
 
-SHARE = 1e-3
+CORRECTED_SHARE = 1e-3
 """Share of what counts as zero at which corrections end."""
 
-TOUCHING = 1e-4
+TOUCHING_CONE = 1e-4
 """Slope of a combination of quadrics of unit size, at a direction on the cone, below which they touch there."""
 
 
@@ -117,7 +117,7 @@ def _unit(Q: Array) -> Array:
 def _distinct(accelerations: list[Array]) -> list[Array]:
     kept: list[Array] = []
     for a in accelerations:
-        if all(np.linalg.norm(a - other) > SAME * np.linalg.norm(other) for other in kept):
+        if all(np.linalg.norm(a - other) > SAME_DIRECTION * np.linalg.norm(other) for other in kept):
             kept.append(a)
     return kept
 
@@ -137,7 +137,7 @@ class _Problem:
         """What each branch gains, −½ zᵀ M z + bᵀ z, and its z."""
         d = len(self.b)
         directions = _directions(self.Q.tobytes(), len(self.Q), d)
-        free = np.linalg.lstsq(self.M, self.b, rcond=SAME)[0]
+        free = np.linalg.lstsq(self.M, self.b, rcond=SAME_DIRECTION)[0]
         near = _on_cone(self.Q, free[None] / np.linalg.norm(free)) if np.any(free) else np.zeros((0, d))
         found = []
         for u in _lines(np.concatenate([near, directions])):
@@ -179,7 +179,7 @@ class _Problem:
         K, r = T.T @ self.M @ T, T.T @ self.b
         if self.given is not None:
             last = T[-1:]
-            if np.abs(last).max() <= SAME:
+            if np.abs(last).max() <= SAME_DIRECTION:
                 return None
             k = T.shape[1]
             block = np.block([[K, last.T], [last, np.zeros((1, 1))]])
@@ -204,12 +204,12 @@ def _on_cone(Q: Array, u: Array) -> Array:
     bring onto the cone are left out."""
     for _ in range(ROUNDS):
         value = np.einsum("pij,si,sj->sp", Q, u, u)
-        if np.abs(value).max(initial=0.0) <= ON_CONE * SHARE:
+        if np.abs(value).max(initial=0.0) <= ON_CONE * CORRECTED_SHARE:
             break
         slope = np.einsum("pij,sj->spi", Q, u)
         # at right angles to u, which keeps its length: u itself is no way to the cone
         slope = 2 * (slope - value[..., None] * u[:, None])
-        u = u - np.einsum("sip,sp->si", np.linalg.pinv(slope, rcond=SAME), value)
+        u = u - np.einsum("sip,sp->si", np.linalg.pinv(slope, rcond=SAME_DIRECTION), value)
         u = u / np.linalg.norm(u, axis=1, keepdims=True)
     value = np.abs(np.einsum("pij,si,sj->sp", Q, u, u)).max(axis=1, initial=0.0)
     return np.array([_sharpened(Q, direction) for direction in _lines(u[value <= ON_CONE])]).reshape(-1, u.shape[1])
@@ -223,14 +223,14 @@ def _sharpened(Q: Array, u: Array) -> Array:
     for _ in range(SHARPENINGS):
         slope = 2 * Q @ u
         left, s, _ = np.linalg.svd(slope)
-        touching = np.tensordot(left[:, np.append(s, np.zeros(len(Q) - len(s))) < TOUCHING].T, Q, axes=1)
+        touching = np.tensordot(left[:, np.append(s, np.zeros(len(Q) - len(s))) < TOUCHING_CONE].T, Q, axes=1)
         if not len(touching):
             return u
         rows = np.concatenate([slope, touching.reshape(-1, len(u))])
         values = np.concatenate([np.einsum("pij,i,j->p", Q, u, u), (touching @ u).reshape(-1)])
-        step = np.linalg.lstsq(rows, values, rcond=SAME)[0]
+        step = np.linalg.lstsq(rows, values, rcond=SAME_DIRECTION)[0]
         u = (u - step) / np.linalg.norm(u - step)
-        if np.abs(step).max() <= ON_CONE * SHARE:
+        if np.abs(step).max() <= ON_CONE * CORRECTED_SHARE:
             break
     return u
 
@@ -239,7 +239,7 @@ def _lines(u: Array) -> Array:
     """Directions of which no two are one, up to their sign."""
     kept: list[Array] = []
     for direction in u:
-        if not kept or np.max(np.abs(np.array(kept) @ direction)) < 1 - SAME**2 / 2:
+        if not kept or np.max(np.abs(np.array(kept) @ direction)) < 1 - SAME_DIRECTION**2 / 2:
             kept.append(direction)
     return np.array(kept).reshape(len(kept), u.shape[1])
 
@@ -247,4 +247,4 @@ def _lines(u: Array) -> Array:
 def _tangents(Q: Array, u: Array) -> Array:
     """An orthonormal basis (d, k) of the directions along the cone at u, u among them."""
     _, s, Vt = np.linalg.svd(2 * Q @ u, full_matrices=True)
-    return np.asarray(Vt[int(np.sum(s > SAME)) :].T)
+    return np.asarray(Vt[int(np.sum(s > SAME_DIRECTION)) :].T)

@@ -46,7 +46,7 @@ def tied_bodies(tree: Skeleton, c: Prepared) -> list[int]:
     return [k for node in tied_nodes(tree, c) for k in (node, tree.parents[node])]
 
 
-ALIKE = 12
+PLACEMENT_DECIMALS = 12
 """Decimals, of metres and of direction cosines, in which placements must agree for two clusters to be one mechanism:
 all but the rounding that is left where the same linkage stands at another place."""
 
@@ -75,7 +75,7 @@ def kinematic_content(
             numbers += pose.R.ravel().tolist()
             if not (demand.carried and i == 0):  # of the body that carries all frames only the axes are looked at
                 numbers += (pose.p - (origin if at < 0 else 0)).tolist()
-    rounded = np.round(np.array(numbers, dtype=float), ALIKE) + 0.0  # no negative zeros
+    rounded = np.round(np.array(numbers, dtype=float), PLACEMENT_DECIMALS) + 0.0  # no negative zeros
     kinds = tuple(type(node.joint).__name__ for node in nodes)
     return kinds, tuple(parents), tuple(at for _, places in holds for at, _ in places), rounded.tobytes()
 

@@ -19,7 +19,7 @@ from whippletree.errors import GraphError, did_you_mean
 Node: TypeAlias = Hashable
 Edge: TypeAlias = tuple[Node, Node]  # (parent, child)
 
-SHOWN = 8  # how many names a message lists before it only counts
+NODES_SHOWN = 8  # how many names a message lists before it only counts
 
 
 @dataclass(frozen=True, init=False)
@@ -224,8 +224,8 @@ class Digraph:
     def require_acyclic(self, where: str, why: str) -> None:
         """Raise a GraphError that names a directed cycle, if there is one."""
         if cycle := self.find_cycle():
-            shown = [repr(node) for node in cycle[:SHOWN]]
-            if len(cycle) > SHOWN:
+            shown = [repr(node) for node in cycle[:NODES_SHOWN]]
+            if len(cycle) > NODES_SHOWN:
                 shown.append(f"… ({len(cycle)} nodes)")
             raise GraphError(
                 f"{where}: the graph has the directed cycle {' → '.join([*shown, repr(cycle[0])])}, so {why}. "
@@ -356,7 +356,7 @@ def arrows(edges: Iterable[Any]) -> str:
 
 
 def _shortened(shown: list[str]) -> str:
-    return ", ".join(shown[:SHOWN]) + (f", … ({len(shown)} in all)" if len(shown) > SHOWN else "")
+    return ", ".join(shown[:NODES_SHOWN]) + (f", … ({len(shown)} in all)" if len(shown) > NODES_SHOWN else "")
 
 
 def _without(items: Iterable[Node], others: set[Any]) -> list[Node]:

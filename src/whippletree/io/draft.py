@@ -206,7 +206,7 @@ class Draft:
         if self._cleaned:
             notes.append(
                 f"freed {self._cleaned} rotation{'s' * (self._cleaned > 1)} of rounding noise: "
-                f"entries within {rotations.NOISE:g} of 0 or ±1 are exactly that"
+                f"entries within {rotations.ROTATION_NOISE:g} of 0 or ±1 are exactly that"
             )
         notes += [f"doubtful: {text}" for text in self.doubts]
         if self.missing:

@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 
-NOISE = 4e-16
+ROTATION_NOISE = 4e-16
 """A rotation's entry this close to 0 or ±1 is that number: cos(π/2) is 6e-17 in floats. 1.5708 is data, not π/2."""
 
 
@@ -52,7 +52,7 @@ def about(axis: Sequence[float] | Array, angle: float) -> Array:
 def snap(numbers: Array) -> Array:
     """The numbers, those that are noise beside 0 or ±1 set to exactly that."""
     nearest = np.round(numbers)
-    noisy = np.abs(numbers - nearest) <= NOISE
+    noisy = np.abs(numbers - nearest) <= ROTATION_NOISE
     return np.asarray(np.where(noisy, nearest, numbers) + 0.0)  # + 0.0 turns −0.0 into 0.0
 
 

@@ -105,9 +105,9 @@ class _Reader:
         self.whole = native_reader.checked_table(
             self.draft, document, schema.File, "the file", partial(self.lines.find, "", 0)
         )
-        version = self.whole.get("whippletree_scenario", schema.VERSION)
-        if version != schema.VERSION:
-            self.draft.fault(f"the file has format {version}; this version reads format {schema.VERSION}")
+        version = self.whole.get("whippletree_scenario", schema.SCENARIO_VERSION)
+        if version != schema.SCENARIO_VERSION:
+            self.draft.fault(f"the file has format {version}; this version reads format {schema.SCENARIO_VERSION}")
 
     def scenario(self) -> Scenario:
         model, solver = self.table("model", schema.Model), self.table("solver", schema.Solver)

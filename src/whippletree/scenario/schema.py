@@ -49,7 +49,7 @@ from typing import Any
 
 from msgspec import Struct
 
-VERSION = 1
+SCENARIO_VERSION = 1
 
 
 class Model(Struct, forbid_unknown_fields=True):
@@ -138,7 +138,7 @@ class File(Struct, forbid_unknown_fields=True):
 
     model: dict[str, Any]
     solver: dict[str, Any]
-    whippletree_scenario: int = VERSION
+    whippletree_scenario: int = SCENARIO_VERSION
     ground: dict[str, Any] = {}
     start: dict[str, Any] = {}
     ctrl: dict[str, Any] = {}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-FORMAT = 3
+CHECKPOINT_FORMAT = 3
 _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
 _SEAL = hashlib.sha256().digest_size
 """Bytes at the end of a part: a digest of all that comes before."""
@@ -44,10 +44,10 @@ _TALLY, _RUN = "tally", "run"
 """What a part's memo holds beside the method's own: what was counted, and which run it belongs to."""
 
 
-MENTIONED = 4
+DIFFERENCES_MENTIONED = 4
 """Differences that a message lists."""
 
-SHOWN = 64
+CHARACTERS_SHOWN = 64
 """Characters up to which both values of a difference are shown: a digest says nothing."""
 
 
@@ -239,7 +239,7 @@ class Header:
     def incomparable(self) -> str:
         """What has no content to compare, in words; empty if there is nothing like that."""
         found = {word: text for word, text in self.identity.items() if text.startswith(INCOMPARABLE)}
-        return "; ".join(f"{word} {text}" for word, text in list(found.items())[:MENTIONED])
+        return "; ".join(f"{word} {text}" for word, text in list(found.items())[:DIFFERENCES_MENTIONED])
 
     def differences(self, identity: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         """Words whose texts are not those of another identity, with both texts: here and there; empty for none."""
@@ -253,7 +253,11 @@ class Header:
 
     def packed(self) -> bytes:
         """As the text of a file."""
-        content = {"whippletree_checkpoint": FORMAT, "identity": dict(self.identity), "changing": list(self.changing)}
+        content = {
+            "whippletree_checkpoint": CHECKPOINT_FORMAT,
+            "identity": dict(self.identity),
+            "changing": list(self.changing),
+        }
         return _sealed(content)
 
 
@@ -281,11 +285,11 @@ def _told(differences: Mapping[str, tuple[str, str]]) -> str:
     # what is there in both says more than what hangs on it
     for word, (then, now) in sorted(differences.items(), key=lambda item: "" in item[1]):
         if word not in parts:
-            shown = then and now and max(len(then), len(now)) < SHOWN
+            shown = then and now and max(len(then), len(now)) < CHARACTERS_SHOWN
             details.append(f"{word} was {then}, is {now}" if shown else word)
-    more = f"; and {len(details) - MENTIONED} more" * (len(details) > MENTIONED)
+    more = f"; and {len(details) - DIFFERENCES_MENTIONED} more" * (len(details) > DIFFERENCES_MENTIONED)
     verb = "differs" if len(parts) == 1 and not parts[0].endswith("s") else "differ"
-    listed = "; ".join(details[:MENTIONED])
+    listed = "; ".join(details[:DIFFERENCES_MENTIONED])
     return f"{', '.join(parts)} {verb}" + f" ({listed}{more})" * bool(details)
 
 
@@ -309,8 +313,8 @@ def _unsealed(data: bytes) -> dict[str, Any]:
         known = isinstance(found, dict) and found.pop("seal", None) == _seal(found)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"damaged ({type(error).__name__})") from None
-    if isinstance(found, dict) and found.get("whippletree_checkpoint", FORMAT) != FORMAT:
-        raise ValueError(f"not that of a checkpoint of format {FORMAT}")
+    if isinstance(found, dict) and found.get("whippletree_checkpoint", CHECKPOINT_FORMAT) != CHECKPOINT_FORMAT:
+        raise ValueError(f"not that of a checkpoint of format {CHECKPOINT_FORMAT}")
     if not known:
         raise ValueError("damaged: it does not match its own seal")
     return dict(found)

@@ -31,7 +31,7 @@ SUSPICIOUS = 1e12
 MATRIX_UP_TO = 200
 """Velocities up to which κ of the start is computed, which forms the mass matrix."""
 
-PREDICTED_UP_TO = 64
+WATCHED_UP_TO = 64
 """Velocities up to which the rounding error of the start is predicted."""
 
 
@@ -44,7 +44,7 @@ GOLDEN = 0.6180339887498949
 CLEAR = 1e-3
 """Share of the tolerance below which what the last digits do needs no closer look."""
 
-SINGULAR = 1e-3
+SINGULAR_START = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
 
 
@@ -94,14 +94,14 @@ class Watch:
 
     def _prediction(self, q: Array, v: Array) -> float:
         """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known."""
-        if not 0 < self.model.nv <= PREDICTED_UP_TO:
+        if not 0 < self.model.nv <= WATCHED_UP_TO:
             return np.nan
         route = default_route(self.model)
         try:
             error = float(predicted_errors(self.model, q, v, routes=(route,), smallest=1.0)[route])
         except WhippletreeError:
             return np.nan  # the run itself will tell what is wrong
-        return error if error < SINGULAR else np.nan
+        return error if error < SINGULAR_START else np.nan
 
     def attributes(self) -> dict[str, Any]:
         """What was found before the run."""

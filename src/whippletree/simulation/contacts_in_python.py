@@ -27,7 +27,7 @@ from whippletree.spatial import Pose
 KEPT = 512
 """States whose answers are remembered: an integrator asks for several things at one state."""
 
-FAR = 1e6
+UNUSED_GAP = 1e6
 """m: the gap of a candidate that is not in use; guards need a number."""
 
 
@@ -152,4 +152,4 @@ def _answer(touches: list[Touch], first: _Moving, second: _Moving) -> Answer:
         J += sign * (levers @ side.jacobian)
     velocity = np.einsum("kij,kj->ki", axes, u)
     bias = np.einsum("kij,kj->ki", axes, u_rate) + np.einsum("kij,kj->ki", axes_rate, u)
-    return Answer(np.minimum(gaps, FAR), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel(), point, axes)
+    return Answer(np.minimum(gaps, UNUSED_GAP), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel(), point, axes)

@@ -24,7 +24,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
 from whippletree.tree.skeleton import skeleton
 
-CLOSING_ROUNDS = 10
+POSITION_CORRECTIONS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
 OPEN = 1e-6
@@ -261,7 +261,7 @@ class Motion:
     def _closed(self, t: Any, q: Array) -> Array:
         """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""
         residual = self._residual(t, q)
-        for _ in range(CLOSING_ROUNDS):
+        for _ in range(POSITION_CORRECTIONS):
             open_loops = residual > self.position_tolerance
             if not np.any(open_loops):
                 break

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-AFTER = 1.0
+SHOWN_AFTER = 1.0
 """Seconds of computing before a bar appears: short runs show nothing."""
 
 
@@ -30,7 +30,7 @@ class Bar:
 
     def __call__(self, simulated: float, duration: float) -> None:
         if self._progress is None:
-            if time.monotonic() - self._begun < AFTER:
+            if time.monotonic() - self._begun < SHOWN_AFTER:
                 return
             self._start(duration)
         rate = simulated / max(time.monotonic() - self._begun, 1e-9)

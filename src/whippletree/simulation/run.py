@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 Controller = Callable[[float, Array, Array], Any]
 """tau = f(t, q, v), (nv,)."""
 
-MOST_ROWS = 1e8
+MOST_OUTPUT_ROWS = 1e8
 """Rows of output beyond which a request is taken for a mistake."""
 
-WORTH_TELLING = 1e-3
+RANGE_WORTH_TELLING = 1e-3
 """rad or m beyond a joint's range of which a warning tells."""
 
-STRICT = 1e-9
+CONSISTENT_START = 1e-9
 """Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
 
 
@@ -241,7 +241,7 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
     for name in limited:
         joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
         excess = max(float(np.nanmax(np.maximum(joint.lower - own, own - joint.upper), initial=0.0)), 0.0)
-        if excess > WORTH_TELLING:
+        if excess > RANGE_WORTH_TELLING:
             beyond.append(f"{name!r} by {excess:.3g}")
     if beyond:
         warn_caller(
@@ -319,10 +319,10 @@ def _output_times(duration: float, spacing: float) -> Array:
     """0, spacing, 2 spacing, … and the end itself."""
     if not (duration > 0 and spacing > 0 and np.isfinite(duration)):
         raise ValueError(f"simulate: duration {duration!r} and output_dt {spacing!r} must be positive and finite")
-    if duration / spacing > MOST_ROWS:
+    if duration / spacing > MOST_OUTPUT_ROWS:
         raise ValueError(
             f"simulate: duration {duration!r} and output_dt {spacing!r} ask for {duration / spacing:.3g} rows of "
-            f"output, more than {MOST_ROWS:g}: choose a longer output_dt"
+            f"output, more than {MOST_OUTPUT_ROWS:g}: choose a longer output_dt"
         )
     count = int(np.floor(duration / spacing * (1 + 1e-12)))
     times = spacing * np.arange(count + 1)
@@ -377,7 +377,9 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         motion.evaluate("constraint_residual", q=q, t=0.0),
         motion.evaluate("constraint_velocity", q=q, v=v, t=0.0),
     )
-    for k in np.flatnonzero((np.abs(g) > STRICT).any(axis=1) | (np.abs(speed) > STRICT).any(axis=1)):
+    for k in np.flatnonzero(
+        (np.abs(g) > CONSISTENT_START).any(axis=1) | (np.abs(speed) > CONSISTENT_START).any(axis=1)
+    ):
         require_consistent(motion.of_run(int(k)).model, q[k], v[k])
 
 

@@ -33,7 +33,7 @@ from whippletree.simulation.method import Task
 INCOMPARABLE = "cannot be compared: "
 """How the text of a word begins whose value has no content to go by; then comes what it is."""
 
-SHOWN = 60
+CHARACTERS_KEPT = 60
 """Characters up to which a value is its own text; longer ones are a digest."""
 
 MOST_WORDS = 10_000
@@ -260,13 +260,13 @@ def _plain_text(value: Any) -> str | None:
     if pieces is None:
         return None
     shown = _shown(value)
-    return shown if shown and len(shown) <= SHOWN else f"{type(value).__name__} {_digest(*pieces)}"
+    return shown if shown and len(shown) <= CHARACTERS_KEPT else f"{type(value).__name__} {_digest(*pieces)}"
 
 
 def _shown(value: Any) -> str:
     """A number, a text or a few numbers with every digit; empty for what would not be told whole."""
     if isinstance(value, np.ndarray):
-        return f"{value.tolist()!r} as {value.dtype}" if value.size <= SHOWN and value.dtype != object else ""
+        return f"{value.tolist()!r} as {value.dtype}" if value.size <= CHARACTERS_KEPT and value.dtype != object else ""
     items = value if isinstance(value, (tuple, list)) else [value]
     return repr(value) if all(isinstance(item, _NUMBERS) for item in items) else ""
 

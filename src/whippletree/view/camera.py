@@ -13,7 +13,7 @@ from whippletree.view.pose_series import Moves
 AZIMUTH, ELEVATION = np.deg2rad(-60.0), np.deg2rad(22.0)
 """Of the eye around a mechanism in space."""
 
-PARALLEL = 1e-6
+PARALLEL_AXES = 1e-6
 """How far, as a sine, axes of a planar mechanism may be from parallel."""
 
 
@@ -84,8 +84,8 @@ def plane_normal(moves: Moves) -> Array | None:
     if not turning:
         return None
     normal = turning[0]
-    parallel = all(np.linalg.norm(np.cross(axis, normal)) < PARALLEL for axis in turning)
-    square = all(abs(axis @ normal) < PARALLEL for axis in sliding)
+    parallel = all(np.linalg.norm(np.cross(axis, normal)) < PARALLEL_AXES for axis in turning)
+    square = all(abs(axis @ normal) < PARALLEL_AXES for axis in sliding)
     return np.asarray(normal) if parallel and square else None
 
 

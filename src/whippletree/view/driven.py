@@ -20,10 +20,10 @@ from whippletree.view.items import LAYERS
 from whippletree.view.pose_series import Moves, single
 from whippletree.view.scene import Scene
 
-RATE = 30.0
+DRIVEN_RATE = 30.0
 """Pictures per second."""
 
-STEP = 1e-3
+DRIVEN_STEP = 1e-3
 """s: length of a step where the model has none of its own."""
 
 BEHIND = 0.1
@@ -38,7 +38,7 @@ class Motion:
 
     def __init__(self, model: Model, q: Any = None) -> None:
         self.model, self.dyn = model, compile_model(model)
-        self.dt = STEP if model.time_step is None else float(model.time_step)
+        self.dt = DRIVEN_STEP if model.time_step is None else float(model.time_step)
         self.start = np.asarray(single(model, q).q[0], dtype=float)
         home = [key.commands for key in model.key_frames if key.name == "home"]
         self.ctrl = np.array(home[0] if home else np.zeros(len(model.actuators)), dtype=float)
@@ -157,7 +157,7 @@ class DrivenViewer:
 
     def _run(self) -> None:
         owed, before = 0.0, time.monotonic()
-        while not self._stopped.wait(1 / RATE):
+        while not self._stopped.wait(1 / DRIVEN_RATE):
             now = time.monotonic()
             if self.playing:
                 owed = min(owed + now - before, BEHIND)

@@ -25,7 +25,7 @@ from whippletree.view.scene import FRAMES, Scene, scene
 if TYPE_CHECKING:
     import xarray
 
-RATE = 30.0
+PLAYED_RATE = 30.0
 """Pictures per second while playing."""
 
 CURVE_RATE = 6.0
@@ -212,7 +212,7 @@ class Viewer:
 
     def _run(self) -> None:
         before = marked = time.monotonic()
-        while not self._stopped.wait(1 / RATE):
+        while not self._stopped.wait(1 / PLAYED_RATE):
             now = time.monotonic()
             if self.playing:
                 self._advance(now - before)

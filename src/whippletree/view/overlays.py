@@ -19,13 +19,13 @@ from whippletree.view.solids import Mesh
 if TYPE_CHECKING:
     import xarray
 
-LONGEST = 0.25
+LONGEST_ARROW = 0.25
 """The arrow of the largest force of a run, as a share of the mechanism's size."""
 
-LEAST = 1e-6
+LEAST_ARROW = 1e-6
 """Forces below this share of the largest are not drawn; nor moments below it with the mechanism's size as an arm."""
 
-NEAR = 2e-3
+NEAR_CONTACT = 2e-3
 """Gap below which shapes count as touching, as a share of the mechanism's size."""
 
 UNSEEN = ("coupling", "gear", "prescribed", "hold", "rolling", "knife_edge")
@@ -52,7 +52,7 @@ def overlays(model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset | Non
     _slides(found, model, moves, sizes)
     for constraint in model.constraints:
         _closure(found, constraint, moves, sizes)
-    for name, points in contact_points(model, moves, NEAR * sizes.whole).items():
+    for name, points in contact_points(model, moves, NEAR_CONTACT * sizes.whole).items():
         if np.isfinite(points).any():
             found.add(name, _shifted(points), solids.sphere(1.3 * sizes.rod), style.CONTACT, "contact points")
     if run is not None:
@@ -127,9 +127,9 @@ def _force_arrows(found: Overlay, model: Model, moves: Moves, sizes: Sizes, run:
     forces |= {("contact forces", name): f for name, f in contact_forces(model, moves, run).items()}
     moments = {("constraint moments", name): (point, wrench[:, :3]) for name, (point, wrench) in wrenches.items()}
     heaviest = max((_largest(vectors) for _, vectors in forces.values()), default=0.0)
-    _arrows(found, forces, solids.arrow(1.0, 0.3), style.FORCE, sizes, LEAST * heaviest)
+    _arrows(found, forces, solids.arrow(1.0, 0.3), style.FORCE, sizes, LEAST_ARROW * heaviest)
     # a moment that the forces of the run would have on an arm too short to see is rounding
-    _arrows(found, moments, solids.arrow(1.0, 0.2, heads=2), style.MOMENT, sizes, LEAST * heaviest * sizes.whole)
+    _arrows(found, moments, solids.arrow(1.0, 0.2, heads=2), style.MOMENT, sizes, LEAST_ARROW * heaviest * sizes.whole)
 
 
 def _arrows(
@@ -144,7 +144,7 @@ def _arrows(
     largest = max((_largest(way) for _, way in vectors.values()), default=0.0)
     for (layer, name), (points, way) in vectors.items():
         if _largest(way) > least:
-            ways = np.nan_to_num(way) * (LONGEST * sizes.whole / largest)
+            ways = np.nan_to_num(way) * (LONGEST_ARROW * sizes.whole / largest)
             found.add(name, stretched(points, ways, 0.45 * sizes.rod), unit, color, layer)
 
 

@@ -25,7 +25,7 @@ PANEL, DIAGRAM, MOST_ABOVE = 2.2, 5.4, 5.0
 """Inches: height and width of a diagram of a page, and the most that the mechanism takes above them."""
 
 
-ROUNDING = 1e-9
+FORCE_ROUNDING = 1e-9
 """Share of the largest force of a run below which the forces of a whole figure are rounding."""
 
 
@@ -223,4 +223,4 @@ def _telling_forces(run: xarray.Dataset) -> list[str]:
     """Figures of forces, without one that would only show the rounding of another."""
     variables = {"forces": "constraint_forces", "contacts": "contact_force"}
     largest = {name: float(abs(run[v]).max()) for name, v in variables.items() if v in run and run[v].size}
-    return [name for name, force in largest.items() if force > ROUNDING * max(largest.values())]
+    return [name for name, force in largest.items() if force > FORCE_ROUNDING * max(largest.values())]

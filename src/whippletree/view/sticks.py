@@ -16,7 +16,7 @@ from whippletree.view.items import Item, Sizes
 from whippletree.view.pose_series import Moves
 from whippletree.view.solids import Mesh
 
-SAME = 1e-6
+SAME_POINT = 1e-6
 """Share of a mechanism's size below which two ports count as one point."""
 
 ROD = 0.045
@@ -62,7 +62,7 @@ def _distinct(points: Array) -> Array:
     scale = float(np.abs(points).max())
     kept: list[Array] = []
     for point in points:
-        if all(np.linalg.norm(point - other) > SAME * scale for other in kept):
+        if all(np.linalg.norm(point - other) > SAME_POINT * scale for other in kept):
             kept.append(point)
     return np.array(kept)
 
@@ -74,7 +74,7 @@ def sizes_of(points: list[Array], moves: Moves) -> Sizes:
         where.append((own @ poses[:, :3, :3].transpose(0, 2, 1) + poses[:, None, :3, 3]).reshape(-1, 3))
     whole = float(np.linalg.norm(np.ptp(np.concatenate(where), axis=0))) or 1.0
     lengths = np.array([np.linalg.norm(end) for own in points for end in own[1:]])
-    proper = lengths[lengths > SAME * whole]
+    proper = lengths[lengths > SAME_POINT * whole]
     typical = float(np.median(proper)) if len(proper) else whole / 4
     rod = float(np.clip(ROD * typical, 0.003 * whole, 0.014 * whole))
     fleshy = any(geometry.kind == "mesh" for geometry in moves.model.geometries)

@@ -16,9 +16,9 @@ import numpy as np
 
 from whippletree.compiler.cpu import threads
 from whippletree.compiler.cpu.ufunc import Engine, Stoppable
-from whippletree.compiler.llvm.kernel import ROUNDS
+from whippletree.compiler.llvm.kernel import UNKNOWN_ROUNDS
 
-LONG = 50_000_000
+LONG_CALL = 50_000_000
 """Operations that machine code does in one go at most: 2 ms with the lanes of AVX-512, some 25 ms of one state that
 waits for square roots and divisions. Ctrl-C waits that long; beginning a piece costs 5 µs, a thread for it 100 µs."""
 
@@ -36,10 +36,10 @@ class LargeCalls:
         self._operations = max(1, engine.kernel.interface.operations)
         self._named = {d for b in engine.inputs for d in b.shape if isinstance(d, str)}
         self._free: list[Stoppable] = []
-        each = max(1, self._operations // ROUNDS ** len(self._named))
+        each = max(1, self._operations // UNKNOWN_ROUNDS ** len(self._named))
         shared = threads.smallest_shared_batch(each) if thread_count > 1 else math.inf
         # states and rounds may come from different inputs: their product is below a power of the largest size
-        self.fewest = max(1, int(min(shared, LONG / each) ** (1 / (1 + len(self._named)))))
+        self.fewest = max(1, int(min(shared, LONG_CALL / each) ** (1 / (1 + len(self._named)))))
         """Numbers in the largest input below which no call is large."""
 
     def run(
@@ -54,9 +54,9 @@ class LargeCalls:
             sizes: of named dimensions.
         """
         states = math.prod(batch)
-        operations = self._operations * math.prod(sizes[d] / ROUNDS for d in self._named)
+        operations = self._operations * math.prod(sizes[d] / UNKNOWN_ROUNDS for d in self._named)
         shared = self._threads > 1 and states >= threads.smallest_shared_batch(max(1, int(operations)))
-        long = states * operations > LONG
+        long = states * operations > LONG_CALL
         if not (shared or long):
             return self._ufunc(*inputs) if out is None else self._ufunc(*inputs, out=tuple(out))
         shapes = [(*batch, *(sizes[d] if isinstance(d, str) else d for d in b.shape)) for b in self._engine.outputs]
@@ -70,7 +70,7 @@ class LargeCalls:
             np.empty(shape, np.int64 if b.integer else self._engine.kernel.options.dtype) if y is None else y
             for y, b, shape in zip(given, self._engine.outputs, shapes, strict=True)
         ]
-        parts = self._threads * math.ceil(states * operations / LONG / self._threads)
+        parts = self._threads * math.ceil(states * operations / LONG_CALL / self._threads)
         width = self._engine.kernel.width
         regions = list(split(tuple(slice(0, n) for n in batch), max(width, states // parts), width))
         self._run_regions(regions, inputs, results, stoppable=long and bool(self._named))

@@ -13,7 +13,7 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.llvm.ir import Lanes, Operand, Writer
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement
 
-MANY = 500
+EQUAL_CONSTANTS = 500
 """Equal constants of one result from which on a loop is worth its second writing of what is computed."""
 
 
@@ -29,7 +29,7 @@ def _filled(program: Program, block: Block) -> tuple[Statement, ...]:
     pairs = list(zip(block.stores, block.code.outputs, strict=True))
     # by their text, since there are two zeros
     counts = Counter((address.buffer, repr(w)) for address, w in pairs if isinstance(w, float))
-    usual = {name: text for (name, text), count in reversed(counts.most_common()) if count >= MANY}
+    usual = {name: text for (name, text), count in reversed(counts.most_common()) if count >= EQUAL_CONSTANTS}
     left = [(address, w) for address, w in pairs if isinstance(w, int) or usual.get(address.buffer) != repr(w)]
     rest = Block(Straight(block.code.nodes, [w for _, w in left]), block.loads, tuple(address for address, _ in left))
     return (*[_fill(program.buffer(name), float(text)) for name, text in usual.items()], rest)

@@ -17,10 +17,10 @@ from whippletree.arithmetic.trace.schedule import ordered
 from whippletree.arithmetic.trace.traced import CONDITIONS
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
 
-LONGEST = 12_000
+LONGEST_PIECE = 12_000
 """Operations of the longest code that is left in one piece."""
 
-MOST = 5_000
+PART_SIZE = 5_000
 """Operations of a part, about."""
 
 LEEWAY = 0.1
@@ -29,7 +29,7 @@ LEEWAY = 0.1
 _LEAVES = ("input", "const")
 
 
-def parted(program: Program, longest: int = LONGEST, most: int = MOST) -> Program:
+def parted(program: Program, longest: int = LONGEST_PIECE, most: int = PART_SIZE) -> Program:
     """The program with its one block in parts of about equal length, if it is longer than the longest."""
     match program.body:
         case (Block() as block,) if block.code.operations > longest:

@@ -21,7 +21,7 @@ from whippletree.arithmetic.trace import Node, Straight
 from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
 
-SHORTEST = 4
+SHORTEST_RUN = 4
 """Arrays and runs of angles shorter than this are not worth a loop."""
 
 
@@ -121,7 +121,7 @@ class _Division:
         found: list[Angles] = []
         for _, group in groupby(enumerate(sorted(wanted)), key=lambda pair: pair[1] - pair[0]):
             slots = [slot for _, slot in group]
-            if len(slots) < SHORTEST:
+            if len(slots) < SHORTEST_RUN:
                 continue
             # sines take the place of the angles where nobody needs those any more
             sine = free if busy.intersection(slots) else slots[0]
@@ -160,4 +160,4 @@ class _Division:
 
 def _is_vector(buffer: Buffer) -> bool:
     (*outer, size) = buffer.shape or (0,)
-    return not outer and isinstance(size, int) and size >= SHORTEST and not buffer.integer
+    return not outer and isinstance(size, int) and size >= SHORTEST_RUN and not buffer.integer

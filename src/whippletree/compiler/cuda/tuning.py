@@ -25,7 +25,7 @@ class Form:
 SMALL = 1800
 """Operations up to which a block of code is left as it was traced: it fits the registers of a thread."""
 
-LONG = 5500
+LONG_KERNEL = 5500
 """Operations beyond which inputs and results go through shared memory in any layout, since that makes the code shorter:
 128 kB of it, 8192 instructions, fit the instruction cache. Shorter code is faster without, unless that serves rows."""
 
@@ -59,7 +59,7 @@ def fitted(program: Program, real: Real, rows: bool) -> Shaped:
     if operations <= SMALL:
         return Shaped(program)
     forms = CANDIDATES[real]
-    found = shaped(program, forms[0], rows or operations > LONG)
+    found = shaped(program, forms[0], rows or operations > LONG_KERNEL)
     form = next((f for f in forms if _slots(found, f.keep) <= f.room), None)
     if form is None and operations > LONGER:
         found = shaped(program, ROOMIEST[real])

@@ -34,7 +34,7 @@ STOP = 2
 FIRST_TABLE = 3
 """Slot of the control block that holds the pointer to the first table or index buffer."""
 
-ROUNDS = 10
+UNKNOWN_ROUNDS = 10
 """So many rounds a loop over a named dimension counts for, where its size is not known."""
 
 FEW = 3
@@ -203,8 +203,8 @@ def _table(buffer: Buffer, real: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def _operations(body: tuple[Statement, ...]) -> int:
     """Operations of one evaluation, roughly.
 
-    A loop over a named dimension counts as ``ROUNDS``, a list as ``FEW``, an iteration as done after its first round, a
-    switch as its longest case, a condition as fulfilled.
+    A loop over a named dimension counts as ``UNKNOWN_ROUNDS``, a list as ``FEW``, an iteration as done after its first
+    round, a switch as its longest case, a condition as fulfilled.
     """
     return sum(map(_operations_of, body))
 
@@ -217,7 +217,7 @@ def _operations_of(statement: Statement) -> int:
         case Loop():
             if isinstance(statement.count, Index):
                 return FEW * inner
-            return (statement.count if isinstance(statement.count, int) else ROUNDS) * inner
+            return (statement.count if isinstance(statement.count, int) else UNKNOWN_ROUNDS) * inner
         case Each():
             return FEW * inner
     return inner

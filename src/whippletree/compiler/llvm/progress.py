@@ -1,7 +1,7 @@
 """What is being compiled, told to whom it keeps waiting: a line on a terminal, or a function of one's own.
 
-Most kernels compile in a tenth of a second; a humanoid's derivatives take many. After :data:`AFTER` seconds a line on
-stderr names the function, the model and what is done with it, and counts the seconds; it is taken away at the end.
+Most kernels compile in a tenth of a second; a humanoid's derivatives take many. After :data:`TOLD_AFTER` seconds a line
+on stderr names the function, the model and what is done with it, and counts the seconds; it is taken away at the end.
 Nothing is shown where stderr is no terminal, unless it is asked for.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeAlias
 
-AFTER = 2.0
+TOLD_AFTER = 2.0
 """Seconds of compiling after which somebody is told."""
 
 EVERY = 1.0
@@ -59,7 +59,7 @@ def telling(what: str) -> Iterator[None]:
 
 def _tell(listener: Listener, what: str, ended: threading.Event) -> None:
     begun = time.monotonic()
-    if ended.wait(AFTER):
+    if ended.wait(TOLD_AFTER):
         return
     while True:
         listener(what, time.monotonic() - begun)
@@ -77,7 +77,7 @@ def _on_terminal(stream: TextIO | None) -> Listener | None:
 
     def write(what: str, seconds: float) -> None:
         if lasting:
-            if 0 <= seconds < AFTER + EVERY / 2:
+            if 0 <= seconds < TOLD_AFTER + EVERY / 2:
                 stream.write(f"compiling {what} …\n")
         elif seconds < 0:
             stream.write("\r\x1b[K")

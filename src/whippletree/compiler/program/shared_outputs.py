@@ -26,7 +26,7 @@ from whippletree.compiler.program.program import (
     every_address,
 )
 
-MANY = 500
+EQUAL_PLACES = 500
 """Places of one output with the same number from which a loop fills them: fewer are stored one by one, which is faster
 to run and compiles in a tenth of a second."""
 
@@ -82,7 +82,7 @@ def _shared(code: Straight, outputs: Sequence[Buffer]) -> Iterator[tuple[tuple[i
             value = code.outputs[start + place]
             by_value[type(value), np.array(value).tobytes()].append(place)
         for found in by_value.values():
-            if len(found) >= MANY and not buffer.integer:
+            if len(found) >= EQUAL_PLACES and not buffer.integer:
                 numbers = tuple(start + place for place in found)
                 yield numbers, _Shared(buffer, code.outputs[numbers[0]], tuple(found))
         start += buffer.size

@@ -44,7 +44,7 @@ from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 
-CORRECTION_SWEEPS = 50
+ROUND_SWEEPS = 50
 """Sweeps over the normals in a round, at most."""
 
 FINE = 0.1
@@ -242,7 +242,7 @@ class Positions:
             Each(BLOCK, NEAR, (*self.jacobian, rows)),
             Until(
                 SWEEP,
-                CORRECTION_SWEEPS,
+                ROUND_SWEEPS,
                 self.space.address("even"),
                 (put(0, at("slack")), Each(BLOCK, NEAR, (sweep,)), judge),
             ),

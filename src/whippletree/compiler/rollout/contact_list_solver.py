@@ -33,7 +33,7 @@ from whippletree.contact.problem.contact_problem import Local, block_mass, block
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
 
-SWEEPS = 14
+SWEEPS_OF_TURN = 14
 """Sweeps of a turn."""
 
 FIRST_SWEEPS, FINE = 5, 1e-3
@@ -44,10 +44,10 @@ BETWEEN_LEAPS = 8
 """Sweeps between two leaps along their change. Of 212 hard steps of falling walkers and ants, 75 sweeps on average
 became 19 by leaps alone; leaps after every third sweep or less disturb them more than they help."""
 
-FARTHEST = 3000
+LONGEST_LEAP = 3000
 """Changes of a sweep that a leap adds up at most."""
 
-NEWTON_STEPS = 8
+NEWTON_TURN = 8
 """Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
 
 DAMPING, EASING = 1e-5, 0.3
@@ -114,8 +114,8 @@ class ListSolver:
         at, put = self.space.at, self.space.put
         sweeps = (
             put(BETWEEN_LEAPS - 1, at("wait")),
-            put(SWEEPS, at("left sweeps")),
-            Until(SWEEP, SWEEPS, self.space.address("done"), tuple(self._sweep())),
+            put(SWEEPS_OF_TURN, at("left sweeps")),
+            Until(SWEEP, SWEEPS_OF_TURN, self.space.address("done"), tuple(self._sweep())),
             traced_block(lambda done: [-done], [at("done")], [at("undone")]),
         )
         turn = (*sweeps, If(self.space.address("undone"), tuple(self._newton())))
@@ -148,7 +148,7 @@ class ListSolver:
 
         def judge(change: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
             # little enough, or no number any more, or the last one
-            enough = select(less(SWEEPS - FIRST_SWEEPS + 1, left[0]), FINE * tolerance, tolerance)
+            enough = select(less(SWEEPS_OF_TURN - FIRST_SWEEPS + 1, left[0]), FINE * tolerance, tolerance)
             busy = less(enough * enough, change[0])
             return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
 
@@ -175,8 +175,8 @@ class ListSolver:
 
         def plan(slope: Array, wait: Array, settled: Array) -> list[Any]:
             same, slower = slope
-            far = less(slower * FARTHEST, same)
-            share = select(far, FARTHEST, same / select(far, 1, slower))
+            far = less(slower * LONGEST_LEAP, same)
+            share = select(far, LONGEST_LEAP, same / select(far, 1, slower))
             due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
             return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
 
@@ -253,7 +253,7 @@ class ListSolver:
         return [
             begin,
             Each(BLOCK, ACTIVE, (copy,)),
-            Until(NEWTON, NEWTON_STEPS, self.space.address("done"), tuple(self._newton_step())),
+            Until(NEWTON, NEWTON_TURN, self.space.address("done"), tuple(self._newton_step())),
             judge,
             If(
                 self.space.address("worse"), (self.space.put(0, at("y")), Each(BLOCK, ACTIVE, (back,)), *self.measure())

@@ -62,10 +62,10 @@ from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
-ROUNDS = 8
+JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
 
-MOST_VELOCITIES = 64
+MOST_LISTED_VELOCITIES = 64
 """Velocities of a model up to which its steps are compiled: the code has rows for each of them."""
 
 COUPLINGS_PER_VELOCITY = 20
@@ -86,7 +86,7 @@ CONTACT, LIMIT, FRICTION, SERVO = range(4)
 
 def suits_lists(model: Model) -> bool:
     """Whether steps of a model can be compiled this way: a small tree with inertia that touches in closed forms."""
-    if model.constraints or not 0 < model.nv <= MOST_VELOCITIES:
+    if model.constraints or not 0 < model.nv <= MOST_LISTED_VELOCITIES:
         return False
     blocks = Blocks(model, servos=True)
     return blocks.count > 0 and blocks.contacts.closed_form and _has_inertia(model)
@@ -307,7 +307,7 @@ class _Builder(WorkSpace):
             *self._flags(),
             self.put(-1, self.at("complete")),
             self.put(0, self.at("made"), self.at("newtons")),
-            Until(ROUND, ROUNDS, self.address("complete"), tuple(self._round())),
+            Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round())),
             self._advance(),
             *self.positions.aim(),
         )

@@ -6,7 +6,7 @@ The state lives in work memory, so nothing is handed back to Python between step
     for each output row:
         for each step of the row:        (only where rows are further apart than steps)
             the step of the method       (:mod:`whippletree.compiler.rollout.rollout_steps`)
-            back to the constraints      (``CLOSING_ROUNDS`` corrections of q, one of v)
+            back to the constraints      (``STEP_CORRECTIONS`` corrections of q, one of v)
             is the state still good?     (in the last block of a step)
         write the row
     write status and number of good steps
@@ -35,7 +35,7 @@ from whippletree.compiler.rollout.rollout_blocks import (
     Blocks,
     has_passive_forces,
 )
-from whippletree.compiler.rollout.rollout_steps import CLOSED, CLOSING_ROUNDS, STEPS, settled
+from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, STEP_CORRECTIONS, STEPS, settled
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.failures import failure
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
@@ -176,7 +176,7 @@ def explain(tree: Skeleton, method: str, status: int) -> str:
     """What a status that is not zero means."""
     words = {
         NOT_FINITE: "the state is no longer finite: the forces grow without bound, or the steps",
-        NOT_CLOSED: f"constraints stay open by more than {CLOSED:g} after {CLOSING_ROUNDS} corrections: the steps",
+        NOT_CLOSED: f"constraints stay open by over {CLOSED_STEP:g} after {STEP_CORRECTIONS} corrections: the steps",
         NOT_CONVERGED: "the iteration did not converge: for its springs and speeds, the steps",
     }
     kind = status - len(tree.nodes)

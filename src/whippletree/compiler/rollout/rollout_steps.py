@@ -23,13 +23,13 @@ from whippletree.tree.steps import (
     semi_implicit_euler,
 )
 
-CLOSING_ROUNDS = 3
+STEP_CORRECTIONS = 3
 """Newton corrections of the positions after each step; each squares what a step leaves open."""
 
-CLOSED = 1e-9
+CLOSED_STEP = 1e-9
 """Residual of a position row, m or rad, from which a step that was closed counts as too long."""
 
-CONVERGED = 1e-12
+CONVERGED_STEP = 1e-12
 """Last change of an iteration, by what it moves the coordinates, relative to 1 + their size: up to this it counts as
 converged. (The change before that was larger by the factor that each round gains.)"""
 
@@ -109,7 +109,7 @@ def midpoint_step(blocks: Blocks, iterations: int) -> list[Statement]:
 
     def end(now: Moment, state: Array, start: Array, middle: Array, change: Array) -> list[Array]:
         at, found = parts(state, start, middle)
-        now.faults.append((scalars.less(CONVERGED**2 * change[1], change[0]), blocks.nodes + NOT_CONVERGED))
+        now.faults.append((scalars.less(CONVERGED_STEP**2 * change[1], change[0]), blocks.nodes + NOT_CONVERGED))
         return list(midpoint.end(now.mechanism, now.forces, at, found, now.t, now.h, now.active))
 
     reads = ["state", "start", "middle"]
@@ -147,7 +147,7 @@ def settled(blocks: Blocks, closing: bool) -> list[Statement]:
 
     statements: list[Statement] = []
     if closing and system.position_rows:
-        statements.append(Loop("round", CLOSING_ROUNDS, (blocks.timed(["state"], close, ["state"]),)))
+        statements.append(Loop("round", STEP_CORRECTIONS, (blocks.timed(["state"], close, ["state"]),)))
     return [*statements, blocks.judged(["state"], settle)]
 
 
@@ -155,5 +155,5 @@ def _open(system: ConstraintSet, residual: Array, now: Moment) -> Any:
     """Whether any rigid row that is on is open."""
     mask = system.mask(now.active)
     rigid = [(i, g) for i, g in zip(system.position_rows, residual, strict=True) if not system.compliance[i]]
-    gaps = [scalars.less(CLOSED, abs(g if mask is None else g * mask[i])) for i, g in rigid]
+    gaps = [scalars.less(CLOSED_STEP, abs(g if mask is None else g * mask[i])) for i, g in rigid]
     return any_of(gaps)

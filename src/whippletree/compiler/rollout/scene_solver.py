@@ -44,7 +44,7 @@ FIRST_SWEEPS, FINE = 30, 1e-2
 """The first sweeps of a step go on until they change so small a share of the tolerance: a scene at rest, whose impulses
 are those of the step before, comes to rest to rounding in a few steps."""
 
-CORRECTION_SWEEPS = 300
+SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
 
 MEMORY, TURNS = 6, 4
@@ -597,9 +597,9 @@ class SceneSolver:
             If(self.space.address("going on"), (self.each(on),)),
         )
         needed = traced_block(
-            lambda overlap, smallest: [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0, 0], [CORRECTION_SWEEPS]],
+            lambda overlap, smallest: [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0, 0], [SCENE_CORRECTIONS]],
             [at("overlap"), at("overlap tolerance")],
             [at("apart"), at("done"), at("energy"), at("left sweeps")],
         )
-        iterate = Until("correction", CORRECTION_SWEEPS, self.space.address("done"), sweeps)
+        iterate = Until("correction", SCENE_CORRECTIONS, self.space.address("done"), sweeps)
         return [put(0, at("overlap")), self.each(first), needed, If(self.space.address("apart"), (iterate,))]

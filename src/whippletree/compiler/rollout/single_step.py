@@ -29,7 +29,7 @@ from whippletree.tree.skeleton import skeleton
 if TYPE_CHECKING:
     from whippletree.compiler.compiled import Compiled
 
-SWEEPS = 20
+SWEEPS_OF_STEP = 20
 """Sweeps over the contacts where their number is fixed."""
 
 
@@ -139,7 +139,9 @@ class SingleStep:
         if not self.blocks.count:
             end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands)
             return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces)
-        found = self.dyn.contact_rollout(q, v, given, dt, *opened, ctrl=commands, sweeps=SWEEPS, impulses=impulses)
+        found = self.dyn.contact_rollout(
+            q, v, given, dt, *opened, ctrl=commands, sweeps=SWEEPS_OF_STEP, impulses=impulses
+        )
         end = found.q[..., 0, :], found.v[..., 0, :]
         # servos have acted at the end of the step
         forces = np.asarray(tau + self.dyn.actuator_forces(*end, ctrl, *opened) if self.actuators else tau)

@@ -29,13 +29,13 @@ from whippletree.spatial import Pose, cross
 NOWHERE = 1e9
 """m: the gap of a slot that is not in use."""
 
-BESIDE = 1e-9
+BESIDE_BOX = 1e-9
 """m: what is beside a face by no more than this counts as over it."""
 
 PARALLEL = 2e-2
 """Sine of the angle between two edges below which they have no common normal of their own."""
 
-CROSSING = 1e-2
+CLEARLY_CROSSING = 1e-2
 """Share of the smallest half side by which two edges must be farther apart than the faces to be what meets: faces that
 meet at a small angle have the same crossings among their corners."""
 
@@ -60,9 +60,9 @@ def box_on_box(first: Box, second: Box, X: Pose, Y: Pose) -> list[Touch]:
     edge = _edges(first, second, X, Y, d)
     face_gap = select(less(ours, theirs), theirs, ours)
     smallest = _smallest([*first.half, *second.half])
-    crossed = less(face_gap + CROSSING * smallest, edge[0])
+    crossed = less(face_gap + CLEARLY_CROSSING * smallest, edge[0])
     # the second box is the reference only if it is better by more than rounding, so that the choice is stable
-    swapped = less(ours + BESIDE, theirs)
+    swapped = less(ours + BESIDE_BOX, theirs)
     reference_of_first = _face(first, X, mine, -d)
     reference_of_second = _face(second, Y, other, d)
     reference = _chosen(swapped, reference_of_second, reference_of_first)
@@ -159,7 +159,7 @@ def _clipped(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any]]:
 
 def _within(x: Any, dx: Any, half: Any) -> tuple[Any, Any]:
     """The part of a way x + t dx that is within ± half: from t to t, nothing if the first is larger."""
-    reach = half + BESIDE
+    reach = half + BESIDE_BOX
     moves = less(0, abs(dx))
     rate = 1 / select(moves, dx, 1)
     a, b = (-reach - x) * rate, (reach - x) * rate
@@ -181,7 +181,7 @@ def _inside(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any]]:
     for s, t in ((1, 1), (-1, 1), (-1, -1), (1, -1)):
         x, y = s * reference.hu - cx, t * reference.hw - cy
         alpha, beta = (x * fy - y * fx) * rate, (ex * y - ey * x) * rate
-        within = both(less(abs(alpha), incident.hu - BESIDE), less(abs(beta), incident.hw - BESIDE))
+        within = both(less(abs(alpha), incident.hu - BESIDE_BOX), less(abs(beta), incident.hw - BESIDE_BOX))
         point = incident.centre + alpha * incident.u + beta * incident.w
         found.append((point, (point - reference.centre) @ reference.normal, within))
     return found

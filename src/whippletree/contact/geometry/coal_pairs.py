@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 ABSENT = math.inf
 """Gap of a slot that is not in use."""
 
-TOLERANCE = 1e-10
+COAL_TOLERANCE = 1e-10
 """Of coal's iterations, m."""
 
 WITNESS = 1e-7
@@ -168,7 +168,7 @@ def _nearest(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
     """The nearest points of two shapes, by coal, roughly; inside each other, along the shortest way out."""
     coal = _coal()
     request, result = coal.DistanceRequest(), coal.DistanceResult()
-    request.gjk_tolerance = request.epa_tolerance = TOLERANCE
+    request.gjk_tolerance = request.epa_tolerance = COAL_TOLERANCE
     places = [coal.Transform3s(*pose) for pose in (X, Y)]
     gap = coal.distance(_coal_shape(first), places[0], _coal_shape(second), places[1], request, result)
     point, normal = np.array(result.getNearestPoint1()).reshape(3), -np.array(result.normal).reshape(3)

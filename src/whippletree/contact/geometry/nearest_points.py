@@ -34,7 +34,7 @@ from whippletree.spatial import Pose
 LADDER = (1e-9, 1e-7, 1e-5, 1e-3)
 """How far from perpendicular to a rough normal (as a sine, or relative to a shape's size) a line may be to count."""
 
-ROUNDS = 25
+POLISHING_STEPS = 25
 """Newton steps at most; five are usual, more where a rough start is far off."""
 
 SOLVED = 1e-13
@@ -244,7 +244,7 @@ def _solved(features: tuple[Feature, Feature], start: Array, point: Array, X: Pl
         [start, [_first_place(features[k], P, point, start) for k, P in enumerate((X, Y)) if k in lined]]
     )
     scale = 1.0 + abs(z[3])
-    for _ in range(ROUNDS):
+    for _ in range(POLISHING_STEPS):
         F, slope = _equations(features, z, X, Y, lined)
         if not np.all(np.isfinite(F)):
             return None

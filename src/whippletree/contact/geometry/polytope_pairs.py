@@ -35,7 +35,7 @@ FACING = 1e-2
 BESIDE = 1e-9
 """m: a corner that is beside a face by no more than this counts as over it."""
 
-PARALLEL = 2e-2
+PARALLEL_EDGES = 2e-2
 """Sine of the angle between two edges below which they do not cross anywhere in particular. Crossings whose common
 normal is not that of the faces, up to 2 ``FACING``, are left out, too."""
 
@@ -85,7 +85,7 @@ def flat_touches(first: Placement, second: Placement, normal: Array, against: Ag
     """
     mine, other = first.face_along(-normal), second.face_along(normal)
     facing = bool(max(-mine.normal @ normal, other.normal @ normal) >= math.cos(FACING))
-    edges = crossings(mine, other, PARALLEL) if facing else []
+    edges = crossings(mine, other, PARALLEL_EDGES) if facing else []
     met = (_crossing(first, second, pair, normal) for pair in edges)
     crossed = [touch for touch in met if real_value(touch.axes[0] @ normal) >= math.cos(2 * FACING)]
     if separate_corners(first.shape, second.shape):

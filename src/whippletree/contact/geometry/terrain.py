@@ -24,7 +24,7 @@ from whippletree.arithmetic.user_functions import called
 from whippletree.contact.geometry.height_field import Jet
 from whippletree.spatial import cross
 
-STEPS = 6
+FOOT_STEPS = 6
 """Newton steps from the point straight below. They converge while the distance is small against the terrain's radius of
 curvature, which a ball that rolls on it needs anyhow; farther away the gap is a good guess, exact where h is flat."""
 
@@ -77,7 +77,7 @@ def nearest_on_terrain(surface: Surface, c: Array) -> tuple[Array, Array]:
 
     All in the terrain's frame; below the surface the foot is the nearest point above.
     """
-    return _framed(surface, *_foot(surface, c, c[0], c[1], STEPS))
+    return _framed(surface, *_foot(surface, c, c[0], c[1], FOOT_STEPS))
 
 
 def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, Array]:
@@ -86,7 +86,7 @@ def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, 
     p is the shape's point for the normal at the foot; then the foot is that of p, as of a point fixed to the shape.
     """
     below = shape.support(vector(0, 0, 1))
-    x, y = _foot(surface, shape, below[0], below[1], STEPS)
+    x, y = _foot(surface, shape, below[0], below[1], FOOT_STEPS)
     jet = surface(x, y)
     p = shape.support(vector(-jet.hx, -jet.hy, 1))
     foot, axes = _framed(surface, *_foot(surface, p, x, y, FURTHER_STEPS))

@@ -23,7 +23,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.laws import Law
 from whippletree.errors import SingularSystemError
 
-MASSLESS = 1e-13
+MASSLESS_IMPACT = 1e-13
 """Share of the largest inertia below which a motion counts as massless."""
 
 DEPENDENT = 1e-10
@@ -35,7 +35,7 @@ DEAD_POINT = (
 )
 """Why a block matrix without massless motions has no inverse."""
 
-PUSHES = 1e-9
+LEAVES_CONE = 1e-9
 """How far, relative to the largest impulse, a weightless contact's own may leave its cone."""
 
 
@@ -133,8 +133,8 @@ class Impact:
     def _possible(self, p: Array, v: Array, stuck: list[int], released: list[int]) -> bool:
         """Whether weightless contacts that stick push within their cones, and those that were released separate."""
         momentum = float(np.abs(self.M @ self.v).max(initial=0.0))
-        small = PUSHES * max(float(np.abs(p).max(initial=0.0)), momentum)
-        speed = PUSHES * float(np.abs(self.J @ self.v).max(initial=0.0))
+        small = LEAVES_CONE * max(float(np.abs(p).max(initial=0.0)), momentum)
+        speed = LEAVES_CONE * float(np.abs(self.J @ self.v).max(initial=0.0))
         pushing = all(
             p[i, 0] >= -small and np.hypot(*p[i, 1:]) <= self.friction[i] * max(p[i, 0], 0.0) + small for i in stuck
         )
@@ -228,11 +228,11 @@ def massless_motions(M: Array, A: Array) -> Array:
     basis = null_space(A)
     values, vectors = np.linalg.eigh(basis.T @ M @ basis)
     largest = float(np.abs(np.diag(M)).max())
-    return np.asarray(basis @ vectors[:, values <= MASSLESS * largest])
+    return np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
 
 
 def _definite(M: Array) -> bool:
-    return bool(np.linalg.eigvalsh(M)[0] > MASSLESS)
+    return bool(np.linalg.eigvalsh(M)[0] > MASSLESS_IMPACT)
 
 
 def null_space(A: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.impact.impact import PUSHES, Impact, block_inverse, holding_rows
+from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse, holding_rows
 from whippletree.contact.impact.laws import Law, Newton, Plastic
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import SLIDE, STICK
@@ -48,7 +48,7 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
     n, m = len(impact.v), len(change.v)
     outcome = impact.resolved(law)
     light = impact.weightless()
-    slow = PUSHES * float(np.abs(impact.J @ impact.v).max(initial=0.0))
+    slow = LEAVES_CONE * float(np.abs(impact.J @ impact.v).max(initial=0.0))
     stuck = [i for i in light if impact.J[3 * i] @ outcome.v <= slow]
     own = [3 * i + j for i in stuck for j in range(3) if np.any(impact.J[3 * i + j])]
     heavy = [i for i in range(len(impact.friction)) if i not in light]
@@ -95,7 +95,7 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
 STEPS = (3e-3, 3e-4, 3e-5)
 """Of differences, relative to G and u."""
 
-SAME = 1e-9
+SAME_RESTITUTION = 1e-9
 """Share of the largest speed by which contacts may miss one common restitution to count as struck once."""
 
 SURE = 1e-8
@@ -174,7 +174,7 @@ def _struck_once(G: Array, u: Array, p: Array, dG: Array, du: Array) -> Array | 
     dp = np.zeros((len(du), *p.shape))
     if not len(struck):
         return dp
-    after, small = before + G[::3, ::3] @ normal, SAME * float(np.abs(before).max())
+    after, small = before + G[::3, ::3] @ normal, SAME_RESTITUTION * float(np.abs(before).max())
     fastest = struck[int(np.argmin(before[struck]))]
     e = -float(after[fastest] / before[fastest]) if before[fastest] < 0 else np.nan
     if not np.abs(after[struck] + e * before[struck]).max() <= small:

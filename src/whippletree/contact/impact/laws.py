@@ -24,7 +24,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.stronge import stroke
 from whippletree.contact.problem import active_set
-from whippletree.contact.problem.sliding_combinations import RANK
+from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
 from whippletree.errors import NameLookupError
 
 APPROACHING = 1e-12
@@ -195,7 +195,7 @@ def _pushed_apart(G: Array, b: Array) -> Array:
 
     values, vectors = np.linalg.eigh(G)
     roots = np.sqrt(np.maximum(values, 0.0))
-    kept = roots > np.sqrt(RANK) * roots.max(initial=0.0)
+    kept = roots > np.sqrt(RANK_OF_LOADS) * roots.max(initial=0.0)
     F = roots[kept, None] * vectors[:, kept].T
     return np.asarray(nnls(F, -(vectors[:, kept].T @ b) / roots[kept])[0])
 

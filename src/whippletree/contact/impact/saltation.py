@@ -18,7 +18,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 
-STEP = 1e-5
+DIFFERENCE_STEP = 1e-5
 """Of the differences that stand in where no formula is at hand (a controller): rad, m and per second."""
 
 
@@ -34,7 +34,7 @@ def saltation_matrix(D: Array, jump: Array, gradient: Array, rate: float) -> Arr
     return np.asarray(D + np.outer(jump, gradient) / rate)
 
 
-def derivative(function: Callable[[Array], Array], size: int, step: float = STEP) -> Array:
+def derivative(function: Callable[[Array], Array], size: int, step: float = DIFFERENCE_STEP) -> Array:
     """∂f/∂d at d = 0, (m, size), by central differences of fourth order."""
     columns = []
     for e in np.eye(size) * step:

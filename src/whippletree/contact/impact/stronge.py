@@ -21,7 +21,7 @@ PIECES = 60
 STOPPED = 1e-12
 """Share of the impact's speed below which a slip counts as stopped."""
 
-NEARLY = 1e3
+NEARLY_STOPPED = 1e3
 """Multiple of that at which a turning slip, which only creeps to its stop, is taken as stopped."""
 
 
@@ -148,13 +148,13 @@ def _end_of_stroke(path: _Path, slope: float, target: float | None) -> float:
 
 def _turning(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
     """A piece whose slip turns."""
-    if np.hypot(*path.u[1:]) <= NEARLY * stopped:
+    if np.hypot(*path.u[1:]) <= NEARLY_STOPPED * stopped:
         _stop(G, path)
         return
-    end = turning(G, friction, (path.u, path.p, path.work), target, NEARLY * stopped)
+    end = turning(G, friction, (path.u, path.p, path.work), target, NEARLY_STOPPED * stopped)
     path.u, path.p, path.work = end.u, end.p, end.work
     if not end.finished:
-        if np.hypot(*path.u[1:]) <= 2 * NEARLY * stopped:  # at the bound, but for rounding
+        if np.hypot(*path.u[1:]) <= 2 * NEARLY_STOPPED * stopped:  # at the bound, but for rounding
             _stop(G, path)
     elif target is None:
         path.u[0] = 0.0
@@ -187,10 +187,10 @@ ORDER = 32
 TRUNCATION = 1e-16
 """Share of a quantity that the last coefficients of a step may reach."""
 
-STRAIGHT = 1e-13
+STRAIGHT_IMPACT = 1e-13
 """Sine between slip and its change below which a slip goes straight on."""
 
-STEPS = 2000
+SLIP_STEPS = 2000
 """After these the slip counts as stopped."""
 
 LOOKS = np.linspace(0.125, 1.0, 8)
@@ -215,7 +215,7 @@ class Turned(NamedTuple):
 def straight(slip: Array, du: Array) -> bool:
     """Whether a slip (2,) does not turn under the rate du (3,) of the contact's velocity."""
     across = abs(slip[0] * du[2] - slip[1] * du[1]) / np.hypot(*slip)
-    return bool(across <= STRAIGHT * np.abs(du).max())
+    return bool(across <= STRAIGHT_IMPACT * np.abs(du).max())
 
 
 def turning(G: Array, friction: float, start: tuple[Array, Array, float], target: float | None, slow: float) -> Turned:
@@ -224,7 +224,7 @@ def turning(G: Array, friction: float, start: tuple[Array, Array, float], target
     u, p, work = start
     x = np.array([u[1], u[2], np.hypot(u[1], u[2]), u[0], *p, work])
     finished = False
-    for _ in range(STEPS):
+    for _ in range(SLIP_STEPS):
         series = _series(G, friction, x)
         length = _length(series)
         end, finished = _end_of_turn(series, length, target, slow)

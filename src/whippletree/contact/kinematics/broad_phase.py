@@ -15,7 +15,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import ContactSet
 from whippletree.contact.kinematics.large_scenes import Snapshot
 
-REACH = 2.0
+LOOK_AHEAD = 2.0
 """How many times farther than the fastest shape moves in a step a contact is looked for: two shapes may approach each
 other."""
 
@@ -53,7 +53,7 @@ class Neighbourhood:
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
         at = Snapshot(self.contacts, q)
-        return _found(at, REACH * h * max(at.fastest(v) for v in motions))
+        return _found(at, LOOK_AHEAD * h * max(at.fastest(v) for v in motions))
 
     def within(self, q: Array, reach: float) -> Near:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""

@@ -13,11 +13,11 @@ from whippletree.errors import listed
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import coordinates
 
-OVERLAP = 1e-8
+DRAWN_OVERLAP = 1e-8
 """m: overlap from which shapes count as drawn into each other."""
 
 
-def without_overlaps(model: Model, q: Any = None, *, tolerance: float = OVERLAP) -> Model:
+def without_overlaps(model: Model, q: Any = None, *, tolerance: float = DRAWN_OVERLAP) -> Model:
     """The model without the contacts whose shapes overlap at a configuration.
 
     Hands and grippers are often drawn with shapes that reach into each other, and that no motion could part. Time

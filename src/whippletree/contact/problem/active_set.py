@@ -21,7 +21,7 @@ from whippletree.contact.problem.sliding_combinations import (
     CHECKED,
     EDGES,
     OPEN,
-    RANK,
+    RANK_OF_LOADS,
     SLIDE,
     STICK,
     Answer,
@@ -38,7 +38,7 @@ __all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "Answer", "Problem", "problem", "s
 SWEEPS = ((5, False), (3, True), (12, True))
 """Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
 
-ALTERNATIONS = 3
+ACTIVE_SET_TURNS = 3
 """Times that Newton's method and sweeps take turns."""
 
 LATE_SWEEPS = 300
@@ -109,7 +109,7 @@ def _at_rest(p: Problem) -> Answer | None:
         return None
     moving = np.flatnonzero(np.diag(p.G) > 0)
     scale = np.sqrt(np.diag(p.G)[moving])
-    if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK) == len(moving):
+    if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK_OF_LOADS) == len(moving):
         return None
     status = (STICK,) * p.count
     answer = settled(p, status, np.zeros(3 * p.count))
@@ -144,7 +144,7 @@ def _by_newton(p: Problem, start: Array) -> Array | None:
     shape = (p.count, 3)
     posed = contact_problem.Problem(p.G.reshape(*shape, *shape), p.b.reshape(shape), p.friction, np.zeros(p.count))
     x = start
-    for _ in range(ALTERNATIONS):
+    for _ in range(ACTIVE_SET_TURNS):
         found, _, good = newton(posed, x.reshape(shape), CHECKED * float(np.abs(p.b).max()))
         if good:
             return found.reshape(-1)

@@ -29,7 +29,7 @@ FULL_UP_TO = 300
 SHIFT = 1e-7
 """ε against the mean diagonal in solutions of least norm; by it, against the softest mode, errors fall each time."""
 
-REFINEMENTS = 4
+SOLUTION_REFINEMENTS = 4
 """Times that such a solution is improved; how good it is, is seen by who asked for it."""
 
 
@@ -256,7 +256,7 @@ def least_norm(G: Matrix, right: Array, rows: Array) -> Array:
     k = len(G.own)
     mean = np.einsum("kii->", G.own) / (3 * k)
     system = System(G, np.tile(np.eye(3), (k, 1, 1)), np.tile(SHIFT * mean * np.eye(3), (k, 1, 1)), rows)
-    for _ in range(REFINEMENTS if system.solvable else 0):
+    for _ in range(SOLUTION_REFINEMENTS if system.solvable else 0):
         found[rows] += system.solve((right - G @ found)[rows])
     return found
 

@@ -31,21 +31,21 @@ from whippletree.contact.problem.contact_problem import Problem
 from whippletree.contact.problem.delassus import System, scaled
 from whippletree.contact.problem.newton import block_masses
 
-ROUNDS = 60
+INTERIOR_STEPS = 60
 """Steps at most."""
 
 INWARDS = 0.99
 """Share of the way to the boundary of a cone that a step takes."""
 
-STALLED = 1e-8
+STALLED_STEP = 1e-8
 """A step of a smaller share leads nowhere."""
 
-CLOSED = 1e-10
+CLOSED_GAP = 1e-10
 """Mean of λ · w, in variables in which the largest g is 1, below which held slips are answered: its root, 1e-5, is the
 share to which the slips that come out are known, and Newton's method goes on from there."""
 
 
-REFINEMENTS = 1
+STEP_REFINEMENTS = 1
 """Times that a step is improved with the residual of its linear system: W² spans more orders of magnitude than numbers
 have digits."""
 
@@ -70,13 +70,13 @@ def interior_point(
     """
     path = _Path(problem, start, slip)
     impulse = path.impulse
-    for made in range(ROUNDS):
+    for made in range(INTERIOR_STEPS):
         # a point that is lost shows in determinants that are not positive
         with np.errstate(all="ignore"):
             if judge(impulse) or path.answered or not path.advance():
                 return impulse, made
         impulse = path.impulse
-    return impulse, ROUNDS
+    return impulse, INTERIOR_STEPS
 
 
 class _Path:
@@ -117,7 +117,7 @@ class _Path:
     @property
     def answered(self) -> bool:
         """Whether slips are held, and their convex problem is solved."""
-        return self.held is not None and self.gap < CLOSED
+        return self.held is not None and self.gap < CLOSED_GAP
 
     def slips(self) -> tuple[Array, Array]:
         """|w_t| in s (k,), and its derivative (k, 2)."""
@@ -145,7 +145,7 @@ class _Path:
         share = min(1.0, INWARDS * self._share(*step))
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
         inside = determinant(self.impulses).min() > 0 and determinant(self.velocities).min() > 0
-        return bool(inside and share > STALLED)
+        return bool(inside and share > STALLED_STEP)
 
     def _share(self, impulses: Array, velocities: Array) -> float:
         return min(way_to_boundary(self.impulses, impulses), way_to_boundary(self.velocities, velocities))
@@ -172,7 +172,7 @@ class _Directions:
         path = self.path
         aim = _times(self.W.matrix, quotient(target, self.scaled))
         impulses = np.zeros(aim.size)
-        impulses[path.rows] = self.system.solve((aim - self.residual).ravel()[path.rows], REFINEMENTS)
+        impulses[path.rows] = self.system.solve((aim - self.residual).ravel()[path.rows], STEP_REFINEMENTS)
         change = impulses.reshape(aim.shape)
         return change, np.where(path.moving, aim - _times(self.square, change), 0.0)
 

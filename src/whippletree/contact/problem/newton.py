@@ -23,7 +23,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem.contact_problem import Problem
 from whippletree.contact.problem.delassus import System, is_sparse, own_blocks, part
 
-DAMPING = 1e-5
+BLOCK_DAMPING = 1e-5
 """Largest share of its own diagonal by which a block is damped in a Newton step, and the first."""
 
 EASING = 10.0
@@ -50,7 +50,7 @@ def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, i
     curve = _Curve(problem)
     x = np.array(impulse, dtype=float)
     F, P = curve.residual(x)
-    damping = DAMPING
+    damping = BLOCK_DAMPING
     for made in range(NEWTON_ROUNDS):
         if curve.largest(F) <= tolerance:
             return x, made, True
@@ -65,7 +65,7 @@ def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, i
         else:
             return x, made, False
         x = trial
-        damping = damping / EASING if share == 1 else min(damping * EASING, DAMPING)
+        damping = damping / EASING if share == 1 else min(damping * EASING, BLOCK_DAMPING)
     return x, NEWTON_ROUNDS, curve.largest(F) <= tolerance
 
 

@@ -30,7 +30,7 @@ for."""
 ROUNDING = 2.0**-46
 """Share of |G| |x| by which G x may be off: 64 units in the last place."""
 
-JAMMED = 2e-9
+JAMMED_LOADS = 2e-9
 """Share of its value without friction at which the determinant of what loads do to the contacts counts as none."""
 
 EDGES = 16
@@ -199,7 +199,7 @@ def _linear(p: Problem, status: tuple[int, ...], directions: Array, near: Array)
     matrix = (p.G[rows] @ E) / np.outer(scale, scale)
     start = near[rows]
     missing = -(p.b[rows] + p.G[rows] @ (E @ start)) / scale
-    x = np.linalg.lstsq(matrix, missing, rcond=RANK)[0]
+    x = np.linalg.lstsq(matrix, missing, rcond=RANK_OF_LOADS)[0]
     return np.asarray(E @ (start + x / scale))
 
 
@@ -232,10 +232,10 @@ def _jams(p: Problem, status: tuple[int, ...], directions: Array) -> bool:
     plain = p.G[np.ix_(rows, rows)] / np.outer(scale, scale)
     matrix = (p.G[rows] @ E) / np.outer(scale, scale)
     values = np.linalg.eigvals(matrix)
-    lowest = float(np.min(values.real[np.abs(values.imag) <= JAMMED * np.abs(values)], initial=np.inf))
-    if np.linalg.matrix_rank(plain, RANK) < len(rows):
-        return lowest < -JAMMED  # eigenvalues of zero belong to loads that are not unique
-    return lowest <= 0 or float(np.linalg.det(matrix)) <= JAMMED * float(np.linalg.det(plain))
+    lowest = float(np.min(values.real[np.abs(values.imag) <= JAMMED_LOADS * np.abs(values)], initial=np.inf))
+    if np.linalg.matrix_rank(plain, RANK_OF_LOADS) < len(rows):
+        return lowest < -JAMMED_LOADS  # eigenvalues of zero belong to loads that are not unique
+    return lowest <= 0 or float(np.linalg.det(matrix)) <= JAMMED_LOADS * float(np.linalg.det(plain))
 
 
 def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
@@ -275,7 +275,7 @@ KAPPAS = np.logspace(8, -10, 73)
 SHARES, NARROWINGS = np.linspace(0, 1, 32), 8
 """Where between two of them the slip is looked for next, on a logarithmic scale, and how often."""
 
-RANK = 1e-12
+RANK_OF_LOADS = 1e-12
 """Singular values below this share of the largest count as zero, after rows are scaled to a unit diagonal of G."""
 
 
@@ -285,7 +285,7 @@ def alone(G: Array, b: Array, friction: float) -> Array:
         return np.zeros(3)
     if not np.any(G[2]) and b[2] == 0:
         return _planar(G, b, friction)
-    stuck = -np.linalg.pinv(G, rcond=RANK, hermitian=True) @ b
+    stuck = -np.linalg.pinv(G, rcond=RANK_OF_LOADS, hermitian=True) @ b
     if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
         return np.asarray(stuck)
     return _slipping(G, b, friction)
@@ -296,7 +296,7 @@ def _planar(G: Array, b: Array, friction: float) -> Array:
     (gnn, gnt, _), (_, gtt, _) = G[0].tolist(), G[1].tolist()
     bn, bt = float(b[0]), float(b[1])
     det = gnn * gtt - gnt * gnt
-    if det > RANK * gnn * gtt:
+    if det > RANK_OF_LOADS * gnn * gtt:
         normal, tangent = (gnt * bt - gtt * bn) / det, (gnt * bn - gnn * bt) / det
         if abs(tangent) <= friction * normal:
             return np.array([normal, tangent, 0.0])

@@ -36,13 +36,13 @@ from whippletree.contact.problem.newton import newton
 FIRST_LOOK = 5
 """Sweeps before the first look at the residual."""
 
-SWEEPS = 20
+SWEEPS_BETWEEN = 20
 """Sweeps before Newton's method is asked, and between two times."""
 
-ALTERNATIONS = 2
+SOLVER_TURNS = 2
 """Times that Newton's method and sweeps take turns."""
 
-PATIENCE = 5e6
+SWEEP_PATIENCE = 5e6
 """Products of two blocks that may be spent on sweeps before the interior-point method is asked, some 50 ms: scenes on
 wheels with free axles only creep, and twenty thousand sweeps of sixteen contacts cost less than its factorisations."""
 
@@ -127,15 +127,15 @@ def _searched(search: _Search, start: Array, starts: Sequence[Start]) -> Solutio
     if not np.any(start):
         search.stick()
     if not search.done:
-        search.sweep(search.best.impulse, SWEEPS - FIRST_LOOK)
-    for _ in range(ALTERNATIONS):
+        search.sweep(search.best.impulse, SWEEPS_BETWEEN - FIRST_LOOK)
+    for _ in range(SOLVER_TURNS):
         if not search.done:
             search.polish(search.best.impulse)
         if not search.done:
-            search.sweep(search.best.impulse, SWEEPS)
+            search.sweep(search.best.impulse, SWEEPS_BETWEEN)
     for share in LONG_SWEEPS:
         if starts and not search.settled:
-            search.sweep(search.best.impulse, int(share * PATIENCE / _sweep_cost(problem)))
+            search.sweep(search.best.impulse, int(share * SWEEP_PATIENCE / _sweep_cost(problem)))
     for middle in starts:
         if not search.settled:
             search.pass_through(middle)

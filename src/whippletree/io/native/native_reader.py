@@ -69,9 +69,11 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut:
     draft = Draft(path, str(document.get("name", path.stem)), folder=folder, cut=cut)
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
     whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
-    if whole.get("whippletree", schema.VERSION) != schema.VERSION:
+    if whole.get("whippletree", schema.NATIVE_VERSION) != schema.NATIVE_VERSION:
         version = whole["whippletree"]
-        raise FileError(str(path), [f"the file has format {version}; this version reads format {schema.VERSION}"])
+        raise FileError(
+            str(path), [f"the file has format {version}; this version reads format {schema.NATIVE_VERSION}"]
+        )
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
     draft.builder.time_step = float(whole["time_step"]) if "time_step" in whole else None
     draft.cut = draft.cut or tuple(whole.get("cut", ()))

@@ -15,7 +15,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.files.whole_files import write_whole
-from whippletree.io.native.schema import VERSION
+from whippletree.io.native.schema import NATIVE_VERSION
 from whippletree.model import Actuator, Body, Constraint, Contact, Frame, Geometry, Joint, KeyFrame, Model
 from whippletree.model.faults import inertia_faults
 from whippletree.model.force_elements import FluidBox, Lift, Tendon
@@ -48,7 +48,7 @@ def write(model: Model, path: Path) -> None:
 def document(model: Model) -> dict[str, Any]:
     """A model as nested tables, lists, texts and numbers."""
     tables: dict[str, Any] = {
-        "whippletree": VERSION,
+        "whippletree": NATIVE_VERSION,
         "name": model.name,
         "gravity": number(model.gravity, "gravity"),
         "source": model.source,

@@ -36,7 +36,7 @@ from msgspec import Meta, Struct
 
 from whippletree.errors import quoted
 
-VERSION = 1
+NATIVE_VERSION = 1
 
 Number: TypeAlias = int | float | str
 Vector: TypeAlias = Annotated[list[Number], Meta(min_length=3, max_length=3)]

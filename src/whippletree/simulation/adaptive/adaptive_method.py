@@ -15,7 +15,7 @@ from whippletree.simulation.adaptive.compiled_step import CompiledStep
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
-MOST_STEPS = 1_000_000
+MOST_ADAPTIVE_STEPS = 1_000_000
 """Steps, rejected ones too, after which a run gives up unless told otherwise."""
 
 
@@ -36,7 +36,7 @@ class Adaptive(Method):
     options = ("max_steps", "solver")
     counters = ("statistics",)
 
-    def __init__(self, task: Task, max_steps: int = MOST_STEPS, solver: str = "auto") -> None:
+    def __init__(self, task: Task, max_steps: int = MOST_ADAPTIVE_STEPS, solver: str = "auto") -> None:
         """``max_steps``: accepted and rejected steps together after which the run gives up; ``solver``: ``"picard"`` or
         ``"newton"`` to solve all steps that way, whatever the motion asks for."""
         super().__init__(task)

@@ -18,18 +18,18 @@ from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
 from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
-    MOST_ITERATIONS,
+    COLLOCATION_ITERATIONS,
     NO_LONGER_FALLING,
     SETTLING,
-    STALLED,
+    STALLED_CHANGE,
     Solution,
     mean_contraction,
 )
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 from whippletree.simulation.method import Task
-from whippletree.simulation.motion import CLOSING_ROUNDS
+from whippletree.simulation.motion import POSITION_CORRECTIONS
 
-AT_ONCE = 8
+COMPILED_AT_ONCE = 8
 """Moving bodies up to which the code is compiled before the first step."""
 
 PER_BODY, FOR_A_CONTROLLER = 4, 100
@@ -46,17 +46,17 @@ class CompiledStep:
     def __init__(self, task: Task) -> None:
         self.task, self.motion = task, task.motion
         self.patience = Patience(
-            MOST_ITERATIONS,
+            COLLOCATION_ITERATIONS,
             SETTLING,
-            integrator.CONVERGED,
-            STALLED,
+            integrator.CONVERGED_POINTS,
+            STALLED_CHANGE,
             NO_LONGER_FALLING,
-            CLOSING_ROUNDS,
+            POSITION_CORRECTIONS,
             self.motion.position_tolerance,
         )
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
-        self._wait = PER_BODY * max(0, bodies - AT_ONCE)
+        self._wait = PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
         if self.motion.controller is not None:
             self._wait += FOR_A_CONTROLLER
         self._functions: dict[bool, NamedFunction] = {}

@@ -23,10 +23,10 @@ from whippletree.errors import WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 
-MOST_ITERATIONS = 30
+COLLOCATION_ITERATIONS = 30
 """Iterations before a step is tried again at half its length."""
 
-CONVERGED = 1e-3
+CONVERGED_POINTS = 1e-3
 """How small, in units of the tolerance, the last change of the collocation points must be."""
 
 SETTLING = 5
@@ -50,7 +50,7 @@ LOOK_AGAIN = 50
 """Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
 magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
 
-STALLED, NO_LONGER_FALLING = 0.1, 0.7
+STALLED_CHANGE, NO_LONGER_FALLING = 0.1, 0.7
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
 ratio of two changes from which that is so."""
 
@@ -389,15 +389,15 @@ class Integrator:
         else:
             correct = (self.corrector or self._picard)(times, y, weights, slopes)
         first = last = np.inf
-        for iteration in range(1, MOST_ITERATIONS + 1):
+        for iteration in range(1, COLLOCATION_ITERATIONS + 1):
             slopes = correct(slopes)
             before, moved = moved, weights @ slopes
             change = _size((moved - before) / scale)
             if not np.isfinite(change) or (iteration > SETTLING and change > last and change > 1.0):
                 break
             # rounding may stop the changes from falling before the goal is reached: then they are as small as they get
-            stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED
-            if change <= CONVERGED or stalled:
+            stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED_CHANGE
+            if change <= CONVERGED_POINTS or stalled:
                 polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
                 contraction = mean_contraction(change, first, iteration)
                 return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiffness)
@@ -409,7 +409,7 @@ class Integrator:
 
     def _growth(self, trial: Solution) -> float:
         """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
-        most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > MOST_ITERATIONS // 2 else 2.0
+        most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > COLLOCATION_ITERATIONS // 2 else 2.0
         if not self.dead_points or trial.stiffness is not None:
             most = min(most, max(0.5, trial.growth_by_contraction))
         return min(most, trial.growth_by_error)

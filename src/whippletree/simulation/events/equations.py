@@ -23,7 +23,7 @@ from whippletree.simulation.events.dry_joints import DryJoints
 from whippletree.simulation.events.joint_stops import Stops, Touchables
 from whippletree.simulation.motion import Motion
 
-REACH = 1e-10
+REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
 
 DRIVEN = 1e-6
@@ -113,7 +113,7 @@ class Scene:
         if not Z.size:
             return []
         rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
-        return [i for i, J in rows.items() if np.abs(J @ Z).max() > REACH * np.abs(J).max()]
+        return [i for i, J in rows.items() if np.abs(J @ Z).max() > REACHES_MASSLESS * np.abs(J).max()]
 
     def driven(self, t: float, q: Array, v: Array) -> Array:
         """Whether a force along a velocity without inertia depends on its position or itself (n,): spring, damper, …"""

@@ -27,7 +27,7 @@ from whippletree.simulation.events.event_output import Output
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Admits, Guard
 from whippletree.simulation.events.massless_feet.foot_slip import phase_of
 from whippletree.simulation.events.phase import Phase
-from whippletree.simulation.events.repeated_events import AT_ONCE, AT_ONCE_WITHIN, Patience
+from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
 from whippletree.simulation.events.smooth_motion import SmoothMotion
@@ -203,7 +203,7 @@ class Events(Method):
         if any(guard.kind != LIFT_OFF for guard in fired):
             return fired
         told = (self.log.times, self.log.kinds, self.log.contacts)
-        last = zip(*(column.rows[-AT_ONCE:].tolist() for column in told), strict=True)
+        last = zip(*(column.rows[-EVENTS_AT_ONCE:].tolist() for column in told), strict=True)
         lifted = {i for time, kind, i in last if t - time <= AT_ONCE_WITHIN and KINDS[kind] == LIFT_OFF}
         return fired + [Guard(LIFT_OFF, i) for i in sorted(lifted) if phase.mode.status[i] == OPEN]
 
@@ -291,10 +291,12 @@ class Events(Method):
         """Refuse to go on where events do not end."""
         self.patience.count(t)
         if self.patience.exhausted:
-            names = ", ".join(dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts.rows[-AT_ONCE:]))
+            names = ", ".join(
+                dict.fromkeys(self.scene.contacts.names[i] for i in self.log.contacts.rows[-EVENTS_AT_ONCE:])
+            )
             raise IntegrationError(
-                f"the run stopped at t = {t:.9g} s: more than {AT_ONCE} events at one instant, of {names}: what these "
-                f"contacts do next is not determined. Other friction, or a body with more mass, may cure it",
+                f"the run stopped at t = {t:.9g} s: more than {EVENTS_AT_ONCE} events at one instant, of {names}: what "
+                f"these contacts do next is not determined. Other friction, or a body with more mass, may cure it",
                 t,
             )
         if len(self.log.times) > self.most_events:

@@ -38,13 +38,13 @@ SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
 AT_ZERO = 1e-9
 """A guard below this (m, m/s, or this share of the largest force) at the start of a phase counts as zero."""
 
-NOISE = 1e-13
+GUARD_NOISE = 1e-13
 """A change of such a guard below this, in the same units, is rounding."""
 
-JAMMED = 1e-9
+JAMMED_GUARD = 1e-9
 """Where the guard of Painlevé's situation is taken as zero."""
 
-TOGETHER = 1e-12
+ONE_INSTANT = 1e-12
 """Events within this time, s, are one."""
 
 GRAZING = 0.25
@@ -83,7 +83,7 @@ class Guards:
         self.first = self.values(np.array([phase.time]), phase.state[None])[0]
         units = self._units(feet)
         self.zero = np.abs(self.first) <= AT_ZERO * units
-        self.noise = NOISE * units
+        self.noise = GUARD_NOISE * units
         # a contact that parts with a speed is known to, however early
         u = phase.scene.contact_velocity(*phase.scene.motion.split(phase.state))[:, 0]
         self.parting = np.array([u[i] if kind == TOUCHDOWN and u[i] > AT_ZERO else 0.0 for kind, i in self.guards])
@@ -113,8 +113,8 @@ class Guards:
         """Where loads are unique, what their block matrix leaves for all; else every contact by itself."""
         phase = self.phase
         if phase.hyperstatic:
-            return Group(_each(JAM, sliding), lambda t, y: sliding_inertia(phase, t, y, sliding) - JAMMED)
-        return Group(_each(JAM, sliding[:1]), lambda t, y: room_to_slide(phase, t, y)[:, None] - JAMMED)
+            return Group(_each(JAM, sliding), lambda t, y: sliding_inertia(phase, t, y, sliding) - JAMMED_GUARD)
+        return Group(_each(JAM, sliding[:1]), lambda t, y: room_to_slide(phase, t, y)[:, None] - JAMMED_GUARD)
 
     def values(self, t: Array, y: Array) -> Array:
         """(m, guards)"""
@@ -168,11 +168,11 @@ class Guards:
         found: list[tuple[float, Guard]] = []
         earliest = end
         for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():
-            time = self._root(g, times, values[:, g], dips[:, g], interpolant, earliest + TOGETHER)
+            time = self._root(g, times, values[:, g], dips[:, g], interpolant, earliest + ONE_INSTANT)
             if time is not None:
                 found.append((time, self.guards[g]))
                 earliest = min(earliest, time)
-        fired = [guard for time, guard in found if time <= earliest + TOGETHER]
+        fired = [guard for time, guard in found if time <= earliest + ONE_INSTANT]
         return (earliest, fired) if fired else None
 
     def _root(

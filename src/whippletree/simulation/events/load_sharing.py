@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IDLE = 1e-9
 """Share of the largest contact force below which a contact carries nothing."""
 
-AHEAD = 1e-6
+LOADS_AHEAD = 1e-6
 """How far ahead, s, loads are looked at that are nothing yet."""
 
 
@@ -74,8 +74,8 @@ def _least_load_ahead(phase: Phase, rows: list[int], reference: Array) -> float:
     trial = copy(phase)
     trial.acting_rows, trial.reference = rows, reference
     q, v = phase.scene.motion.split(phase.state)
-    later = np.concatenate([phase.scene.moved(q, AHEAD * v), v + AHEAD * reference[: len(v)]])
-    forces = trial.loads(np.array([phase.time + AHEAD]), later[None]).contacts[0]
+    later = np.concatenate([phase.scene.moved(q, LOADS_AHEAD * v), v + LOADS_AHEAD * reference[: len(v)]])
+    forces = trial.loads(np.array([phase.time + LOADS_AHEAD]), later[None]).contacts[0]
     return float(min(forces[row // 3, 0] for row in rows if row % 3 == 0))
 
 

@@ -22,20 +22,20 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.impact import holding_rows, massless_motions
 from whippletree.contact.modes import Mode
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.equations import REACH, At, Scene
+from whippletree.simulation.events.equations import REACHES_MASSLESS, At, Scene
 from whippletree.simulation.events.load_sharing import share
 from whippletree.simulation.events.pseudo_inverse import PseudoInverse
 
 HYPERSTATIC = 1e-9
 """Relative singular value of the rows below which they depend on each other: forces are then not unique."""
 
-ROUNDS = 10
+PHASE_CORRECTIONS = 10
 """Newton corrections of a position projection."""
 
-CLOSED = 1e-15
+CLOSED_PHASE = 1e-15
 """Residual, m or rad, that counts as closed."""
 
-STRAIGHT = 1e-6
+STRAIGHT_SLIP = 1e-6
 """Sine between slip and its rate below which the slip goes straight to its stop."""
 
 
@@ -154,7 +154,7 @@ class Phase:
             rows = sorted(rows, key=lambda row: not np.any(at.A[0, row, driven]))
         for row in rows:
             free = massless_motions(at.M[0], np.concatenate([firm, at.A[0, kept]]))
-            if free.size and np.abs(at.A[0, row] @ free).max() > REACH * np.abs(at.A[0, row]).max():
+            if free.size and np.abs(at.A[0, row] @ free).max() > REACHES_MASSLESS * np.abs(at.A[0, row]).max():
                 kept.append(row)
         return sorted(kept)
 
@@ -268,7 +268,7 @@ class Phase:
             (x, z), (dx, dz) = u[i, 1:], rates[i, 1:]
             speed, change = float(np.hypot(x, z)), float(np.hypot(dx, dz))
             slows = speed > self.still and x * dx + z * dz < 0
-            if slows and abs(x * dz - z * dx) > STRAIGHT * speed * change:
+            if slows and abs(x * dz - z * dx) > STRAIGHT_SLIP * speed * change:
                 times.append(speed / change)
         return min(times)
 
@@ -352,8 +352,8 @@ class Phase:
 
     def _closed(self, t: float, q: Array, v: Array) -> Array:
         residual = self._residual(t, q)
-        for _ in range(ROUNDS):
-            if np.abs(residual).max(initial=0.0) <= CLOSED:
+        for _ in range(PHASE_CORRECTIONS):
+            if np.abs(residual).max(initial=0.0) <= CLOSED_PHASE:
                 break
             at = self.scene.at(np.array([t]), q[None], v[None])
             nearer = self.scene.moved(q, self._corrections(at, -residual[None])[0])

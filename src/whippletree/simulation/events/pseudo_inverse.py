@@ -16,10 +16,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 
-RANK = 1e-12
+RANK_OF_MODE = 1e-12
 """Singular values below this share of the largest count as zero."""
 
-FAR = 1e4
+FAR_BORDERS = 1e4
 """Size of N' and L' at which the borders are those of a matrix too far away."""
 
 
@@ -40,17 +40,17 @@ class PseudoInverse:
         P, right = inverse[:, :size, :size], inverse[:, :size, size:]
         left, S = np.swapaxes(inverse[:, size:, :size], 1, 2), inverse[:, size:, size:]
         result = _outside(right) @ P @ _outside(left)
-        lost = np.abs(S).max(axis=(1, 2), initial=0.0) <= RANK * np.abs(K).max(axis=(1, 2))
-        near = np.abs(np.concatenate([right, left], axis=2)).max(axis=(1, 2), initial=0.0) <= FAR
+        lost = np.abs(S).max(axis=(1, 2), initial=0.0) <= RANK_OF_MODE * np.abs(K).max(axis=(1, 2))
+        near = np.abs(np.concatenate([right, left], axis=2)).max(axis=(1, 2), initial=0.0) <= FAR_BORDERS
         others = np.flatnonzero(~(lost & near))
         if len(others):
-            result[others] = np.linalg.pinv(K[others], rcond=RANK)
+            result[others] = np.linalg.pinv(K[others], rcond=RANK_OF_MODE)
         return result
 
 
 def _null_spaces(K: Array) -> tuple[Array, Array]:
     U, s, Vt = np.linalg.svd(K)
-    rank = int(np.sum(s > RANK * s[0]))
+    rank = int(np.sum(s > RANK_OF_MODE * s[0]))
     return U[:, rank:], Vt[rank:].T
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.simulation.events.transitions import Transitions
 
-AT_ONCE = 50
+EVENTS_AT_ONCE = 50
 """Events that may follow each other at one instant."""
 
 AT_ONCE_WITHIN = 1e-9
 """s"""
 
-PATIENCE = 8
+EVENT_PATIENCE = 8
 """Events at one instant after each of which contact velocities ten times as large are taken as none."""
 
 LEAN = 1e-10
@@ -37,17 +37,17 @@ class Patience:
         """Take note of an event."""
         self._repeats = self._repeats + 1 if t - self._last <= AT_ONCE_WITHIN else 0
         self._last = t
-        self._most = max(self._most, self._repeats // PATIENCE)
+        self._most = max(self._most, self._repeats // EVENT_PATIENCE)
 
     @property
     def exhausted(self) -> bool:
         """Whether events at this instant do not end."""
-        return self._repeats > AT_ONCE
+        return self._repeats > EVENTS_AT_ONCE
 
     @property
     def rules(self) -> Transitions:
         """The rules at this instant."""
-        return self._after(self._repeats // PATIENCE)
+        return self._after(self._repeats // EVENT_PATIENCE)
 
     @property
     def largest(self) -> Transitions:

@@ -32,7 +32,7 @@ from whippletree.simulation.method import Task
 TOWARDS_STOP = 0.7
 """Share of the time to the stop of a turning slip that a step may take."""
 
-CHECKS, HALVINGS = 8, 40
+CHECKS, MODE_HALVINGS = 8, 40
 """Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
 
 
@@ -123,7 +123,7 @@ class SmoothMotion:
         return None
 
     def _last_hold(self, piece: Piece, low: float, high: float) -> float:
-        for _ in range(HALVINGS):
+        for _ in range(MODE_HALVINGS):
             middle = (low + high) / 2
             if self._holds(piece, middle):
                 low = middle

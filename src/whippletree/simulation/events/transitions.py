@@ -14,7 +14,7 @@ from whippletree.contact.impact.laws import Energetic, Law, Plastic
 from whippletree.contact.modes import STICK, Mode, open_mode
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import OPEN, SLIDE
-from whippletree.contact.problem.sliding_combinations import RANK
+from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
 from whippletree.errors import SingularSystemError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import At, Scene
@@ -155,7 +155,7 @@ class Transitions:
         held = at.A[0, self.rigid_rows]
         J = at.J[0, [3 * i for i in near]]
         answer = response(at.M[0], np.concatenate([held, holding_rows(at.M[0], held)]), J)
-        return np.asarray(v - answer.W @ np.linalg.lstsq(answer.G, J @ v, rcond=RANK)[0])
+        return np.asarray(v - answer.W @ np.linalg.lstsq(answer.G, J @ v, rcond=RANK_OF_LOADS)[0])
 
     def _mode(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]

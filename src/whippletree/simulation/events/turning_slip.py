@@ -21,7 +21,7 @@ from whippletree.simulation.events.phase import Phase, Turning
 LARGEST_TURN = 0.5
 """Of a direction in one iteration, rad."""
 
-RANK = 1e-14
+RANK_OF_TURNS = 1e-14
 """Relative singular value below which an equation of the angles says nothing: a slip that does not move at all."""
 
 
@@ -55,7 +55,7 @@ class SlipCorrection:
         # e(θ + δθ) · (u + δu) = e · u − (d · u) δθ + e · T δv, with δv at a point from the turns at all of them
         matrix = -np.einsum("skn,sr,rnl->skrl", across_rows, self.weights, turning.by_angle).reshape(s * k, s * k)
         matrix[range(s * k), range(s * k)] += along.reshape(-1)
-        turns = np.linalg.lstsq(matrix, across.reshape(-1), rcond=RANK)[0].reshape(s, k)
+        turns = np.linalg.lstsq(matrix, across.reshape(-1), rcond=RANK_OF_TURNS)[0].reshape(s, k)
         return np.asarray(turns * min(1.0, LARGEST_TURN / max(float(np.abs(turns).max()), LARGEST_TURN)))
 
     def _turn(self, turns: Array) -> None:

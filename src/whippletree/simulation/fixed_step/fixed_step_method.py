@@ -26,7 +26,7 @@ from whippletree.simulation.motion import Motion
 LONGEST_DEFAULT = 1e-3
 """s: without a ``step``, the longest one up to this that divides the output's spacing."""
 
-SAME = 1e-9
+SAME_LENGTH = 1e-9
 """Relative difference up to which two lengths of time are the same."""
 
 WORK_PER_CHUNK = 16_000_000
@@ -252,7 +252,7 @@ def _rows(times: Array, step: float | None) -> list[Rows]:
     """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
     spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
     step, count = _checked(step), len(times) - 1
-    if abs(last - spacing) <= SAME * spacing:
+    if abs(last - spacing) <= SAME_LENGTH * spacing:
         return [Rows(0, count, *_steps(spacing, step, "output_dt"))]
     rows = [Rows(0, count - 1, *_steps(spacing, step, "output_dt"))]
     return [*rows, Rows(count - 1, 1, *_steps(last, step, "what is left of the duration after the last output_dt"))]
@@ -261,10 +261,10 @@ def _rows(times: Array, step: float | None) -> list[Rows]:
 def _steps(length: float, step: float | None, what: str) -> tuple[int, float]:
     """How many steps a row has, and how long they are."""
     if step is None:
-        count = int(np.ceil(length / LONGEST_DEFAULT * (1 - SAME)))
+        count = int(np.ceil(length / LONGEST_DEFAULT * (1 - SAME_LENGTH)))
         return count, length / count
     count = round(length / step)
-    if count < 1 or abs(count * step - length) > SAME * length:
+    if count < 1 or abs(count * step - length) > SAME_LENGTH * length:
         better = length / max(1, np.ceil(length / step))
         raise ValueError(
             f"simulate: {what} is {length:.9g} s, no multiple of the step of {step:.9g} s: a step of {better:.9g} s is"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout.rollout_steps import CLOSED, CONVERGED
+from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, CONVERGED_STEP
 from whippletree.constraints import midpoint_step
 from whippletree.controllers import is_batched
 from whippletree.errors import SingularSystemError
@@ -29,7 +29,7 @@ RESOLVED = 0.1
 """Difference of a step from two of half its length, as a share of what they move, from which it is to blame for what
 cannot be closed after it."""
 
-MOST_ITERATIONS = 50
+MIDPOINT_ITERATIONS = 50
 """Rounds that the implicit midpoint rule may iterate here."""
 
 
@@ -65,7 +65,7 @@ class PythonSteps:
                 t,
             )
         gap = motion.gap(t + h, motion.split(state)[0])
-        if gap > CLOSED:
+        if gap > CLOSED_STEP:
             raise IntegrationError(
                 f"the integration stopped at t = {t:.9g} s: constraints stay open by {gap:.3g} m or rad: the step of "
                 f"{h:g} s is too long, or the mechanism cannot move on",
@@ -109,7 +109,7 @@ class PythonSteps:
                 there, state = there[finite], motion.project(t + h, state[finite])
         except SingularSystemError:  # of one run: which one shows when each is stepped alone
             return found
-        closed = np.isfinite(state).all(axis=1) & (motion.gaps(t + h, motion.split(state)[0]) <= CLOSED)
+        closed = np.isfinite(state).all(axis=1) & (motion.gaps(t + h, motion.split(state)[0]) <= CLOSED_STEP)
         found[there[closed]] = state[closed]
         return found
 
@@ -164,15 +164,15 @@ class PythonSteps:
 
         start = midpoint_step.begin(m, q.astype(object), v.astype(object), t, active)
         now = midpoint_step.Middle(v.astype(object), np.zeros(len(start.A), dtype=object))
-        limit = CONVERGED * np.sqrt(1 + q @ q)
-        for _ in range(MOST_ITERATIONS):
+        limit = CONVERGED_STEP * np.sqrt(1 + q @ q)
+        for _ in range(MIDPOINT_ITERATIONS):
             before, now = now, midpoint_step.improved(m, forces, start, now, t, h, active)
             if np.linalg.norm(h * (now.v - before.v).astype(float)) <= limit:
                 break
         else:
             raise IntegrationError(
                 f"the integration stopped at t = {t:.9g} s: the iteration of implicit_midpoint did not converge in "
-                f"{MOST_ITERATIONS} rounds: the step of {h:g} s is too long",
+                f"{MIDPOINT_ITERATIONS} rounds: the step of {h:g} s is too long",
                 t,
             )
         q_end, v_end = midpoint_step.end(m, forces, start, now, t, h, active)

@@ -14,7 +14,7 @@ from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import Solution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Steps, kernel_batch, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Steps, kernel_batch, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 
@@ -67,7 +67,7 @@ class Advance(NamedTuple):
         parts: list[Steps] = []
         solutions: list[Solution] = []
         # a controller changes the forces after every step
-        together = TOGETHER if stepper.motors.steady else 1
+        together = STEPS_OF_CALL if stepper.motors.steady else 1
         while done < count:
             now, some = t + done * h, min(together, count - done)
             tau, ctrl = given or stepper.motors.at(now, *stepper.motion.split(y))

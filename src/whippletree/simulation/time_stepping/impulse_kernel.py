@@ -15,7 +15,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
 
-TOGETHER = 500
+STEPS_OF_CALL = 500
 """Steps of one call: a Ctrl-C waits for no more, and the results of all of them are kept until its end."""
 
 

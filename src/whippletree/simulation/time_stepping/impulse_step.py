@@ -19,7 +19,7 @@ from whippletree.compiler.compiled import compile
 from whippletree.compiler.rollout.contact_lists import lists_pay, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
-from whippletree.contact.kinematics.broad_phase import REACH, Near, Neighbourhood
+from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.problem.contact_problem import Measure, Problem
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -233,7 +233,7 @@ class ImpulseStep:
 
     def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
         """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
-        span = REACH * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
+        span = LOOK_AHEAD * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
         numbers, gaps, rows = self._joined(q, self._near(q, v, free, h), span, np.arange(len(self.blocks.rubbing)))
         count = len(self.blocks.servos)
         if not count:
@@ -258,7 +258,7 @@ class ImpulseStep:
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
             fastest = max(float(np.abs(J @ speed).max()) for speed in (v, free))
-            return self._chosen(self._gaps(q), J, REACH * h * fastest)
+            return self._chosen(self._gaps(q), J, LOOK_AHEAD * h * fastest)
         return self.neighbourhood.near(q, (v, free), h) if self.contacts else self._nothing_near
 
     def _within(self, q: Array, reach: float) -> Near:

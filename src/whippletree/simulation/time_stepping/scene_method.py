@@ -27,12 +27,18 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, Scene, Told, Warm, rotations
-from whippletree.simulation.time_stepping.stepping_method import LONGEST, LOST, TOLERANCE, WORTH_TELLING, TimeStepping
+from whippletree.simulation.time_stepping.stepping_method import (
+    DEFAULT_STEP,
+    LOST,
+    OVERLAP_WORTH_TELLING,
+    RESIDUAL_TOLERANCE,
+    TimeStepping,
+)
 
 EFFORT = 1000
 """Sweeps of a step at most, by default."""
 
-OVERLAP = 1e-9
+SCENE_OVERLAP = 1e-9
 """m: overlap that the end of a step may leave."""
 
 NAMED_UP_TO = 10_000
@@ -64,7 +70,12 @@ class SceneStepping(TimeStepping):
     counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made")
 
     def __init__(
-        self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = 1, effort: int = EFFORT
+        self,
+        task: Task,
+        step: float = DEFAULT_STEP,
+        tolerance: float = RESIDUAL_TOLERANCE,
+        sweeps: int = 1,
+        effort: int = EFFORT,
     ) -> None:
         """See :class:`TimeStepping`; ``effort``: sweeps of one step at most, however large its residual is then."""
         Method.__init__(self, task)
@@ -74,7 +85,7 @@ class SceneStepping(TimeStepping):
         layout = scene_layout(task.motion.model)
         assert isinstance(layout, SceneLayout)
         self.layout = layout
-        self.scene = Scene(layout, self.tolerance, OVERLAP, int(effort))
+        self.scene = Scene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
@@ -88,7 +99,7 @@ class SceneStepping(TimeStepping):
         names = self.layout.names
         told: dict[str, str] = {}
         for place in np.argsort(gaps, kind="stable"):
-            if not gaps[place] < -WORTH_TELLING:
+            if not gaps[place] < -OVERLAP_WORTH_TELLING:
                 break
             first, second = divmod(int(keys[place]) // MOST_SLOTS, len(names))
             pair = f"{names[first]!r} and {names[second]!r} overlap by"

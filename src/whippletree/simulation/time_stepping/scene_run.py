@@ -29,7 +29,7 @@ THINNEST, THICKEST = 0.02, 0.25
 """Half of the skin, at least and at most, as a share of the median size of the shapes: what lies still should need no
 new lists, and what flies past should not fill them. Bodies faster than that need new lists in every step."""
 
-AT_ONCE = 4e6
+CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
 
 
@@ -135,7 +135,7 @@ class Scene:
             if lists is None:
                 lists, travel = self.lists(Q, budget), np.zeros(len(Q))
                 impulses = _recalled(warm, lists.keys)
-            count = min(len(dt) - done, max(1, int(AT_ONCE / (1 + len(lists.keys)))))
+            count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
             found = self._call(Q, V, forces, travel, impulses, lists, np.append(dt[done : done + count], 0.0))
             Q, V, travel, impulses, gaps, rows, a, kick, steps, ended = found
             made = int(steps)

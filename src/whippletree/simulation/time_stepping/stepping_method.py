@@ -24,25 +24,25 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import TOGETHER, Asked, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 Gaps: TypeAlias = tuple[Array, ...]
 """Of contacts and of joint limits, and the signs of the latter; one row each."""
 
-LONGEST = 1e-3
+DEFAULT_STEP = 1e-3
 """s: default step; it is shortened so that a whole number of steps fits between two outputs."""
 
-TOLERANCE = 1e-7
+RESIDUAL_TOLERANCE = 1e-7
 """m/s: default of the largest residual of the natural map."""
 
-MOST_STEPS = 1e10
+MOST_TIME_STEPS = 1e10
 """Steps beyond which a request is taken for a mistake."""
 
-WORTH_TELLING = 1e-3
+OVERLAP_WORTH_TELLING = 1e-3
 """m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
 
-SWEEPS = 20
+SWEEPS_OF_BATCH = 20
 """Sweeps per step of a batch."""
 
 WORTH_A_KERNEL = 20_000
@@ -64,7 +64,13 @@ class TimeStepping(Method):
     instants = False
     counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
 
-    def __init__(self, task: Task, step: float = LONGEST, tolerance: float = TOLERANCE, sweeps: int = SWEEPS) -> None:
+    def __init__(
+        self,
+        task: Task,
+        step: float = DEFAULT_STEP,
+        tolerance: float = RESIDUAL_TOLERANCE,
+        sweeps: int = SWEEPS_OF_BATCH,
+    ) -> None:
         """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
 
         Args:
@@ -78,10 +84,10 @@ class TimeStepping(Method):
         self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
         if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
             raise ValueError(f"simulate: sweeps is {sweeps!r}, expected a whole number of at least 1")
-        if task.times[-1] / self.longest > MOST_STEPS:
+        if task.times[-1] / self.longest > MOST_TIME_STEPS:
             raise ValueError(
                 f"simulate: a step of {step!r} s takes {task.times[-1] / self.longest:.3g} steps, more than "
-                f"{MOST_STEPS:g}: choose a longer step"
+                f"{MOST_TIME_STEPS:g}: choose a longer step"
             )
         self.sweeps = int(sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
@@ -130,7 +136,7 @@ class TimeStepping(Method):
         deepest = every.min(axis=0, initial=0.0)
         told = []
         for block in np.argsort(deepest, kind="stable"):
-            if deepest[block] < -WORTH_TELLING:
+            if deepest[block] < -OVERLAP_WORTH_TELLING:
                 unit = "m" if block < gaps.shape[-1] else "m or rad"
                 told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
         if told:
@@ -236,7 +242,7 @@ class TimeStepping(Method):
         for number in range(row, len(self.task.times)):
             own = self._division(number - 1)
             total += own[1]
-            if total > TOGETHER:
+            if total > STEPS_OF_CALL:
                 break
             found.append(own)
         return found

@@ -25,7 +25,7 @@ from whippletree.simulation.events.equations import Scene
 from whippletree.simulation.events.massless_feet.foot_slip import law_of_slip, relaxes, released
 from whippletree.simulation.events.phase import Phase
 
-AHEAD = 1e-6
+FORCE_AHEAD = 1e-6
 """How far ahead, s, the force on a foot is looked at: springs at rest carry nothing at the touchdown itself."""
 
 RISING = 1e-9
@@ -59,7 +59,7 @@ class Footing:
 
     def grip(self, t: Array, y: Array) -> Array:
         """(μ fₙ − |fₜ|) / |f| a moment later (m,): positive if the contact can stick; −1 without a force."""
-        f = self.forces(t, y, AHEAD)
+        f = self.forces(t, y, FORCE_AHEAD)
         size = np.linalg.norm(f, axis=1)
         inside = self.friction * f[:, 0] - np.hypot(f[:, 1], f[:, 2])
         return np.where(size > 0, inside / np.where(size > 0, size, 1.0), -1.0)
@@ -77,7 +77,7 @@ class Footing:
         """Whether it leaves the ground in flight; a leg that relaxes in flight does so without a jump."""
         here = np.array([t]), y[None]
         now = float(self.rise(*here)[0])
-        return float(self.rise(*here, AHEAD)[0]) > 0 if abs(now) <= RISING else now > 0
+        return float(self.rise(*here, FORCE_AHEAD)[0]) > 0 if abs(now) <= RISING else now > 0
 
     def trailing(self, t: Array, y: Array) -> Array:
         """(m, 2): positive while nothing grips a foot that trails, and while it does not rise."""
@@ -85,8 +85,8 @@ class Footing:
 
     def loading(self, t: float, y: Array) -> float:
         """How fast the force that holds the contact changes, N/s."""
-        now, later = (self.forces(np.array([t]), y[None], ahead)[0] for ahead in (0.0, AHEAD))
-        return float(np.abs(later - now).max()) / AHEAD
+        now, later = (self.forces(np.array([t]), y[None], ahead)[0] for ahead in (0.0, FORCE_AHEAD))
+        return float(np.abs(later - now).max()) / FORCE_AHEAD
 
     def next(self, mode: Mode, t: float, y: Array, slips: bool, unloaded: bool) -> Mode:
         """A mode with this contact as it must be; ``slips``: its force has just left the cone; ``unloaded``: or has
@@ -96,7 +96,7 @@ class Footing:
             IntegrationError: if it loses its hold under load, and nothing brings it to a halt.
         """
         here, own = (np.array([t]), y[None]), [self.contact]
-        f, later = self.forces(*here)[0], self.forces(*here, AHEAD)[0]
+        f, later = self.forces(*here)[0], self.forces(*here, FORCE_AHEAD)[0]
         if not slips and later[0] > 0 and float(self.grip(*here)[0]) >= -UNLOADED:
             return mode.stuck(own)
         largest = self._largest_force(t, y)
@@ -116,7 +116,7 @@ class Footing:
         size = float(np.hypot(*force[1:]))
         if size <= self.friction * least:
             return None
-        return law_of_slip(self.scene, mode, self.contact, -force[1:] / size, (t, y, AHEAD), least)
+        return law_of_slip(self.scene, mode, self.contact, -force[1:] / size, (t, y, FORCE_AHEAD), least)
 
     def _largest_force(self, t: float, y: Array) -> float:
         q, v = self.scene.motion.split(y)

@@ -32,13 +32,13 @@ from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTan
 DAMPED = 1e-12
 """Share of the largest slope of λ, per rad, m or their rates, below which it does not depend on velocities."""
 
-STEP = 1e-4
+SECOND_DIFFERENCE = 1e-4
 """s: of the differences that give the second derivative of λ along the motion."""
 
-ROUNDS = 20
+SLIP_CORRECTIONS = 20
 """Newton corrections of a position projection."""
 
-CLOSED = 1e-15
+CLOSED_SLIP = 1e-15
 """Residual, m or rad, that counts as closed."""
 
 
@@ -107,7 +107,7 @@ class Dragging(Phase):
         q, v = self.scene.motion.split(y)
         q = self.scene.motion.normalised(q)
         last = np.inf
-        for _ in range(ROUNDS):
+        for _ in range(SLIP_CORRECTIONS):
             here = np.array([t]), np.concatenate([q, v])[None]
             residual = self._residual(t, q)
             R = self._rows(self.scene.at(here[0], q[None], v[None]), self.contact_rows)
@@ -115,7 +115,7 @@ class Dragging(Phase):
                 law, row = self.law(*here), len(self.kept) + self.place
                 residual[row], R[:, row] = law.value[0], law.row
             size = float(np.abs(residual).max(initial=0.0))
-            if size <= CLOSED or size >= last:
+            if size <= CLOSED_SLIP or size >= last:
                 break
             M = self.scene.motion.evaluate("mass_matrix", q=q[None])
             q, last = self.scene.moved(q, self._corrected(M, R, -residual[None])[0]), size
@@ -146,11 +146,11 @@ class Dragging(Phase):
 
     def _second(self, t: Array, q: Array, v: Array) -> Array:
         """d²λ/dt² (m,) along the motion that keeps v, by differences of dλ/dt."""
-        shifts, m = STEP * np.repeat([-2, -1, 1, 2], len(t)), len(t)
+        shifts, m = SECOND_DIFFERENCE * np.repeat([-2, -1, 1, 2], len(t)), len(t)
         q, v, t = np.tile(q, (4, 1)), np.tile(v, (4, 1)), np.tile(t, 4)
         law = self.law(t + shifts, np.concatenate([self.scene.moved(q, shifts[:, None] * v), v], axis=1))
         rates = (np.einsum("mi,mi->m", law.row, v) + law.rate).reshape(4, m)
-        return np.asarray(np.array([1, -8, 8, -1]) @ rates / (12 * STEP))
+        return np.asarray(np.array([1, -8, 8, -1]) @ rates / (12 * SECOND_DIFFERENCE))
 
     def _corrected(self, M: Array, R: Array, change: Array) -> Array:
         """The least-energy d (m, n) with R d = change."""

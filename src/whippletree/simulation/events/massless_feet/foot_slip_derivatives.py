@@ -14,7 +14,7 @@ from whippletree.simulation.events.massless_feet.foot_slip import Dragging
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, Slopes
 
-STEP = 1e-4
+SLIP_DIFFERENCE = 1e-4
 """Of the differences: rad, m, per second, s."""
 
 
@@ -40,7 +40,7 @@ class DraggingTangent(PhaseTangent):
             moved = self._moved(y, d)
             return self.phase.velocity_projected(t + d[-1], *self.scene.motion.split(moved))
 
-        slopes = derivative(projected, self.tangent.count, STEP).T
+        slopes = derivative(projected, self.tangent.count, SLIP_DIFFERENCE).T
         return np.asarray(slopes if directions is None else directions @ slopes)
 
     def admissible(self, t: float, y: Array) -> Array:
@@ -51,15 +51,15 @@ class DraggingTangent(PhaseTangent):
             there, v = self.scene.motion.split(self.phase.project(t, self._moved(y, np.append(d, 0.0))))
             return np.concatenate([np.asarray(self.scene.motion.dyn.difference(q, there)), v])
 
-        return derivative(projected, 2 * n, STEP)
+        return derivative(projected, 2 * n, SLIP_DIFFERENCE)
 
     def _at(self, t: float, y: Array) -> tuple[Array, Array]:
         """Slopes of accelerations (d, n) and of contact forces (d, k, 3) at one state."""
-        n, steps = self.scene.model.nv, STEP * np.eye(self.tangent.count)
+        n, steps = self.scene.model.nv, SLIP_DIFFERENCE * np.eye(self.tangent.count)
         shifts = np.concatenate([share * steps for share in (-2, -1, 1, 2)])
         loads = self.phase.loads(t + shifts[:, -1], np.array([self._moved(y, d) for d in shifts]))
         values = np.concatenate([loads.a, loads.contacts.reshape(len(shifts), -1)], axis=1)
-        slopes = np.einsum("s,sdi->di", [1, -8, 8, -1], values.reshape(4, len(steps), -1)) / (12 * STEP)
+        slopes = np.einsum("s,sdi->di", [1, -8, 8, -1], values.reshape(4, len(steps), -1)) / (12 * SLIP_DIFFERENCE)
         return slopes[:, :n], slopes[:, n:].reshape(len(steps), -1, 3)
 
     def _moved(self, y: Array, d: Array) -> Array:

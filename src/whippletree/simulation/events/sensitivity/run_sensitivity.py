@@ -13,16 +13,16 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.integrator import MOST_ITERATIONS, Piece
+from whippletree.simulation.adaptive.integrator import COLLOCATION_ITERATIONS, Piece
 from whippletree.simulation.events.equations import Scene
 from whippletree.simulation.events.massless_feet.foot_slip_derivatives import tangent_of
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, differentiable
 
-HALVINGS = 12
+STEP_HALVINGS = 12
 """Of one step."""
 
-ROUNDING = 1e-15
+FOUND_SENSITIVITY = 1e-15
 """Change of Φ, relative to its largest entry, at which it is found."""
 
 
@@ -66,7 +66,7 @@ class Variation:
                 break
             curve = self._collocated(rule, tangent, piece.interpolant, start, stop)
             scale = self.tolerance * float(np.abs(curve.origin).max(initial=0.0))
-            if halved < HALVINGS and float(curve.truncation().max(initial=0.0)) > scale:
+            if halved < STEP_HALVINGS and float(curve.truncation().max(initial=0.0)) > scale:
                 middle = (start + stop) / 2
                 spans += [(middle, stop, halved + 1), (start, middle, halved + 1)]
                 continue
@@ -89,10 +89,10 @@ def _solved(W: Array, F: Array, start: Array) -> Array:
     """Φ (s, n, n) of Φ = Φ₀ + W F Φ: iterated as the motion is, or at once where that does not converge."""
     values: Array = np.broadcast_to(start, F.shape)
     size = float(np.abs(start).max(initial=0.0))
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(COLLOCATION_ITERATIONS):
         new = start + np.einsum("ij,jkl->ikl", W, F @ values)
         change, values = float(np.abs(new - values).max(initial=0.0)), new
-        if not change > ROUNDING * size:
+        if not change > FOUND_SENSITIVITY * size:
             return values
     points, n = F.shape[:2]
     matrix = np.eye(points * n) - np.einsum("ij,jkl->ikjl", W, F).reshape(points * n, points * n)
