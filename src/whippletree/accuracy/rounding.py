@@ -2,8 +2,8 @@
 
 Every 3-vector of a recursion carries one number: a bound on the length of its error. A rotation keeps it, a shift by
 p adds p times that of the angular part, and each step adds ``STEP_ROUNDING`` units of rounding of the largest terms
-that it sums. Bounds on vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a bound
-by √2 at each joint, which means nothing any more after sixty of them.
+that it sums. Bounds on vectors instead of on scalars are what keeps this useful: entry by entry, a rotation may grow a
+bound by √2 at each joint, which means nothing any more after sixty of them.
 
 The constant is of the probabilistic kind (Higham & Mary 2019): rounding errors of a step hardly ever add up in the
 worst way. It was chosen on the ensemble of docs/conditioning.md, and every measured error there is below the bound.

@@ -26,7 +26,7 @@ NEUTRAL_STIFFNESS = 1e-9
 """Stiffness relative to the terms that meet in it below which a direction counts as neutral."""
 
 ELSEWHERE = 1e-4
-"""What the stiffness that weights and loads could have elsewhere counts in NEUTRAL_STIFFNESS: 1e-13 of it is rounding."""
+"""What stiffness that weights and loads could have elsewhere counts in NEUTRAL_STIFFNESS: 1e-13 of it is rounding."""
 
 LONGEST_SEARCH_STEP = 0.5
 """Largest step, rad or m: beyond, a quadratic model of the potential means little."""

@@ -71,7 +71,8 @@ def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:
     return SingularSystemError(
         f"model {tree.model.name!r}: the motion of {joint.child!r} about joint {joint.name!r} has no inertia without "
         f"the constraints, and this function applies M⁻¹ (so does every sweep over more than {LONG_SYSTEM} "
-        f"velocities). Give {joint.child!r} mass, or use forward_dynamics of wt.reference, which needs condition (32) only."
+        f"velocities). Give {joint.child!r} mass, or use forward_dynamics of wt.reference, which needs condition (32) "
+        f"only."
     )
 
 

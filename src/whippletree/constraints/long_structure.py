@@ -2,12 +2,11 @@
 
 What :mod:`whippletree.constraints.loop_closure` and :mod:`whippletree.constraints.redundancy` do with dense matrices,
 for mechanisms with more than :data:`~whippletree.constraints.exploration.LONG_SYSTEM` velocities in one cluster. The
-smallest motion that changes the rows by −g solves the block matrix [1 Aᵀ; A 0]: a mechanism whose bodies have no mass and whose
-joints have rotors of 1 kg m². So it is found by the same elimination as accelerations
+smallest motion that changes the rows by −g solves the block matrix [1 Aᵀ; A 0]: a mechanism whose bodies have no mass
+and whose joints have rotors of 1 kg m². So it is found by the same elimination as accelerations
 (:mod:`whippletree.constraints.elimination`), and a row is redundant where its pivot vanishes: it depends on rows that
 were eliminated before it. Joints and constraints of one kind are evaluated together
-(:mod:`whippletree.arithmetic.lanes`).
-"""
+(:mod:`whippletree.arithmetic.lanes`)."""
 
 from __future__ import annotations
 

@@ -176,7 +176,8 @@ def explain(tree: Skeleton, method: str, status: int) -> str:
     """What a status that is not zero means."""
     words = {
         NOT_FINITE: "the state is no longer finite: the forces grow without bound, or the steps",
-        NOT_CLOSED: f"constraints stay open by over {CLOSED_STEP:g} after {STEP_CORRECTIONS} corrections: the steps",
+        NOT_CLOSED: f"constraints stay open by more than {CLOSED_STEP:g} after {STEP_CORRECTIONS} corrections: "
+        "the steps",
         NOT_CONVERGED: "the iteration did not converge: for its springs and speeds, the steps",
     }
     kind = status - len(tree.nodes)
