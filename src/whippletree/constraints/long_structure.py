@@ -6,7 +6,8 @@ smallest motion that changes the rows by −g solves the block matrix [1 Aᵀ; A
 and whose joints have rotors of 1 kg m². So it is found by the same elimination as accelerations
 (:mod:`whippletree.constraints.elimination`), and a row is redundant where its pivot vanishes: it depends on rows that
 were eliminated before it. Joints and constraints of one kind are evaluated together
-(:mod:`whippletree.arithmetic.lanes`)."""
+(:mod:`whippletree.arithmetic.lanes`).
+"""
 
 from __future__ import annotations
 
