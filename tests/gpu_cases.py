@@ -75,7 +75,7 @@ def cases(model):
             function = functions.find(name, model)
         except wt.UnsupportedError:
             continue
-        names = [frame if kind == "frame" else joints for kind in entry.names]
+        names = [joints if kind == "joints" else frame for kind in entry.names]
         shapes = {n: functions.resolve(s, known) for n, s in function.inputs.items()}
         yield name, names, shapes
 
