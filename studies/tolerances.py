@@ -16,15 +16,17 @@ SOURCES = ROOT / "src" / "whippletree"
 PAGE = ROOT / "docs" / "tolerances.md"
 
 CHAPTERS = (
-    "model", "tree", "constraints", "contact", "accuracy", "functions", "compiler", "simulation", "analysis", "campaigns", "io",
+    "model", "tree", "constraints", "contact", "accuracy", "functions", "compiler", "simulation", "analysis",
+    "campaigns", "io",
 )  # fmt: skip
 """Chapters whose numbers decide answers; how things look (``view``, ``cli``) is left out."""
 
 HEAD = """# Numbers that decide
 
-Every tolerance, limit and threshold of the library that is not a whole number: where it lives, its value, and what its docstring says
-of unit and reason. The tables are made from the sources by `python -m studies.tolerances`; a test compares them. No two constants of the
-library share a name. Arguments of functions (`rtol`, `tolerance`, `penetration`, …) are documented with the functions.
+Every tolerance, limit and threshold of the library that is not a whole number: where it lives, its value, and what its
+docstring says of unit and reason. The tables are made from the sources by `python -m studies.tolerances`; a test
+compares them. No two constants of the library share a name. Arguments of functions (`rtol`, `tolerance`,
+`penetration`, …) are documented with the functions.
 """
 
 

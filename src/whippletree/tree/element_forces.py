@@ -8,6 +8,7 @@ is l̇ = (∂l/∂q) v. Nodes are indexed, and these functions are always unroll
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,8 +22,6 @@ from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field
-
-PI = 3.141592653589793
 
 
 class Stretch(NamedTuple):
@@ -124,7 +123,7 @@ class Elements:
         spin, speed = V[:3], V[3:] - self._pose(place).R.T @ box.wind.astype(object)
         a, b, c = edges = box.size.tolist()
         d = sum(edges) / 3
-        moment, force = -PI * d**3 * box.viscosity * spin, -3 * PI * d * box.viscosity * speed
+        moment, force = -math.pi * d**3 * box.viscosity * spin, -3 * math.pi * d * box.viscosity * speed
         rolling = [a * (b**4 + c**4), b * (a**4 + c**4), c * (a**4 + b**4)]
         facing = [b * c, a * c, a * b]
         moment = [m - box.density * r * _magnitude(w) * w / 64 for m, r, w in zip(moment, rolling, spin, strict=True)]
