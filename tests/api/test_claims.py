@@ -201,10 +201,15 @@ def sizes_of_compiled_code():
     from whippletree.compiler.cuda import split
     from whippletree.compiler.llvm import cache
     from whippletree.compiler.rollout import rollout
+    from whippletree.constraints.exploration import LONG_SYSTEM
     from whippletree.constraints.node_rows import LOOPED, factor_cost
-    from whippletree.constraints.redundancy import LONG
 
-    assert (compiled.UNROLL_UP_TO, compiled.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG) == (48, 150, 48, 200)
+    assert (compiled.UNROLL_UP_TO, compiled.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
+        48,
+        150,
+        48,
+        200,
+    )
     assert (split.LONGEST_PIECE, split.PART_SIZE) == (12_000, 5_000)
     assert "default 512" in cache.__doc__
     assert factor_cost(wt.mechanisms.chain(52)) <= LOOPED < factor_cost(wt.mechanisms.chain(53))

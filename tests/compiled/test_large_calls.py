@@ -22,7 +22,7 @@ def test_pieces_cover_a_batch_once(batch, most, multiple):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(pieces, "LONG", 50_000)
+    monkeypatch.setattr(pieces, "LONG_CALL", 50_000)
 
 
 @pytest.fixture(scope="module")

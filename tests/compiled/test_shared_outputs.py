@@ -117,7 +117,7 @@ def test_long_compilations_are_told(monkeypatch, tmp_path):
     from whippletree.compiler.llvm.progress import on_compilation
 
     monkeypatch.setenv("WHIPPLETREE_CACHE", str(tmp_path))
-    monkeypatch.setattr(progress, "AFTER", 0.001)
+    monkeypatch.setattr(progress, "TOLD_AFTER", 0.001)
     told = []
     on_compilation(lambda what, seconds: told.append((what, seconds)))
     try:

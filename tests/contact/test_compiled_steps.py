@@ -183,8 +183,8 @@ def test_what_was_left_out_joins_when_it_would_overlap():
 def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
     """With a solver that gives up at once, every step that touches is Python's."""
     monkeypatch.setattr(contact_list_solver, "TURNS", 1)
-    monkeypatch.setattr(contact_list_solver, "SWEEPS", 1)
-    monkeypatch.setattr(contact_list_solver, "NEWTON_STEPS", 0)
+    monkeypatch.setattr(contact_list_solver, "SWEEPS_OF_TURN", 1)
+    monkeypatch.setattr(contact_list_solver, "NEWTON_TURN", 0)
     model = replace(wt.mechanisms.quadruped(), name="impatient")
     taken = []
     step = ImpulseStep.step

@@ -110,7 +110,7 @@ def test_limits_that_no_scene_reaches_are_left_out_and_the_answer_is_that_of_all
     dyn = wt.compile(model, threads=1)
     tau = np.zeros((60, 2))
     found = dyn.contact_rollout(q, v, tau, H, sweeps=20)
-    whole = dyn._contact_function(20, True)(q, v, np.zeros((4, 3)), tau, H)
+    whole = dyn._contact_function(20, False, True)(q, v, np.zeros((4, 3)), tau, H)
     reached = np.asarray(whole[2])[..., :2, 0].any(axis=(1, 2))
     assert 5 < reached.sum() < 35
     for ours, theirs in zip(found, whole, strict=True):

@@ -214,7 +214,7 @@ def test_an_unwritable_place_is_an_error_and_leaves_nothing(tmp_path):
 def test_progress_is_shown_when_asked_for(capfd, monkeypatch):
     from whippletree.simulation import progress
 
-    monkeypatch.setattr(progress, "AFTER", 0.0)
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.0)
     wt.simulate(wt.mechanisms.double_pendulum(), duration=0.5, progress=True)
     assert capfd.readouterr().err
     wt.simulate(wt.mechanisms.double_pendulum(), duration=0.5, progress=False)

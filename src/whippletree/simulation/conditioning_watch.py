@@ -87,7 +87,8 @@ class Watch:
         at, speed = self.motion.split(states)
         try:
             inputs = {"q": at, "v": speed, "t": np.zeros(len(states)), "tau": np.zeros(speed.shape)}
-            a = self.motion.of_run(0).evaluate("forward_dynamics", **inputs)
+            apart = Motion(self.motion.of_run(0).dyn)  # branches that it meets near the start are not those of the run
+            a = apart.evaluate("forward_dynamics", **inputs)
         except WhippletreeError:
             return np.inf  # the run itself will tell what is wrong
         return max(ULP, float(np.linalg.norm(a[1:] - a[0], axis=1).max() / max(np.linalg.norm(a[0]), 1.0)))

@@ -6,5 +6,5 @@ cuda_function     a function of the table on the card;  cuda_kernel: loading and
 ptx_target        a program as PTX;  ptx_memory: its buffers
 staging, staging_code   arrays in shared memory on their way in and out
 split, tuning     very long kernels in parts; the form that suits a card
-rewrites          corrections of the PTX text that LLVM writes
+divisions         divisions of large kernels as calls
 """

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from whippletree.compiler.cuda.divisions import CallingWriter, division_functions
 from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch, size_of
-from whippletree.compiler.cuda.rewrites import CallingWriter, division_functions, filled
 from whippletree.compiler.cuda.split import parted, parts_of
 from whippletree.compiler.cuda.staging import results
 from whippletree.compiler.cuda.staging_code import Place, Stager
@@ -217,7 +217,7 @@ class _Kernel:
             emit_body(main, w, memory)
             stager.write(staging, places)
         else:
-            emit_body(filled(main), w, memory)
+            emit_body(main, w, memory)
         self.slots = max(self.slots, aside.slots)
 
 

@@ -109,10 +109,16 @@ class _Point:
 
     def gap(self, m: Mechanism, q: Array, t: Any, active: Any) -> Any:
         """The largest residual of a rigid position row."""
-        system = constraint_set(self.model)
         rows = self.call(m, "constraint_residual", q=q, t=t, active=active)
-        rigid = [k for k, i in enumerate(system.position_rows) if not system.compliance[i]]
-        return largest([0, *[abs(rows[k]) for k in rigid]])
+        return largest([0, *[abs(rows[k]) for k in self.rigid_positions]])
+
+    @property
+    def rigid_positions(self) -> list[int]:
+        """Position rows that are closed; a model that only rolls has none."""
+        if not self.model.constraints:
+            return []
+        system = constraint_set(self.model)
+        return [k for k, i in enumerate(system.position_rows) if not system.compliance[i]]
 
     def velocity(self, m: Mechanism, t: Any, q: Array, v: Array, active: Any) -> Array:
         """The nearest velocity that meets the constraints."""
@@ -293,7 +299,7 @@ class CollocationKernel:
             return [*point.rates(m, time, q, v, tau, active), _doubts(m, doubt)]
 
         before: list[Statement] = [traced_block(place, [at("start"), at("Z", POINT)], [at("q"), at("v")])]
-        if self.model.constraints:
+        if point.rigid_positions:
             before += self._closing(around)
         if self.model.constraints and self.controlled:
             before.append(traced_block(project, [at("q"), at("v"), *around], [at("v"), at("doubt")]))
