@@ -14,6 +14,7 @@ from strategies import make_model
 from whippletree import functions as catalogue
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions.registry import checked_names, for_names
 from whippletree.spatial.joints import KINDS
 from whippletree.tree.skeleton import skeleton
 
@@ -43,7 +44,9 @@ def functions(model):
             entry = catalogue.find(name, model)
         except wt.UnsupportedError:
             continue
-        yield entry, [frame if kind == "frame" else (model.joints[-1].name,) for kind in entry.names]
+        given = tuple((model.joints[-1].name,) if kind == "joints" else frame for kind in entry.names)
+        names = checked_names(entry, given)
+        yield for_names(entry, model, names), names
 
 
 def inputs_of(model, entry, count, seed=0):
