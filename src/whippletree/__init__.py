@@ -8,8 +8,8 @@
     run = wt.simulate(model, duration=2.0)     # an xarray.Dataset
     wt.export_html(model, run, "run.html")     # a replay
 
-Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_overlaps,
-               without_rows
+Models         load, save, Builder, Model, mechanisms, flexible, on_ground, with_contacts,
+               without_overlaps, without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
@@ -47,6 +47,7 @@ from whippletree.errors import (
 
 if TYPE_CHECKING:
     import whippletree.controllers as controllers
+    import whippletree.flexible as flexible
     import whippletree.mechanisms as mechanisms
     from whippletree.accuracy.report import conditioning as conditioning
     from whippletree.analysis.equilibrium import equilibrium as equilibrium
@@ -184,6 +185,7 @@ __all__ = [
     "event_states",
     "export_film",
     "export_html",
+    "flexible",
     "frequency_response",
     "inverse_kinematics",
     "linearize",
@@ -221,7 +223,7 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know every name from above, and are to find a misspelt one
 
     def __getattr__(name: str) -> Any:
-        if name in ("controllers", "mechanisms"):
+        if name in ("controllers", "flexible", "mechanisms"):
             return import_module(f"whippletree.{name}")
         if name in _LAZY:
             return getattr(import_module(_LAZY[name]), name)

@@ -25,6 +25,7 @@ from whippletree.constraints.dynamics import Closed, closed
 from whippletree.constraints.row_derivatives import RowDerivatives, State
 from whippletree.errors import SingularSystemError
 from whippletree.tree.derivatives import added_product
+from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.tangents import Tangents
 
@@ -41,6 +42,8 @@ class ConstrainedDerivatives(NamedTuple):
 def derivatives(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> ConstrainedDerivatives:
     """The derivatives of :func:`whippletree.constraints.dynamics.solve`."""
     n = m.tree.model.nv
+    if m.tree.model.is_flexible:
+        return _by_columns(m, q, v, tau, t, active)
     # a floating root takes a motion of the whole tree by itself: leave it out here, add it to the answer below
     tangents = Tangents(m.tree, q, v, without_floating=True)
     at = closed(m, m.moving(q, v), q, v, t, active, M=tangents.M)
@@ -57,6 +60,27 @@ def derivatives(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Ar
         _response(at, blocks, of_root[1], -tangents.dv, row_dv),
         kkt.Solution(blocks.M, at.all_rows(-blocks.A)),
     )
+
+
+def _by_columns(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> ConstrainedDerivatives:
+    """The derivatives of a model with flexible bodies: r and s at fixed a and f, on dual numbers, column by column."""
+    n = m.tree.model.nv
+    at = closed(m, m.moving(q, v), q, v, t, active)
+    _require_full_rank(m, at)
+    a, f = at.factor.solve(tau - joint_forces(m, q, v, zeros(n)), at.right(at.rows.bias()))
+    all_f = at.all_rows(f)
+
+    def imbalance(q: Array, v: Array) -> Array:
+        rows = at.system.rows(m, m.moving(q, v), q, v, t)
+        A = rows.jacobian()
+        return np.concatenate([joint_forces(m, q, v, a) - A.T @ all_f, A @ a + rows.bias()])
+
+    blocks = kkt.dagger(at.factor, n, len(at.kept))
+    dq, dv = (
+        _response(at, blocks, zeros(n, n), -change[:n], at.right(change[n:]))
+        for change in state_derivatives(m, imbalance, q, v)
+    )
+    return ConstrainedDerivatives(dq, dv, kkt.Solution(blocks.M, at.all_rows(-blocks.A)))
 
 
 def _response(at: Closed, blocks: kkt.Dagger, start: Array, b: Array, gamma: Array) -> kkt.Solution:

@@ -356,6 +356,12 @@ def require_route(model: Model, route: str | None, known: Sequence[str]) -> None
     """
     if route is not None and route not in known:
         raise NameLookupError("route", route, known)
+    if route in ("embedding", "elimination") and model.is_flexible:
+        bent = ", ".join(repr(j.parent) for j in model.joints if j.kind == "modal")
+        raise UnsupportedError(
+            f"route {route!r}: model {model.name!r} has flexible bodies ({bent}), whose vectors have more than six "
+            f"numbers: leave route= out, or take 'schur', 'augmented', 'recursion', 'nullspace' or 'block'"
+        )
     if route == "embedding" and model.constraints:
         require_clusters(constraint_set(model))
     if route == "elimination" and model.constraints:

@@ -56,7 +56,7 @@ def is_swept(model: Model) -> bool:
 
 def is_long(model: Model) -> bool:
     """Whether these sweeps may run as loops over bodies."""
-    return _costs(model, LOOPED) and _has_inertia(model)
+    return _costs(model, LOOPED) and _has_inertia(model) and not model.is_flexible
 
 
 def holds_few(model: Model) -> bool:

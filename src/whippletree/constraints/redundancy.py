@@ -129,7 +129,7 @@ def find_structure(system: ConstraintSet) -> Structure:
 def is_long(system: ConstraintSet) -> bool:
     """Whether constraints are looked at by elimination at body level, without a matrix of all velocities."""
     fits = all(c.demand.on in ("frames", "joints") or c.constraint.kind == "hold" for c in system.demands)
-    return system.model.nv > LONG_SYSTEM and fits and not system.switches
+    return system.model.nv > LONG_SYSTEM and fits and not system.switches and not system.model.is_flexible
 
 
 def find_long_structure(system: ConstraintSet) -> Structure:

@@ -31,7 +31,7 @@ from whippletree.spatial import Pose, cross, skew
 from whippletree.tree import kinematics
 from whippletree.tree.kinematics import Branching
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Place, Skeleton, meeting_point
+from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
 
 
@@ -183,7 +183,7 @@ class TreeFrameRows(FrameRows):
 
     def __init__(self, demand: Demand, tree: Branching, links: Field, places: Sequence[Place], t: Any) -> None:
         self.tree, self.links, self.places = tree, links, places
-        self.base = -1 if demand.in_world else meeting_point(tree.parents, [place.node for place in places])
+        self.base = -1 if demand.in_world else tree.meeting([place.node for place in places])
         super().__init__(demand, [kinematics.pose(tree, links, place, self.base) for place in places], t)
 
     def blocks(self) -> dict[int, Array]:

@@ -233,6 +233,8 @@ def _specialised(entry: Function, model: Model) -> Function:
     if entry.actuators and not model.actuators:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     inputs = inputs_for(entry, model)
+    if model.is_flexible and entry.loops:
+        entry = replace(entry, loops=False)  # loops over bodies carry six numbers from one to the next
     if model.elements and entry.loops and entry.name in SEE_ELEMENTS:
         entry = replace(entry, loops=False)
     if len(inputs) == len(entry.inputs) and not model.constraints:

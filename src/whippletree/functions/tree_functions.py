@@ -20,6 +20,7 @@ from whippletree.tree import element_forces as elements
 from whippletree.tree import momentum as sums
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field
 
@@ -273,12 +274,17 @@ def element_forces(m: Mechanism, q: Array, v: Array) -> Array:
 def gravity_derivatives(m: Mechanism, q: Array) -> Array:
     """∂gravity/∂q (nv, nv): the stiffness that weights have at rest; q moves in the tangent space."""
     still = zeros(m.tree.model.nv)
+    if m.tree.model.is_flexible:
+        return state_derivatives(m, lambda q, v: joint_forces(m, q, v, still), q, still)[0]
     return derivatives.inverse_dynamics_derivatives(m.tree, q, still, still).dq
 
 
 @function(dq=("nv", "nv"), dv=("nv", "nv"), da=("nv", "nv"), constraints="tree")
 def inverse_dynamics_derivatives(m: Mechanism, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """∂τ/∂q, ∂τ/∂v, ∂τ/∂a (nv, nv) of ``inverse_dynamics``; q moves in the tangent space, ∂τ/∂a is the mass matrix."""
+    if m.tree.model.is_flexible:
+        dq, dv = state_derivatives(m, lambda q, v: joint_forces(m, q, v, a), q, v)
+        return dq, dv, inertia.mass_matrix(m.tree, m.sweep, m.still(q))
     found = derivatives.inverse_dynamics_derivatives(m.tree, q, v, a)
     return found.dq, found.dv, found.da
 
@@ -291,6 +297,11 @@ def forward_dynamics_derivatives(
     if m.tree.model.constraints:
         under = constrained_derivatives.derivatives(m, q, v, tau, t, active)
         return under.dq.a, under.dv.a, under.dtau.a
+    if m.tree.model.is_flexible:
+        a = forward_dynamics(m, q, v, tau)
+        dq, dv = state_derivatives(m, lambda q, v: joint_forces(m, q, v, a), q, v)
+        inverse = inertia.mass_matrix_inverse(m.tree, m.sweep, m.still(q))
+        return -(inverse @ dq), -(inverse @ dv), inverse
     found = derivatives.forward_dynamics_derivatives(m.tree, q, v, tau)
     m.require_invertible(m.still(q))
     return found.dq, found.dv, found.dtau

@@ -28,6 +28,7 @@ from whippletree.model.faults import (
     LIMITS,
     actuator_faults,
     depth_first,
+    held_mode_faults,
     inertia_faults,
     joint_faults,
     naming_faults,
@@ -36,6 +37,7 @@ from whippletree.model.faults import (
     pose_faults,
     unreached_faults,
 )
+from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model.model import (
@@ -104,6 +106,33 @@ class Builder:
         except (ValueError, TypeError) as error:
             self._faults.append(f"body {name!r}: {error}")
             self._bodies.append(Body(name))  # keeps the name known, so that one fault does not cause others
+        return self
+
+    def flexible_body(self, name: str, body: FlexibleBody, *, start: Any = None) -> Builder:
+        """Add a body with modes (:mod:`whippletree.flexible` makes them), ``start`` its modal coordinates at home.
+
+        A joint carries its reference frame ``NAME``; its frames are bodies ``NAME/FRAME``, to which joints, constraints
+        and shapes hold on; ``model.slice("NAME/modes")`` finds its modal coordinates.
+        """
+        name = self._named("flexible body", name)
+        if not isinstance(body, FlexibleBody):
+            self._faults.append(f"flexible body {name!r}: expected a FlexibleBody, got {body!r}; wt.flexible makes one")
+            self._bodies.append(Body(name))
+            return self
+        found = flexible_faults(f"flexible body {name!r}", body)
+        self._faults += found
+        modes = f"{name}/{MODES}"
+        self._bodies.append(Body(name))
+        if found:
+            return self
+        self._bodies.append(Body(modes))
+        self._joints.append(Joint(modes, "modal", name, modes, flexible=body))
+        for frame in body.frames:
+            port = f"{name}/{frame.name}"
+            self._bodies.append(Body(port))
+            self._joints.append(Joint(port, "port", modes, port, flexible=body, port=frame.name))
+        if start is not None:
+            self._start[modes] = start
         return self
 
     def joint(
@@ -404,6 +433,7 @@ class Builder:
         faults += naming_faults("geometry", [geometry.name for geometry in self._geometries])
         faults += naming_faults("contact", [contact.name for contact in self._contacts])
         faults += self._tree_faults(chosen)
+        faults += held_mode_faults(self._joints, [*self._frames, *self._geometries])
         faults += inertia_faults(self._bodies)
         for joint in self._joints:
             faults += joint_faults(joint)

@@ -106,6 +106,11 @@ def choose_cut(bodies: Sequence[Body], joints: Sequence[Joint], cut: Iterable[st
         for name in chosen
         if name not in names
     ]
+    faults += [
+        f"cut: joint {joint.name!r} is part of a flexible body and cannot be cut"
+        for joint in joints
+        if joint.name in chosen and joint.flexible is not None
+    ]
     carriers = Counter(joint.child for joint in joints)
     if not chosen and len(carriers) == len(bodies) and not any(n > 1 for n in carriers.values()):
         return Cut(None, tuple(faults))
@@ -118,7 +123,8 @@ def choose_cut(bodies: Sequence[Body], joints: Sequence[Joint], cut: Iterable[st
     if faults:
         return Cut(None, tuple(faults))
     # those that are to be cut come last, so that they are cut wherever the others connect their bodies
-    ordered = sorted(edges, key=lambda k: joints[k].name in chosen)
+    # and what a flexible body is made of first: it cannot be cut
+    ordered = sorted(edges, key=lambda k: (joints[k].name in chosen, joints[k].flexible is None))
     nodes = dict.fromkeys((WORLD, *(body.name for body in bodies)))
     tree = spanning_tree(nodes, {k: edges[k] for k in ordered})
     kept = [joint for k, joint in enumerate(joints) if k in tree.tree_edges and joint.name in chosen]
@@ -161,7 +167,15 @@ def open_loops(
 def turning_faults(joints: Sequence[Joint], tree: SpanningTree | None, needed: Collection[str]) -> list[str]:
     """Joints that would have to be turned round, and whose coordinates cannot be kept by doing so."""
     turned = [] if tree is None else [joint for k, joint in enumerate(joints) if k in tree.reversed_edges]
+    bent = {joint.name: joint.name.rpartition("/")[0] for joint in turned if joint.flexible is not None}
     return [
+        *(
+            f"flexible body {body!r} hangs on nothing but its frame {name!r}: its reference frame {body!r} needs a "
+            f"carrier of its own, such as a joint of kind 'free' from 'world' to {body!r}; the joint at {name!r} then "
+            f"closes a loop. Or make the body with its reference frame there"
+            for name, body in bent.items()
+        )
+    ] + [
         f"joint {joint.name!r} of kind {joint.kind!r} leads from {joint.parent!r} to {joint.child!r}, and the tree "
         f"from {joint.child!r} to {joint.parent!r}: its coordinates, which {_users(joint, needed)}, would change their "
         f"meaning. Declare it the other way round, or cut another joint of the loop"

@@ -154,7 +154,7 @@ def joint_faults(joint: Joint) -> list[str]:
     """What is wrong with a joint's own data."""
     where = f"joint {joint.name!r}"
     faults: list[str] = []
-    if joint.kind not in joint_types.KINDS:
+    if joint.kind not in joint_types.KINDS and joint.flexible is None:
         known = ", ".join(joint_types.KINDS)
         hint = name_elsewhere(str(joint.kind)) or did_you_mean(str(joint.kind), joint_types.KINDS)
         faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
@@ -180,6 +180,23 @@ def joint_faults(joint: Joint) -> list[str]:
     return faults
 
 
+def held_mode_faults(joints: Sequence[Joint], parts: Sequence[Frame | Geometry]) -> list[str]:
+    """Joints, frames and shapes on a flexible body as a whole, which has no place of its own: frames of it have."""
+    frames: dict[str, list[str]] = {joint.child: [] for joint in joints if joint.kind == "modal"}
+    for joint in joints:
+        if joint.kind == "port" and joint.parent in frames:
+            frames[joint.parent].append(joint.child)
+    held = [(f"joint {j.name!r}", j.parent) for j in joints if j.kind != "port"]
+    held += [(f"joint {j.name!r}", j.child) for j in joints if j.kind not in joint_types.FLEXIBLE_KINDS]
+    held += [(f"{type(part).__name__.lower()} {part.name!r}", part.body) for part in parts]
+    return [
+        f"{where} holds on to {body!r}, which bends and is no rigid part: name one of its frames "
+        f"({', '.join(map(repr, frames[body])) or 'it has none'}), or its reference frame {body.rpartition('/')[0]!r}"
+        for where, body in held
+        if body in frames
+    ]
+
+
 def actuator_faults(
     actuators: Sequence[Actuator],
     joints: Sequence[Joint],
@@ -187,7 +204,7 @@ def actuator_faults(
     tendons: Sequence[str] = (),
 ) -> list[str]:
     """What is wrong with actuators: what they drive, and their numbers."""
-    freedoms = {joint.name: joint.type.nv for joint in joints if joint.kind in joint_types.KINDS}
+    freedoms = {joint.name: joint.type.nv for joint in joints if joint.flexible or joint.kind in joint_types.KINDS}
     named = {WORLD, *(place.name for place in places)}
     faults: list[str] = []
     for actuator in actuators:

@@ -93,7 +93,7 @@ def element_faults(elements: Sequence[Element], joints: Sequence[Joint], places:
     """What is wrong with force elements: what they act on, and their numbers."""
     from whippletree.model.faults import number_faults
 
-    freedoms = {joint.name: joint.type.nv for joint in joints if joint.kind in joint_types.KINDS}
+    freedoms = {joint.name: joint.type.nv for joint in joints if joint.flexible or joint.kind in joint_types.KINDS}
     known = {"world", *(place.name for place in places)}
     faults: list[str] = []
     for element in elements:

@@ -32,6 +32,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array as Array
 from whippletree.errors import NameLookupError
+from whippletree.model.flexible_body import FlexibleBody
 from whippletree.model.force_elements import Element, Tendon
 from whippletree.model.frozen import Part, PartWithParameters, frozen_array
 from whippletree.model.frozen import Vector as Vector
@@ -99,11 +100,24 @@ class Joint(Part):
     upper: float = np.inf
     velocity_limit: float = np.inf
     effort_limit: float = np.inf
+    flexible: FlexibleBody | None = field(default=None, repr=False)
+    """Of kinds ``modal`` and ``port``: the data of the body with modes that the joint is part of."""
+    port: str = ""
+    """Of kind ``port``: the frame of that body."""
 
     @property
     def type(self) -> joint_types.JointType:
         """The joint's mathematics: pose, subspace, bias, integrate and difference."""
+        if self.flexible is not None:
+            return self.flexible.frame(self.port).port if self.port else self.flexible.joint
         return joint_types.make(self.kind, self.axis, self.second_axis, self.pitch)
+
+    @property
+    def has_springs(self) -> bool:
+        """Whether a spring, a damper or the elasticity of modes acts along it."""
+        return self.kind == "modal" or not all(
+            isinstance(x, (int, float)) and x == 0 for x in (self.stiffness, self.damping)
+        )
 
     @property
     def armature(self) -> Any:
@@ -314,6 +328,11 @@ class Model(Part):
         """What a notebook shows: sizes, joints and a picture that can be turned."""
         # by its name: data imports no pictures, a notebook asks for them
         return str(import_module("whippletree.view.notebook").model_html(self))
+
+    @cached_property
+    def is_flexible(self) -> bool:
+        """Whether any of its bodies has modes."""
+        return any(joint.flexible is not None for joint in self.joints)
 
     @property
     def touches(self) -> bool:

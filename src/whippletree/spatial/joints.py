@@ -41,6 +41,10 @@ KINDS = (
 )
 
 
+FLEXIBLE_KINDS = ("modal", "port")
+"""Kinds that only a flexible body has (:mod:`whippletree.spatial.modal`): its modes, and a frame that they move."""
+
+
 class JointType(Protocol):
     """What every joint type offers; see the module's docstring."""
 

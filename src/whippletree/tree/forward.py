@@ -81,8 +81,10 @@ def split_inertia(P: Array, H: Array, J: Any) -> tuple[Array, linalg.LDLT, Array
     Where the subspace is made of unit vectors and the joint has no rotor, K is 1 and P⁺ is 0 along them, exactly: these
     entries are written down, not computed.
     """
-    U = P @ H
     n = H.shape[1]
+    if n == 0:  # a frame of a flexible body
+        return zeros(len(P), 0), linalg.ldlt(zeros(0, 0)), P
+    U = P @ H
     D = linalg.ldlt(H.T @ U + J * identity(n), lenient=True)
     K = D.solve(U.T).T
     along = _unit_rows(H) if _is_zero(J) else []

@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.spatial import RigidInertia
+from whippletree.spatial.modal import PortWeight
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.links import Link, pushed
@@ -26,9 +27,9 @@ from whippletree.tree.sweeps import Field, Sweeper
 def composite_inertias(sweep: Sweeper, links: Field) -> Field:
     """R = M + Σ φ R φ*: the inertia of each body with everything that it carries, if its joints were frozen."""
 
-    def lump(children: RigidInertia, link: Link) -> tuple[RigidInertia, RigidInertia]:
+    def lump(children: Any, link: Link) -> tuple[Any, Any]:
         R = link.M + children
-        return R.carried(link.X), R
+        return link.X.carry(R) if isinstance(link.X, PortWeight) else R.carried(link.X), R
 
     return sweep.gather(lump, RigidInertia.nothing(), links)
 

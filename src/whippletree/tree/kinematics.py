@@ -8,10 +8,11 @@ frame hangs on, everything is relative to that node instead of the world: joints
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.spatial import Pose, cross_motion
+from whippletree.spatial import Pose
+from whippletree.spatial.modal import PortWeight
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
 
@@ -30,13 +31,16 @@ class Branching(Protocol):
     def path(self, node: int, base: int = -1) -> list[int]:
         """The node and its ancestors below ``base``, tip first."""
 
+    def meeting(self, nodes: Sequence[int]) -> int:
+        """The lowest node that carries all of these as a rigid part."""
+
 
 def pose(tree: Branching, links: Field, place: Place, base: int = -1) -> Pose:
     """The pose of a frame in the world, or in the node ``base``."""
-    X = place.pose
+    X: Any = place.pose
     for k in tree.path(place.node, base):
         X = links[k].X @ X
-    return X
+    return X.pose if isinstance(X, PortWeight) else X
 
 
 def jacobian(tree: Skeleton, links: Field, place: Place) -> Array:
@@ -50,10 +54,10 @@ def jacobian(tree: Skeleton, links: Field, place: Place) -> Array:
 def jacobian_blocks(tree: Branching, links: Field, place: Place, base: int = -1) -> dict[int, Array]:
     """The blocks (6, n) of J that can differ from zero, by node."""
     blocks = {}
-    X = place.pose
+    X: Any = place.pose
     for k in tree.path(place.node, base):
         H = links[k].H
-        blocks[k] = zeros(*H.shape)
+        blocks[k] = zeros(6, H.shape[1])
         for i in range(H.shape[1]):
             blocks[k][:, i] = X.motion(H[:, i])
         X = links[k].X @ X
@@ -85,6 +89,6 @@ def relative_motion(tree: Branching, links: Field, place: Place, base: int = -1)
         link = links[k]
         # seen from the world both are known; a node in between sees less of them
         V = link.V if absolute else link.X.motion(V) + link.slip
-        turned = link.a if absolute else cross_motion(V, link.slip) + link.drift
+        turned = link.a if absolute else link.turning(V)
         bias = link.X.motion(bias) + turned
     return place.pose.motion(V), place.pose.motion(bias)

@@ -17,6 +17,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.spatial import Hinge, Pose, RigidInertia, cross_force, cross_motion, join
 from whippletree.spatial.joints import Screw
+from whippletree.spatial.modal import DeformedInertia, Modal, ModalInertia, ModalWeight, Port, PortWeight
 from whippletree.tree.skeleton import Node
 from whippletree.tree.sweeps import BlockWeight, Field, Sweeper
 
@@ -45,11 +46,23 @@ class Link(NamedTuple):
     """H* θ̇: the twist against the parent, (m,)."""
     drift: Any = 0
     """What the joint alone adds to a: the rate of its subspace times θ̇, (m,)."""
+    sway: Any = 0
+    """A frame of a flexible body: its twist against the body, which φ* hands down with the body's own, (6,)."""
+
+    def turning(self, V: Array) -> Array:
+        """a (m,) of a body whose twist, seen from wherever that is, is V (m,)."""
+        if len(self.H) != 6:
+            return zeros(len(self.H))  # a body with modes moves with its reference frame
+        return cross_motion(V, self.slip + self.sway) + self.drift
 
 
-def edge(node: Node, q: Array) -> Pose | Hinge:
-    """φ(parent, body) of a rigid model. Hinges whose placement is mostly zeros and ones are kept in two stages."""
+def edge(node: Node, q: Array) -> Pose | Hinge | ModalWeight | PortWeight:
+    """φ(parent, body). Hinges whose placement is mostly zeros and ones are kept in two stages."""
     joint = node.joint
+    if isinstance(joint, Modal):
+        return ModalWeight(node.placement, joint.nq)
+    if isinstance(joint, Port):
+        return PortWeight(joint.pose(q), joint.twists(q))
     if isinstance(joint, Screw) and _exactly(joint.pitch, 0) and _exactly(joint.axis[2], 1):
         zeros_there = sum(_exactly(x, 0) for x in node.placement.R.flat)
         if zeros_there >= SPARSE_PLACEMENT:
@@ -69,7 +82,11 @@ def still_links(sweep: Sweeper, nodes: Field, q: Field) -> Field:
 
 def still_link(node: Node, q: Array) -> Link:
     """The link of one node at rest."""
-    return Link(edge(node, q), node.joint.subspace(q), node.inertia, node.armature)
+    return Link(edge(node, q), node.joint.subspace(q), _inertia_at(node, q), node.armature)
+
+
+def _inertia_at(node: Node, q: Array) -> RigidInertia | DeformedInertia:
+    return node.inertia.at(q) if isinstance(node.inertia, ModalInertia) else node.inertia
 
 
 def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
@@ -83,7 +100,11 @@ def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
 
 
 def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
-    """The link of one node in motion, on a parent with the twist ``parent`` (6,)."""
+    """The link of one node in motion, on a parent with the twist ``parent`` (m,)."""
+    if isinstance(node.joint, Modal):
+        return _modal_link(parent, node, q, v)
+    if isinstance(node.joint, Port):
+        return _port_link(parent, node, q)
     X, H = edge(node, q), node.joint.subspace(q)
     slip, drift = H @ v, node.joint.bias(q, v)
     V = X.motion(parent) + slip
@@ -92,9 +113,36 @@ def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
     return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
 
 
+def _modal_link(parent: Array, node: Node, eta: Array, rates: Array) -> Link:
+    """A body with modes: V = (V of its reference frame, η̇)."""
+    X, H = edge(node, eta), node.joint.subspace(eta)
+    slip = H @ rates
+    V = X.motion(parent) + slip
+    M = node.inertia.at(eta)
+    still = zeros(len(V))
+    return Link(X, H, M, 0, V, still, node.inertia.bias(eta, M, V), slip, still)
+
+
+def _port_link(parent: Array, node: Node, eta: Array) -> Link:
+    """A frame of a flexible body, with what is welded to it; ``parent`` is the body's V (6 + n,)."""
+    X: PortWeight = edge(node, eta)
+    rates = parent[6:]
+    sway, drift = X.S @ rates, node.joint.drift(eta, rates)
+    V = X.motion(parent)
+    still = zeros(6)
+    a = cross_motion(V, sway) + drift
+    b = cross_force(V, node.inertia @ V)
+    return Link(X, zeros(6, 0), node.inertia, 0, V, a, b, still, drift, sway)
+
+
 def pushed(sweep: Sweeper, links: Field, wrenches: Field) -> Field:
-    """The same links with external wrenches, each on its body and in its frame, (m,)."""
-    return sweep.map(lambda link, wrench: link._replace(b=link.b - wrench), links, wrenches)
+    """The same links with external wrenches, each on its body and in its frame, (m,) or (6,)."""
+    return sweep.map(lambda link, wrench: link._replace(b=link.b - _widened(wrench, link)), links, wrenches)
+
+
+def _widened(wrench: Array, link: Link) -> Array:
+    """A wrench (6,) on the reference frame of a body with modes pushes no mode."""
+    return join(wrench, zeros(len(link.H) - 6)) if len(link.H) > len(wrench) else wrench
 
 
 def falling(gravity: Array) -> Array:
@@ -106,7 +154,8 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
     """The pose of every body in the world."""
 
     def place(parent: Pose, link: Link) -> tuple[Pose, Pose]:
-        pose = parent @ link.X  # type: ignore[operator]
+        X: Any = link.X
+        pose = parent @ (X.pose if isinstance(X, (ModalWeight, PortWeight)) else X)
         return pose, pose
 
     return sweep.scatter(place, Pose.identity(), links)
@@ -114,4 +163,4 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
 
 def dense(M: Any) -> Array:
     """An inertia as a matrix, whatever form it has."""
-    return M.dense() if isinstance(M, RigidInertia) else M
+    return M.dense() if isinstance(M, (RigidInertia, DeformedInertia)) else M

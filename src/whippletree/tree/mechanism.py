@@ -42,8 +42,8 @@ class Mechanism:
         return Mechanism(skeleton(model))
 
     def coordinates(self, q: Array) -> Field:
-        """q (nq,) joint by joint."""
-        return [q[part] for part in self.tree.q_slices]
+        """q (nq,) joint by joint: what the pose of each depends on."""
+        return [q[part] for part in self.tree.inputs]
 
     def velocities(self, v: Array) -> Field:
         """v, a or tau (nv,) joint by joint."""

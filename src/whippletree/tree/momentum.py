@@ -30,6 +30,8 @@ def spring_energy(sweep: Sweeper, joints: Field, q: Field) -> Any:
     """½ k (q − rest)² summed over the joints, J; those that store a quaternion have no springs."""
 
     def energy(joint: Joint, q: Array) -> Any:
+        if joint.flexible is not None:
+            return 0 if joint.port else 2 * joint.flexible.elastic_energy(q)
         stretch = q - joint.rest if len(q) < 4 else zeros(0)
         return joint.stiffness * (stretch @ stretch)
 
@@ -44,6 +46,8 @@ def passive_forces(sweep: Sweeper, joints: Field, q: Field, v: Field) -> Field:
     """
 
     def force(joint: Joint, q: Array, v: Array) -> Array:
+        if joint.flexible is not None:
+            return zeros(0) if joint.port else joint.flexible.elastic_force(q, v)
         stretch = q - joint.rest if len(q) == len(v) else zeros(len(v))
         return np.asarray(-(joint.stiffness * stretch + joint.damping * v))
 
@@ -63,7 +67,7 @@ def momentum(sweep: Sweeper, links: Field) -> Array:
     """Angular and linear momentum (6,) about the world's origin, in world axes."""
 
     def carried(link: Link, pose: Pose) -> Array:
-        return pose.force(link.M @ link.V)
+        return pose.force((link.M @ link.V)[:6])
 
     return sweep.total(carried, zeros(6), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
@@ -98,7 +102,7 @@ def centroidal(tree: Skeleton, sweep: Sweeper, links: Field) -> Centroidal:
     for k, R in enumerate(composite_inertias(sweep, links)):
         to_center = Pose(poses[k].R, poses[k].p - center)
         for i in range(links[k].H.shape[1]):
-            matrix[:, tree.v_slices[k].start + i] = to_center.force(R @ links[k].H[:, i])
+            matrix[:, tree.v_slices[k].start + i] = to_center.force((R @ links[k].H[:, i])[:6])
     return Centroidal(whole.mass, center, matrix)
 
 
@@ -108,6 +112,11 @@ def regressor(tree: Skeleton, links: Field, accelerations: Field) -> Array:
     π holds per body, about and in the body's frame: mass, mass · centre (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
     """
     bodies = tree.model.bodies
+    if tree.model.is_flexible:
+        raise UnsupportedError(
+            f"regressor: model {tree.model.name!r} has flexible bodies, whose forces are not linear in ten numbers per "
+            f"body: identify their integrals by wt.compile(...).vjp, or replace them by rigid bodies"
+        )
     Y = zeros(tree.model.nv, 10 * len(bodies))
     for number, body in enumerate(bodies):
         node, at = tree.bodies[body.name]

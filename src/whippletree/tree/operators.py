@@ -50,7 +50,9 @@ from whippletree.graph import (
 )
 from whippletree.model import Model, require_model
 from whippletree.spatial import Pose, RigidInertia, cross_force, cross_motion, join
-from whippletree.tree.sweeps import BlockWeight
+from whippletree.tree.links import moving_links, still_links
+from whippletree.tree.skeleton import skeleton
+from whippletree.tree.sweeps import BlockWeight, Unrolled
 
 
 class BodyLink(Protocol):
@@ -111,6 +113,8 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
             "wt.spatial_operators, which makes nodes of loops."
         )
     q = _checked(model, "q", q, model.nq).astype(object)
+    if model.is_flexible:
+        return _with_modes(model, q, None if v is None else _checked(model, "v", v, model.nv).astype(object))
     still = [
         _Still(
             Pose.from_matrix(joint.pose) @ kind.pose(q[part]),
@@ -124,6 +128,19 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
     base = join(zeros(3), -model.gravity)
     at_rest = SpatialOperators.from_links(model.parents, still, bodies=bodies, joints=joints, base=base)
     return at_rest if v is None else _moving(model, at_rest, q, _checked(model, "v", v, model.nv))
+
+
+def _with_modes(model: Model, q: Array, v: Array | None) -> SpatialOperators:
+    """The operators of a model with flexible bodies: blocks of 6 + n numbers for these, one node per moving part."""
+    tree = skeleton(model)
+    sweep, eta = Unrolled(tree.parents), [q[part] for part in tree.inputs]
+    if v is None:
+        links = still_links(sweep, tree.nodes, eta)
+    else:
+        links = moving_links(sweep, tree.nodes, eta, [v[part] for part in tree.v_slices])
+    bodies, joints = [joint.child for joint in tree.joints], [joint.name for joint in tree.joints]
+    base = join(zeros(3), -model.gravity)
+    return SpatialOperators.from_links(tree.parents, links, bodies=bodies, joints=joints, base=base)
 
 
 def _moving(model: Model, still: SpatialOperators, q: Array, v: Array) -> SpatialOperators:

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
-from whippletree.errors import ScalarError
+from whippletree.errors import ScalarError, UnsupportedError
 from whippletree.model import WORLD, Body, Joint, Model
 from whippletree.spatial import Pose, RigidInertia, joints
 from whippletree.spatial.joints import JointType, rotation_to
+from whippletree.spatial.modal import Modal, ModalInertia, Port
 
 ALIGNED = ("revolute", "helical", "prismatic", "cylindrical", "universal", "planar")
 """Joint kinds with an axis."""
@@ -31,12 +32,16 @@ Z = vector(0, 0, 1)
 
 
 class Node(NamedTuple):
-    """One moving part and the joint that carries it: all constants of the model that an algorithm needs."""
+    """One moving part and the joint that carries it: all constants of the model that an algorithm needs.
+
+    A body with modes is a node of its own, with a :class:`ModalInertia` and six numbers more than modes in its vectors;
+    each of its frames is one, with a :class:`~whippletree.spatial.modal.Port` as joint.
+    """
 
     joint: JointType
     placement: Pose
     """Pose of the joint frame in the parent node's frame."""
-    inertia: RigidInertia
+    inertia: RigidInertia | ModalInertia
     """About the node frame's origin, in its axes."""
     armature: Any
     """What the rotor adds to each freedom's inertia."""
@@ -61,6 +66,8 @@ class Skeleton:
     q_slices: tuple[slice, ...]
     v_slices: tuple[slice, ...]
     bodies: dict[str, Place]
+    inputs: tuple[slice, ...]
+    """The part of q that each node's pose depends on: its own, and for a frame of a flexible body that of the modes."""
 
     @property
     def grounded(self) -> bool:
@@ -71,6 +78,11 @@ class Skeleton:
         """Where a frame or body of the model is."""
         found = self.model.frame(frame)
         node, pose = self.bodies[found.body]
+        if node >= 0 and isinstance(self.nodes[node].joint, Modal):
+            raise UnsupportedError(
+                f"model {self.model.name!r}: {frame!r} is a flexible body as a whole, which bends and has no pose: name "
+                f"one of its frames, or its reference frame {found.body.rpartition('/')[0]!r}"
+            )
         return Place(node, pose @ Pose.from_matrix(found.pose))
 
     def path(self, node: int, base: int = -1) -> list[int]:
@@ -78,15 +90,21 @@ class Skeleton:
         return path_below(self.parents, node, base)
 
     def meeting(self, nodes: Sequence[int]) -> int:
-        """The lowest node that carries all of these; −1 for the world."""
-        return meeting_point(self.parents, nodes)
+        """The lowest node that carries all of these, as a rigid part; −1 for the world."""
+        found = meeting_point(self.parents, nodes)
+        # frames of one flexible body move against each other: what carries them both is its reference frame
+        while found >= 0 and isinstance(self.nodes[found].joint, Modal):
+            found = self.parents[found]
+        return found
 
     @cached_property
     def neutral_rotations(self) -> tuple[Array, ...]:
         """Rotation (3, 3) of every node in the world at neutral coordinates."""
         rotations: list[Array] = []
         for parent, node in zip(self.parents, self.nodes, strict=True):
-            own = (node.placement @ node.joint.pose(vector(*node.joint.neutral))).R
+            joint = node.joint
+            turned = joint.place if isinstance(joint, Port) else joint.pose(vector(*joint.neutral))
+            own = (node.placement @ turned).R
             rotations.append(rotations[parent] @ own if parent >= 0 else own)
         return tuple(rotations)
 
@@ -160,7 +178,16 @@ def _skeleton(model: Model) -> Skeleton:
             bodies[body.name] = Place(node, placement)
             if node >= 0:
                 own = RigidInertia.about_center(body.mass, body.center, body.inertia)
-                nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
+                lumped: Any = nodes[node].inertia
+                nodes[node] = nodes[node]._replace(inertia=lumped + own.carried(placement))
+            continue
+        if joint.flexible is not None:
+            kind = model.joint_types[k]
+            mass = kind.inertia if isinstance(kind, Modal) else RigidInertia.nothing()
+            bodies[body.name] = Place(len(nodes), Pose.identity())
+            parents.append(node)
+            nodes.append(Node(kind, at, mass, 0))
+            carriers.append(k)
             continue
         # equal bodies on equal joints share a node: then a chain of a million rods is made once, not a million times
         key = (id(at), *_content(body, joint))
@@ -180,6 +207,7 @@ def _skeleton(model: Model) -> Skeleton:
         tuple(model.q_slices[k] for k in carriers),
         tuple(model.v_slices[k] for k in carriers),
         bodies,
+        tuple(model.q_slices[model.parents[k] if model.joints[k].kind == "port" else k] for k in carriers),
     )
 
 
@@ -213,6 +241,8 @@ def _objects(array: Array) -> Array:
 
 def _has_inertia(node: Node) -> bool:
     """Whether the node's own inertia (and its rotor) resists every motion of its joint; False where that is unknown."""
+    if isinstance(node.inertia, ModalInertia):
+        return True  # the modal mass was found to be positive definite when the body was made
     try:
         rotor = float(node.armature)
         own = np.array(node.inertia.dense(), dtype=float)

@@ -105,7 +105,8 @@ class Unrolled:
 
 def add(a: Any, b: Any) -> Any:
     """The sum of two values: of arrays and scalars, or entry by entry of tuples."""
-    if isinstance(a, tuple):
+    if isinstance(a, tuple) and isinstance(b, tuple):
         total = tuple(x + y for x, y in zip(a, b, strict=True))
         return type(b)(*total) if hasattr(b, "_fields") else total
-    return a + b
+    # an inertia with modes knows how to add one without
+    return b + a if isinstance(a, tuple) else a + b

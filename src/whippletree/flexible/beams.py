@@ -1,0 +1,340 @@
+"""Beams: their modes for any end conditions, by Euler and Bernoulli or by Timoshenko, with every integral exact.
+
+The fields of a beam along x are sums of Legendre polynomials, on which the Rayleigh quotient is minimised:
+
+    ½ ω² ∫ ρA w² + ρI θ²  =  ½ ∫ EI θ'² + kGA (w' − θ)²        Euler–Bernoulli: θ = w', and no shear
+
+For modes of a uniform beam this converges faster than any power of the degree: with :data:`EXTRA_DEGREES` more than
+modes all frequencies have twelve digits. The modes are then polynomials, so that Gauss's quadrature gives the integrals
+over the mass without error, shortening included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Legendre
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import NameLookupError, WhippletreeError
+from whippletree.flexible.integrals import Samples, integrate_samples
+from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, frozen_integrals
+from whippletree.model.frozen import frozen_array, pose_matrix
+
+EXTRA_DEGREES = 14
+"""Polynomial degrees beyond twice the number of modes: the last mode asked for has its frequency to 1e-10."""
+
+RIGID_SHARE = 1e-9
+"""Share of the first elastic ω² below which a mode of a free beam counts as rigid: rounding leaves 1e-13 or less."""
+
+OUTLINE_POINTS = 25
+"""Along a beam, for pictures."""
+
+ENDS = ("clamped", "pinned", "sliding", "free")
+"""What an end of a beam is held by: in place and slope, in place, in slope, or not."""
+
+
+class BeamError(WhippletreeError, ValueError):
+    """Numbers or words of a beam that make no sense."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """One mode of a uniform beam: ω and its field as polynomials on [0, L]."""
+
+    omega: float
+    field: Legendre
+    """w, u, or the twist."""
+    slope: Legendre
+    """θ of bending; w' without shear."""
+
+
+def bending_modes(
+    count: int,
+    *,
+    length: float,
+    bending_stiffness: float,
+    mass_per_length: float,
+    ends: str = "clamped-free",
+    shear_stiffness: float | None = None,
+    rotary_inertia: float = 0.0,
+) -> list[Mode]:
+    """The first elastic modes of a uniform beam, ∫ ρA w² + ρI θ² = 1 kg, lowest first; rigid ones are left out.
+
+    Args:
+        count: how many.
+        length: m.
+        bending_stiffness: EI, N m².
+        mass_per_length: ρA, kg/m.
+        ends: of x = 0 and x = L, two of clamped, pinned, sliding and free.
+        shear_stiffness: kGA, N; None for a beam without shear (Euler and Bernoulli).
+        rotary_inertia: ρI, kg m.
+    """
+    degree = 2 * count + EXTRA_DEGREES
+    basis = [Legendre.basis(k, [0, length]) for k in range(degree + 1)]
+    x, weights = _gauss(degree + 2, length)
+    w, dw, ddw = (np.array([p.deriv(d)(x) if d else p(x) for p in basis]) for d in range(3))
+    if shear_stiffness is None:
+        M = mass_per_length * (w * weights) @ w.T + rotary_inertia * (dw * weights) @ dw.T
+        K = bending_stiffness * (ddw * weights) @ ddw.T
+    else:
+        none = np.zeros_like(w)
+        fields, turns = np.concatenate([w, none]), np.concatenate([none, w])
+        shears, bends = np.concatenate([dw, -w]), np.concatenate([none, dw])
+        M = mass_per_length * (fields * weights) @ fields.T + rotary_inertia * (turns * weights) @ turns.T
+        K = bending_stiffness * (bends * weights) @ bends.T + shear_stiffness * (shears * weights) @ shears.T
+    held = _held_rows(basis, length, ends, shear_stiffness is not None)
+    found = _lowest(K, M, held, count)
+    modes = []
+    for omega, c in found:
+        field = _combination(basis, c[: len(basis)])
+        slope = field.deriv() if shear_stiffness is None else _combination(basis, c[len(basis) :])
+        modes.append(Mode(omega, field, slope))
+    return modes
+
+
+def rod_modes(count: int, *, length: float, stiffness: float, density: float, ends: str = "clamped-free") -> list[Mode]:
+    """The first elastic modes of −stiffness u'' = ω² density u: a rod that stretches (EA, ρA) or twists (GJ, ρIₚ)."""
+    degree = 2 * count + EXTRA_DEGREES
+    basis = [Legendre.basis(k, [0, length]) for k in range(degree + 1)]
+    x, weights = _gauss(degree + 2, length)
+    u, du = (np.array([p.deriv(d)(x) if d else p(x) for p in basis]) for d in range(2))
+    rows = [np.array([p(at) for p in basis]) for at, end in zip((0.0, length), _ends(ends), strict=True) if end != "free"]
+    found = _lowest(stiffness * (du * weights) @ du.T, density * (u * weights) @ u.T, rows, count)
+    return [Mode(omega, (field := _combination(basis, c)), field.deriv()) for omega, c in found]
+
+
+def beam(
+    *,
+    length: float,
+    mass_per_length: float,
+    bending_stiffness: Any,
+    modes: Any = 3,
+    ends: str = "clamped-free",
+    shear_stiffness: Any = None,
+    rotary_inertia: Any = 0.0,
+    axial_stiffness: float | None = None,
+    axial_ends: str = "clamped-free",
+    torsional_stiffness: float | None = None,
+    polar_inertia: float | None = None,
+    torsional_ends: str = "clamped-free",
+    damping_ratio: float = 0.0,
+    stiffening: bool = False,
+    frames: Mapping[str, float] | None = None,
+) -> FlexibleBody:
+    """A uniform beam along x from its reference frame, with its first modes; bending along y, about z.
+
+    ``wt.flexible.beam(length=1.5, bending_stiffness=2100, mass_per_length=0.8, modes=3)`` is a cantilever: clamped
+    modes, whose reference frame is the root. With ``ends="pinned-pinned"`` the reference frame's x axis is the chord,
+    with ``ends="free-free"`` the mean axis of the beam; the same space of motions gives the same motion.
+
+    Args:
+        length: m.
+        mass_per_length: ρA, kg/m.
+        bending_stiffness: EI, N m²; two numbers for displacements along y and along z.
+        modes: how many along y; or by direction, ``{"y": 3, "z": 2, "x": 1, "twist": 1}``.
+        ends: of the bending modes, at x = 0 and x = L: two of clamped, pinned, sliding, free.
+        shear_stiffness: kGA, N, one or two numbers (Timoshenko); None for Euler and Bernoulli.
+        rotary_inertia: ρI of the cross-section, kg m, one or two numbers.
+        axial_stiffness: EA, N, needed for modes along x.
+        axial_ends: clamped or free at both ends.
+        torsional_stiffness, polar_inertia: GJ, N m², and ρIₚ, kg m, needed for modes of twist.
+        torsional_ends: clamped or free at both ends.
+        damping_ratio: of every mode, 1 is critical.
+        stiffening: whether bending shortens the beam (geometric stiffening).
+        frames: name -> x of the frames that others hold on to; default ``{"root": 0, "tip": length}``.
+
+    Raises:
+        BeamError: with what is wrong.
+    """
+    counts = {"y": modes} if np.ndim(modes) == 0 and not isinstance(modes, Mapping) else dict(modes)
+    for word in counts:
+        if word not in ("y", "z", "x", "twist"):
+            raise NameLookupError("direction of modes", str(word), ("y", "z", "x", "twist"))
+    _require_positive(length=length, mass_per_length=mass_per_length)
+    places = {"root": 0.0, "tip": length} if frames is None else dict(frames)
+    off = [f"{name!r} at {x}" for name, x in places.items() if not 0 <= x <= length]
+    if off:
+        raise BeamError(f"beam: frames off the beam, which reaches from 0 to {length} m: {', '.join(off)}")
+    found: list[tuple[str, Mode]] = []
+    inertias = np.zeros(3)
+    if polar_inertia is not None:
+        inertias[0] = polar_inertia
+    for number, word in enumerate("yz"):
+        EI, GA, rho = (_one(value, number) for value in (bending_stiffness, shear_stiffness, rotary_inertia))
+        inertias[2 - number] = rho or 0.0
+        if counts.get(word):
+            _require_positive(bending_stiffness=EI, **({} if GA is None else {"shear_stiffness": GA}))
+            own = bending_modes(
+                counts[word], length=length, bending_stiffness=EI, mass_per_length=mass_per_length, ends=ends,
+                shear_stiffness=GA, rotary_inertia=rho or 0.0,
+            )  # fmt: skip
+            found += [(word, mode) for mode in own]
+    if counts.get("x"):
+        _require_positive(axial_stiffness=axial_stiffness)
+        own = rod_modes(counts["x"], length=length, stiffness=axial_stiffness, density=mass_per_length, ends=axial_ends)  # type: ignore[arg-type]
+        found += [("x", mode) for mode in own]
+    if counts.get("twist"):
+        _require_positive(torsional_stiffness=torsional_stiffness, polar_inertia=polar_inertia)
+        own = rod_modes(
+            counts["twist"], length=length, stiffness=torsional_stiffness, density=polar_inertia, ends=torsional_ends  # type: ignore[arg-type]
+        )
+        found += [("twist", mode) for mode in own]
+    return _body(length, mass_per_length, inertias, found, damping_ratio, stiffening, places)
+
+
+def _body(
+    length: float,
+    density: float,
+    inertias: Array,
+    modes: list[tuple[str, Mode]],
+    damping_ratio: float,
+    stiffening: bool,
+    places: Mapping[str, float],
+) -> FlexibleBody:
+    """The body of these modes of a beam."""
+    degree = max((mode.field.degree() for _, mode in modes), default=0)
+    # products of three fields and an x, of which one is an integral: exact up to 4 degree + 2
+    x, weights = _gauss(2 * degree + 4, length)
+    shapes, slopes = _fields(modes, x)
+    bend = _shortening(modes, x) if stiffening else None
+    positions = np.zeros((len(x), 3))
+    positions[:, 0] = x
+    dI = np.einsum("p,ab->pab", weights, np.diag(inertias))
+    integrals = integrate_samples(Samples(positions, density * weights, shapes, slopes, dI, bend))
+    omegas = np.array([mode.omega for _, mode in modes])
+    names = [f"{word}{1 + [w for w, _ in modes[:k]].count(word)}" for k, (word, _) in enumerate(modes)]
+    made = []
+    for name, at in places.items():
+        phi, psi = (field[:, 0] for field in _fields(modes, np.array([at])))
+        own = None if bend is None else frozen_array(_shortening(modes, np.array([at]))[:, :, 0], (len(modes),) * 2 + (3,))
+        made.append(
+            FlexibleFrame(name, pose_matrix((at, 0, 0)), frozen_array(phi, phi.shape), frozen_array(psi, psi.shape), own)
+        )
+    n, points = len(modes), np.linspace(0.0, length, OUTLINE_POINTS)
+    outline = np.zeros((OUTLINE_POINTS, 3))
+    outline[:, 0] = points
+    drawn = np.swapaxes(_fields(modes, points)[0], 0, 1)
+    return FlexibleBody(
+        frozen_integrals(_orthonormal(integrals, modes)),
+        frozen_array(np.diag(omegas**2), (n, n)),
+        frozen_array(np.diag(2 * damping_ratio * omegas), (n, n)),
+        tuple(made),
+        tuple(names),
+        frozen_array(outline, outline.shape),
+        frozen_array(drawn, drawn.shape),
+        tuple((k, k + 1) for k in range(OUTLINE_POINTS - 1)),
+    )
+
+
+def _orthonormal(integrals: Any, modes: list[tuple[str, Mode]]) -> Any:
+    """The integrals with the exact zeros and ones of modes that are orthonormal by theory, where rounding left 1e-16.
+
+    Modes of one direction without rotary inertia are orthogonal in ∫ φᵢ φⱼ; with it, only together with that.
+    """
+    products, rotary = integrals.shape_products.copy(), integrals.rotary_products.copy()
+    axis = {"x": 0, "y": 1, "z": 2}
+    for i, (word, _) in enumerate(modes):
+        for j, (other, _) in enumerate(modes):
+            unit = float(i == j)
+            if word != other:
+                rotary[i, j] = 0.0
+            elif word == "twist":
+                rotary[i, j] = unit
+            elif word == "x" or not integrals.rotary[{"y": 2, "z": 1}[word], {"y": 2, "z": 1}[word]]:
+                products[i, j, axis[word], axis[word]] = unit
+            else:
+                rotary[i, j] = unit - products[i, j, axis[word], axis[word]]
+    return integrals._replace(shape_products=products, rotary_products=rotary)
+
+
+def _fields(modes: list[tuple[str, Mode]], x: Array) -> tuple[Array, Array]:
+    """φ and ψ (n, p, 3) of modes at places x."""
+    phi, psi = np.zeros((len(modes), len(x), 3)), np.zeros((len(modes), len(x), 3))
+    for k, (word, mode) in enumerate(modes):
+        if word == "y":
+            phi[k, :, 1], psi[k, :, 2] = mode.field(x), mode.slope(x)
+        elif word == "z":
+            phi[k, :, 2], psi[k, :, 1] = mode.field(x), -mode.slope(x)
+        elif word == "x":
+            phi[k, :, 0] = mode.field(x)
+        else:
+            psi[k, :, 0] = mode.field(x)
+    return phi, psi
+
+
+def _shortening(modes: list[tuple[str, Mode]], x: Array) -> Array:
+    """g (n, n, p, 3): −∫₀ˣ φᵢ' φⱼ' along x, of modes that bend in one direction."""
+    n = len(modes)
+    g = np.zeros((n, n, len(x), 3))
+    for i, (word, mode) in enumerate(modes):
+        for j, (other, second) in enumerate(modes[: i + 1]):
+            if word == other and word in "yz":
+                steep = (mode.field.deriv() * second.field.deriv()).integ(lbnd=0)
+                g[i, j, :, 0] = g[j, i, :, 0] = -steep(x)
+    return g
+
+
+def _lowest(K: Array, M: Array, held: list[Array], count: int) -> list[tuple[float, Array]]:
+    """ω and the coefficients of the lowest elastic modes; ``held``: rows that vanish on them."""
+    Z = np.eye(len(K))
+    if held:
+        _, _, Vt = np.linalg.svd(np.array(held))
+        Z = Vt[len(held) :].T
+    K, M = Z.T @ K @ Z, Z.T @ M @ Z
+    # the reciprocals μ of ω² + shift are found, so that the lowest frequencies are those with the most digits
+    shift = np.trace(K) / np.trace(M) / len(K) ** 8
+    L = np.linalg.inv(np.linalg.cholesky(K + shift * M))
+    mu, vectors = np.linalg.eigh(L @ M @ L.T)
+    mu, fields = mu[::-1], (Z @ (L.T @ vectors))[:, ::-1] / np.sqrt(mu[::-1])
+    squares = 1 / mu - shift
+    # of a free beam two motions are rigid; the third one sets the scale
+    elastic = np.flatnonzero(squares > RIGID_SHARE * squares[2])[:count]
+    return [(float(np.sqrt(squares[k])), fields[:, k] * np.sign(fields[:, k].sum())) for k in elastic]
+
+
+def _held_rows(basis: list[Legendre], length: float, ends: str, shear: bool) -> list[Array]:
+    """What end conditions ask of the coefficients to be zero."""
+    rows = []
+    for at, end in zip((0.0, length), _ends(ends), strict=True):
+        field = np.array([p(at) for p in basis])
+        slope = np.array([p.deriv()(at) for p in basis])
+        none = np.zeros(len(basis))
+        if end in ("clamped", "pinned"):
+            rows.append(np.concatenate([field, none]) if shear else field)
+        if end in ("clamped", "sliding"):
+            rows.append(np.concatenate([none, field]) if shear else slope)
+    return rows
+
+
+def _ends(ends: str) -> list[str]:
+    words = str(ends).split("-")
+    if len(words) != 2 or any(word not in ENDS for word in words):
+        raise BeamError(f"beam: ends {ends!r}, expected two of {', '.join(ENDS)} such as 'clamped-free'")
+    return words
+
+
+def _gauss(points: int, length: float) -> tuple[Array, Array]:
+    x, weights = np.polynomial.legendre.leggauss(points)
+    return (x + 1) * length / 2, weights * length / 2
+
+
+def _combination(basis: list[Legendre], coefficients: Array) -> Legendre:
+    return Legendre(coefficients, basis[0].domain)
+
+
+def _one(value: Any, number: int) -> Any:
+    return value if value is None or np.ndim(value) == 0 else value[number]
+
+
+def _require_positive(**numbers: Any) -> None:
+    for word, value in numbers.items():
+        try:
+            good = value is not None and np.isfinite(value) and value > 0
+        except TypeError:
+            good = False
+        if not good:
+            raise BeamError(f"beam: {word} is {value!r}, expected a positive number")
