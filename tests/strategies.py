@@ -26,9 +26,12 @@ import mpmath
 import numpy as np
 from hypothesis import strategies as st
 
+from whippletree.flexible.integrals import Samples, integrate_samples
 from whippletree.functions.reference import reference
 from whippletree.model import Constraint, Frame, Model, State
 from whippletree.model.builder import Builder
+from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, default_names, frozen_integrals
+from whippletree.model.frozen import frozen_array
 from whippletree.spatial import Pose, RigidInertia, join, quaternion_product, quaternion_rotation
 from whippletree.spatial.joints import KINDS
 from whippletree.tree.links import Link
@@ -263,6 +266,89 @@ def may_be_massless(k: int, parents: Sequence[int], kinds: Sequence[str], massle
         parent == k and kinds[child] not in ("free", "spherical") and not (child < len(massless) and massless[child])
         for child, parent in enumerate(parents)
     )
+
+
+def make_samples(rng: Random, modes: int, number: Number = float, *, shortening: bool = False) -> Samples:
+    """Point masses that span space, some with rotary inertia, and random modes of them: rational, and small."""
+    points = 4 + modes
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]) + rationals(rng, 3)
+    positions = np.concatenate([corners, rationals(rng, modes, 3)])
+    inertias = np.array([np.eye(3, dtype=int) * Fraction(rng.randint(0, 4), 8) for _ in range(points)], dtype=object)
+    bend = None
+    if shortening:
+        bend = rationals(rng, modes, modes, points, 3) / 64
+        bend = bend + np.swapaxes(bend, 0, 1)
+    return Samples(
+        convert(positions, number),
+        convert([Fraction(rng.randint(1, 16), 8) for _ in range(points)], number),
+        convert(rationals(rng, modes, points, 3) / 8, number),
+        convert(rationals(rng, modes, points, 3) / 8, number),
+        convert(inertias, number),
+        None if bend is None else convert(bend, number),
+    )
+
+
+def make_flexible_body(samples: Samples, rng: Random, number: Number = float) -> FlexibleBody:
+    """The body of these samples; its frames are its first points, turned, with the modes of these points."""
+    n = len(samples.shapes)
+    frames = []
+    for k in range(3):
+        at = np.eye(4, dtype=int).astype(object)
+        at[:3, :3], at[:3, 3] = convert(rotation(rng), number), samples.positions[k]
+        bend = None if samples.shortening is None else frozen_array(samples.shortening[:, :, k], (n, n, 3))
+        shapes, slopes = samples.shapes[:, k], samples.slopes[:, k]
+        frames.append(
+            FlexibleFrame(f"f{k}", frozen_array(at, (4, 4)), frozen_array(shapes, (n, 3)), frozen_array(slopes, (n, 3)), bend)
+        )
+    stiffness, damping = (convert(positive_definite(rng, n), number) for _ in range(2))
+    return FlexibleBody(
+        frozen_integrals(integrate_samples(samples)),
+        frozen_array(stiffness, (n, n)),
+        frozen_array(damping, (n, n)),
+        tuple(frames),
+        default_names(n),
+    )
+
+
+@mpmath.workdps(50)
+def make_flexible_model(
+    parents: Sequence[int],
+    kinds: Sequence[str],
+    modes: Sequence[int],
+    seed: int,
+    *,
+    massless: Sequence[bool] = (),
+    number: Number = float,
+    shortening: bool = False,
+    gravity: bool = True,
+) -> tuple[Model, dict[str, Samples]]:
+    """A model like :func:`make_model`, in which body k has ``modes[k]`` modes (0: rigid); and the points of the bodies.
+
+    Children of a flexible body hang on one of its frames.
+    """
+    rng = Random(seed)
+    fall = rationals(rng, 3) if gravity else [0, 0, 0]
+    builder = Builder(f"flexible {seed}", gravity=convert(fall, number))
+    clouds = {}
+    for k, (parent, kind) in enumerate(zip(parents, kinds, strict=True)):
+        name, carrier = f"b{k}", "world" if parent < 0 else f"b{parent}"
+        if modes[k]:
+            clouds[name] = make_samples(rng, modes[k], number, shortening=shortening)
+            builder.flexible_body(name, make_flexible_body(clouds[name], rng, number))
+        else:
+            mass, center, inertia = body_inertia(rng)
+            light = k < len(massless) and massless[k] and may_be_massless(k, parents, kinds, massless)
+            mass, inertia = (0 * mass, 0 * inertia) if light else (mass, inertia)
+            builder.body(name, number(mass), convert(center, number), convert(inertia, number))
+        if parent >= 0 and modes[parent]:
+            carrier = f"{carrier}/f{rng.randrange(3)}"
+        at = pose(rng)
+        place = {"position": convert(at.p, number), "rotation": convert(at.R, number)}
+        turned = convert(rotation(rng)[:, 0], number)
+        builder.joint(f"j{k}", kind, carrier, name, axis=convert(axis(rng), number), second_axis=turned, **place)
+    last = f"b{len(parents) - 1}"
+    builder.frame("tool", f"{last}/f1" if modes[-1] else last, position=convert(rationals(rng, 3), number))
+    return builder.build(), clouds
 
 
 class Motion(NamedTuple):

@@ -34,7 +34,7 @@ def structure_by_clusters(system: ConstraintSet) -> Structure:
     """
     tree = skeleton(system.model)
     whole = any(c.demand.on == "massless" and c.constraint.kind != "hold" for c in system.demands)
-    if whole or not system.demands:
+    if whole or not system.demands or system.model.is_flexible:
         return find_structure(system)
     ties = find_ties(tree, system.demands)
     looped = sorted({own for own in ties.of_demand if own >= 0})

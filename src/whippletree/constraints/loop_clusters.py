@@ -190,7 +190,7 @@ def cluster_tree(system: ConstraintSet) -> ClusterTree | None:
 
 
 def _cluster_tree(system: ConstraintSet) -> ClusterTree | None:
-    if rows_without_cluster(system) or system.model.is_flexible:
+    if system.model.is_flexible or rows_without_cluster(system):
         return None
     tree = skeleton(system.model)
     found = find_ties(tree, system.demands)

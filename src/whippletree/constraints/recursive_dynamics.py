@@ -66,7 +66,7 @@ def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any,
 
     def as_rows_see(own: Response, at: Sighted) -> Moved:
         # the passes move the world by −g, for rows it stands still; and they tie joints of one freedom only
-        return Moved(own.alpha - at.X.motion(m.base), own.qdd[0] if len(own.qdd) == 1 else 0)
+        return Moved(own.alpha[:6] - at.X.motion(m.base), own.qdd[0] if len(own.qdd) == 1 else 0)
 
     moved = m.pick(m.sweep.map(as_rows_see, free, seen), rows.nodes)
     return _balanced(m, links, freed, m.base, rows.acceleration(moved)[chosen.kept], chosen)

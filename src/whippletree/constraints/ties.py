@@ -42,7 +42,10 @@ def find_ties(tree: Skeleton, demands: Sequence[Prepared]) -> Ties:
 def tied_bodies(tree: Skeleton, c: Prepared) -> list[int]:
     """The bodies that a demand relates: those of its frames (and the world), or both sides of its joints."""
     if c.demand.on == "frames":
-        return [*[node for node, _ in frame_places(tree, c)], *([-1] if c.demand.in_world else [])]
+        nodes = [node for node, _ in frame_places(tree, c)]
+        # where frames meet in a flexible body they move against each other: its modes are part of the loop
+        bent = [tree.meeting(nodes)] if tree.model.is_flexible else []
+        return [*nodes, *bent, *([-1] if c.demand.in_world else [])]
     return [k for node in tied_nodes(tree, c) for k in (node, tree.parents[node])]
 
 

@@ -50,7 +50,7 @@ from whippletree.graph import (
 )
 from whippletree.model import Model, require_model
 from whippletree.spatial import Pose, RigidInertia, cross_force, cross_motion, join
-from whippletree.tree.links import moving_links, still_links
+from whippletree.tree.links import dense, moving_links, still_links
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import BlockWeight, Unrolled
 
@@ -193,7 +193,7 @@ class SpatialOperators:
         bodies = list(range(len(links)) if bodies is None else bodies)
         joints = list(bodies if joints is None else joints)
         sizes = {body: len(link.H) for body, link in zip(bodies, links, strict=True)}
-        M = [link.M.dense() if isinstance(link.M, RigidInertia) else np.asarray(link.M) for link in links]
+        M = [np.asarray(dense(link.M)) for link in links]
         H = [np.asarray(link.H).T for link in links]
         J = [link.J * unit_matrix(len(h)) for link, h in zip(links, H)]
         a = [zeros(len(link.H)) + link.a for link in links]

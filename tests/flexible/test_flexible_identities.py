@@ -1,0 +1,226 @@
+"""Bodies with modes among rigid and massless ones: exact identities on Fractions, every road to the same answer."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
+
+import whippletree as wt
+from whippletree.model import Constraint
+from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.tree.hybrid import forward_dynamics_squared
+from whippletree.tree.inertia import mass_matrix_columns
+from whippletree.tree.mechanism import Mechanism
+
+# parents, kinds, modes, massless: chains, branches on one flexible body, flexible on flexible, welds at both ends
+TREES = [
+    ((-1,), ("weld",), (2,), ()),
+    ((-1,), ("free",), (3,), ()),
+    ((-1, 0, 0), ("spherical", "weld", "prismatic"), (2, 0, 0), ()),
+    ((-1, 0, 1), ("prismatic", "spherical", "weld"), (0, 2, 1), ()),
+    ((-1, 0, 1, 1), ("free", "prismatic", "weld", "prismatic"), (1, 0, 2, 0), (False, True)),
+]
+
+
+def cases(**options):
+    for seed, (parents, kinds, modes, massless) in enumerate(TREES):
+        assert set(kinds) <= set(EXACT_KINDS)
+        model, clouds = make_flexible_model(
+            parents, kinds, modes, seed, massless=massless, number=Fraction, **options
+        )
+        yield pytest.param(model, clouds, seed, id=f"{seed}-{'-'.join(kinds)}")
+
+
+EXACT = list(cases())
+SHORTENED = list(cases(shortening=True))
+
+
+def cross(a, b):
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]], dtype=object)
+
+
+@pytest.mark.parametrize(("model", "clouds", "seed"), EXACT)
+def test_kinetic_energy_is_that_of_the_points(model, clouds, seed):
+    q, v, *_ = make_motion(model, seed, number=Fraction)
+    ref = wt.reference(model)
+    total = Fraction(0)
+    for body in model.bodies:
+        V = ref.twist(body.name)(q, v) if not body.name.endswith("/modes") else None
+        if V is None or body.massless:
+            continue
+        center = V[3:] + cross(V[:3], body.center)
+        total += (body.mass * center @ center + V[:3] @ (body.inertia @ V[:3])) / 2
+    for name, cloud in clouds.items():
+        V = ref.twist(name)(q, v)
+        eta, rates = q[model.q_slice(f"{name}/modes")], v[model.slice(f"{name}/modes")]
+        for k, (s, m) in enumerate(zip(cloud.positions, cloud.masses)):
+            r = s + eta @ cloud.shapes[:, k]
+            speed = V[3:] + cross(V[:3], r) + rates @ cloud.shapes[:, k]
+            spin = V[:3] + rates @ cloud.slopes[:, k]
+            total += (m * (speed @ speed) + spin @ (cloud.inertias[k] @ spin)) / 2
+    assert ref.kinetic_energy(q, v) == total
+    assert v @ (ref.mass_matrix(q) @ v) / 2 == total
+
+
+@pytest.mark.parametrize(("model", "clouds", "seed"), EXACT + SHORTENED)
+def test_all_roads_agree_exactly(model, clouds, seed):
+    q, v, a, tau = make_motion(model, seed, number=Fraction)
+    q = slight(model, q)
+    ref, m = wt.reference(model), Mechanism.of(model)
+    M = ref.mass_matrix(q)
+    assert (M == mass_matrix_columns(m.tree, m.sweep, m.still(q))).all()
+    forces = ref.inverse_dynamics(q, v, a)
+    assert (forces == M @ a + ref.bias(q, v)).all()
+    assert (ref.forward_dynamics(q, v, forces) == a).all()
+    found = ref.forward_dynamics(q, v, tau)
+    squared = forward_dynamics_squared(m.sweep, m.moving(q, v), m.velocities(tau), m.base)
+    assert (squared == found).all()
+    assert (ref.mass_matrix_inverse(q) @ M == np.eye(model.nv, dtype=int)).all()
+    assert (ref.mass_matrix_solve(q, tau) == ref.mass_matrix_inverse(q) @ tau).all()
+    operators = wt.spatial_operators(model, q, v)
+    assert (np.asarray(operators.forward_dynamics(tau)) == found).all()
+    for road in (operators.mass_matrix, operators.mass_matrix_decomposition, operators.mass_matrix_innovations):
+        assert all((road @ e == row).all() for e, row in zip(np.eye(model.nv, dtype=int).astype(object), M))
+    names = tuple(joint.name for joint in model.joints[:2])
+    mixed, efforts = ref.hybrid_dynamics(names)(q, v, tau)
+    assert (M @ mixed + ref.bias(q, v) == efforts).all()
+
+
+def slight(model, q):
+    """The coordinates with small modes: a truncated kinetic energy is positive only there."""
+    q = q.copy()
+    for joint, part in zip(model.joints, model.q_slices):
+        if joint.kind == "modal":
+            q[part] = q[part] / 16
+    return q
+
+
+@pytest.mark.parametrize(("model", "clouds", "seed"), EXACT + SHORTENED)
+def test_power_is_the_rate_of_energy_exactly(model, clouds, seed):
+    """dE/dt = v · (tau − damping), with every elastic, gravitational and kinetic term, to the last digit."""
+    q, v, _, tau = make_motion(model, seed, number=Fraction)
+    q = slight(model, q)
+    ref = wt.reference(model)
+    passive = ref.passive_forces(q, v)
+    damped = passive - ref.passive_forces(q, 0 * v)
+    a = ref.forward_dynamics(q, v, tau + passive)
+    moving, changing = duals(q, ref.rate(q, v)), duals(v, a)
+    energy = ref.kinetic_energy(moving, changing) + ref.potential_energy(moving)
+    assert energy.slope == v @ (tau + damped)
+
+
+@pytest.mark.parametrize("shortening", [False, True])
+def test_momentum_of_a_free_flexible_tree_is_conserved_exactly(shortening):
+    model, _ = make_flexible_model(
+        (-1, 0, 0), ("free", "prismatic", "spherical"), (2, 0, 1), 5, number=Fraction, shortening=shortening, gravity=False
+    )
+    q, v, _, tau = make_motion(model, 5, number=Fraction)
+    q = slight(model, q)
+    tau[model.slice("j0")] = 0
+    ref = wt.reference(model)
+    a = ref.forward_dynamics(q, v, tau + ref.passive_forces(q, v) * (np.arange(model.nv) >= 6))
+    assert (slopes(ref.momentum(duals(q, ref.rate(q, v)), duals(v, a))) == 0).all()
+
+
+@pytest.mark.parametrize(("model", "clouds", "seed"), EXACT + SHORTENED)
+def test_frames_move_as_their_jacobians_say(model, clouds, seed):
+    q, v, *_ = make_motion(model, seed, number=Fraction)
+    ref = wt.reference(model)
+    frames = ["tool", *(f"{name}/f2" for name in clouds)]
+    for frame in frames:
+        J, V = ref.jacobian(frame)(q), ref.twist(frame)(q, v)
+        assert (J @ v == V).all()
+        moved = slopes(ref.pose(frame)(duals(q, ref.rate(q, v))))
+        X = ref.pose(frame)(q)
+        spin = X[:3, :3].T @ moved[:3, :3]
+        assert (np.array([spin[2, 1], spin[0, 2], spin[1, 0]]) == V[:3]).all()
+        assert (X[:3, :3].T @ moved[:3, 3] == V[3:]).all()
+        bias = slopes(ref.twist(frame)(duals(q, ref.rate(q, v)), duals(v, 0 * v)))
+        assert (ref.jacobian_bias(frame)(q, v) == bias).all()
+
+
+@pytest.mark.parametrize(("model", "clouds", "seed"), [EXACT[3], SHORTENED[4]])
+def test_sums_over_bodies(model, clouds, seed):
+    q, v, *_ = make_motion(model, seed, number=Fraction)
+    ref = wt.reference(model)
+    matrix, center = ref.centroidal_momentum_matrix(q), ref.center_of_mass(q)
+    whole = ref.momentum(q, v)
+    about = np.concatenate([whole[:3] - cross(center, whole[3:]), whole[3:]])
+    assert (matrix @ v == about).all()
+    # gravity is the gradient of the potential energy, without that of the elastic one
+    slope = [ref.potential_energy(duals(q, ref.rate(q, e))).slope for e in np.eye(model.nv, dtype=int).astype(object)]
+    assert (ref.gravity(q) - ref.passive_forces(q, 0 * v) == np.array(slope, dtype=object)).all()
+
+
+KINDS = ("revolute", "universal", "planar", "free", "helical", "cylindrical")
+
+
+def float_model(seed, shortening=False):
+    parents = (-1, 0, 1, 1, 3)
+    kinds = tuple(KINDS[(seed + k) % len(KINDS)] for k in range(5))
+    model, _ = make_flexible_model(
+        parents, kinds, (2, 0, 0, 2, 0), seed, massless=(False, True), shortening=shortening
+    )
+    q, v, a, tau = make_motion(model, seed)
+    return model, slight(model, q), v, a, tau
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_derivatives_by_complex_steps(seed):
+    model, q, v, a, tau = float_model(seed, shortening=True)
+    ref = wt.reference(model)
+    found = ref.forward_dynamics_derivatives(q, v, tau)
+    backward = ref.inverse_dynamics_derivatives(q, v, a)
+    h = 1e-30
+    scale = 1 + np.abs(found.dq).max()
+    for i, e in enumerate(np.eye(model.nv)):
+        moved = q + 1j * h * ref.rate(q, e)
+        np.testing.assert_allclose(found.dq[:, i], ref.forward_dynamics(moved, v, tau).imag / h, atol=1e-9 * scale)
+        np.testing.assert_allclose(found.dv[:, i], ref.forward_dynamics(q, v + 1j * h * e, tau).imag / h, atol=1e-9 * scale)
+        np.testing.assert_allclose(found.dtau[:, i], ref.forward_dynamics(q, v, tau + 1j * h * e).imag / h, atol=1e-9 * scale)
+        np.testing.assert_allclose(backward.dq[:, i], ref.inverse_dynamics(moved, v, a).imag / h, atol=1e-10 * scale)
+    np.testing.assert_allclose(backward.da, ref.mass_matrix(q), atol=1e-12)
+
+
+ROUTES = ("schur", "augmented", "recursion", "nullspace", "block")
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_routes_and_derivatives_under_constraints_at_bent_frames(seed):
+    model, q, v, a, tau = float_model(seed)
+    # a point on another body or on the world, and a rod between two frames of one flexible body
+    closed = with_loops(model, q, [("pin", "point", "b3/f2", "world" if seed == 1 else "b2", {})])
+    if seed == 1:
+        ends = [wt.reference(model).pose(f"b0/f{k}")(q)[:3, 3] for k in (1, 2)]
+        rod = Constraint("rod", "distance", ("b0/f1", "b0/f2"), {"length": float(np.linalg.norm(ends[1] - ends[0]))})
+        closed = replace(closed, constraints=(rod, *closed.constraints))
+    ref = wt.reference(closed)
+    if seed == 1:
+        assert np.abs(ref.constraint_jacobian(q)[0][model.slice("b0/modes")]).max() > 1e-3
+    v = ref.project_velocity(q, v)
+    moved = slopes(wt.reference(closed).constraint_residual(duals(q, ref.rate(q, v))))
+    np.testing.assert_allclose(moved.astype(float), 0, atol=1e-10)
+    expected = ref.forward_dynamics(q, v, tau)
+    A, f = ref.constraint_jacobian(q), ref.constraint_forces(q, v, tau)
+    scale = 1 + np.abs(expected).max()
+    np.testing.assert_allclose(ref.mass_matrix(q) @ expected + ref.bias(q, v), tau + A.T @ f, atol=1e-8 * scale)
+    np.testing.assert_allclose(A @ expected + ref.constraint_bias(q, v), 0, atol=1e-9 * scale)
+    for route in ROUTES:
+        other = wt.reference(closed, route=route)
+        np.testing.assert_allclose(other.forward_dynamics(q, v, tau), expected, atol=1e-7 * scale, err_msg=route)
+    for route in ("embedding", "elimination"):
+        with pytest.raises(wt.UnsupportedError, match="flexible bodies"):
+            wt.reference(closed, route=route)
+    found = ref.forward_dynamics_derivatives(q, v, tau)
+    for i, e in enumerate(np.eye(model.nv)):
+        step = ref.forward_dynamics(q + 1e-30j * ref.rate(q, e), v, tau).imag / 1e-30
+        np.testing.assert_allclose(found.dq[:, i], step, atol=1e-7 * (1 + np.abs(found.dq).max()))
+
+
+@pytest.mark.parametrize("name", ["pose", "body", "frame"])
+def test_a_body_that_bends_has_no_pose(name):
+    model = EXACT[1].values[0]
+    with pytest.raises(wt.UnsupportedError, match="bends and has no pose"):
+        wt.reference(model).pose("b0/modes")(model.home.q)
