@@ -47,9 +47,9 @@ def test_kinetic_energy_is_that_of_the_points(model, clouds, seed):
     ref = wt.reference(model)
     total = Fraction(0)
     for body in model.bodies:
-        V = ref.twist(body.name)(q, v) if not body.name.endswith("/modes") else None
-        if V is None or body.massless:
+        if body.name.endswith("/modes"):
             continue
+        V = ref.twist(body.name)(q, v)
         center = V[3:] + cross(V[:3], body.center)
         total += (body.mass * center @ center + V[:3] @ (body.inertia @ V[:3])) / 2
     for name, cloud in clouds.items():

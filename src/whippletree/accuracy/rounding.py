@@ -106,6 +106,8 @@ def directions(links: Field) -> list[list[Sizes]]:
 def mass_matrix_rounding(m: Mechanism, links: Field) -> Array:
     """|ΔM| (nv, nv): what composite inertias and their projections may be wrong by."""
     tree = m.tree
+    if tree.model.is_flexible:
+        return _entry_rounding(m, inertia.mass_matrix(tree, m.sweep, links).astype(float))
     p, H = offsets(links), directions(links)
     R = [Weights.of(x) for x in inertia.composite_inertias(m.sweep, links)]
     errors = [Weights(0.0, 0.0, 0.0)] * len(links)
@@ -145,6 +147,8 @@ class ForceRounding(NamedTuple):
 
 def inverse_dynamics_rounding(m: Mechanism, links: Field, v: Array, qdd: Array) -> ForceRounding:
     """What inverse dynamics of accelerations qdd (nv,) may be wrong by; qdd = 0 for the bias c."""
+    if m.tree.model.is_flexible:
+        return _flexible_forces(m, links, qdd)
     parents, p, H = m.tree.parents, offsets(links), directions(links)
     alphas = inverse.accelerations(m.sweep, links, m.velocities(qdd.astype(object)), m.base)
     loads = inverse.loads(m.sweep, links, m.velocities(qdd.astype(object)), m.base)
@@ -162,6 +166,31 @@ def inverse_dynamics_rounding(m: Mechanism, links: Field, v: Array, qdd: Array) 
         rotor = abs(float(links[k].J)) * np.abs(qdd[m.tree.v_slices[k]]) * UNIT
         efforts[m.tree.v_slices[k]] = [forces[k].along(h) for h in H[k]] + rotor
     return ForceRounding(efforts, twists, biases, moved)
+
+
+def _entry_rounding(m: Mechanism, M: Array) -> Array:
+    """|ΔM| of a model with flexible bodies: every entry is a sum along a path of terms of the size √(Mᵢᵢ Mⱼⱼ)."""
+    root = np.sqrt(np.abs(np.diag(M)))
+    return np.asarray(_path_length(m) * STEP_ROUNDING * UNIT * np.outer(root, root))
+
+
+def _flexible_forces(m: Mechanism, links: Field, qdd: Array) -> ForceRounding:
+    """Bounds from the sizes of what is summed up along a path, body by body: wrenches through their joints."""
+    given = m.velocities(qdd.astype(object))
+    unit = _path_length(m) * STEP_ROUNDING * UNIT
+    alphas = inverse.accelerations(m.sweep, links, given, m.base)
+    loads = inverse.loads(m.sweep, links, given, m.base)
+    efforts = np.zeros(m.tree.model.nv)
+    for k, (link, load) in enumerate(zip(links, loads, strict=True)):
+        own = np.abs(np.asarray(load.force, dtype=float)) + np.abs(np.asarray(link.b, dtype=float))
+        efforts[m.tree.v_slices[k]] = unit * (np.abs(np.asarray(link.H, dtype=float)).T @ own)
+    moved = [Sizes.of(alpha[:6]).times(unit) for alpha in alphas]
+    twists = [Sizes.of(link.V[:6]).times(unit) for link in links]
+    return ForceRounding(efforts, twists, [(NONE, NONE)] * len(links), moved)
+
+
+def _path_length(m: Mechanism) -> int:
+    return max((len(m.tree.path(k)) for k in range(len(m.tree.nodes))), default=1)
 
 
 def _outwards(

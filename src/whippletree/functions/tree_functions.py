@@ -250,7 +250,7 @@ def interbody_forces(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
     rows = []
     for body in m.tree.model.bodies:
         node, at = m.tree.bodies[body.name]
-        rows.append(at.inverse().force(loads[node].force) if node >= 0 else zeros(6))
+        rows.append(at.inverse().force(loads[node].force[:6]) if node >= 0 else zeros(6))
     return np.stack(rows) if rows else zeros(0, 6)
 
 

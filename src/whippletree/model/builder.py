@@ -125,7 +125,7 @@ class Builder:
         self._bodies.append(Body(name))
         if found:
             return self
-        self._bodies.append(Body(modes))
+        self._bodies.append(Body(modes, *body.rigid_data))
         self._joints.append(Joint(modes, "modal", name, modes, flexible=body))
         for frame in body.frames:
             port = f"{name}/{frame.name}"

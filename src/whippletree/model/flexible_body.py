@@ -100,6 +100,14 @@ class FlexibleBody(Part):
             raise NameLookupError("frame of a flexible body", name, found)
         return found[name]
 
+    @property
+    def rigid_data(self) -> tuple[Any, Array, Array]:
+        """Mass, centre and inertia about it (3, 3) of the undeformed body: what a list of bodies shows of it."""
+        whole = self.integrals.as_objects().rigid()
+        center = whole.moment / whole.mass
+        shift = np.eye(3, dtype=int).astype(object) * (center @ center) - np.multiply.outer(center, center)
+        return self.integrals.mass, frozen_array(center, (3,)), frozen_array(whole.rotation - whole.mass * shift, (3, 3))
+
     @cached_property
     def frequencies(self) -> Array:
         """Hz (n,), of the body on its own with the reference frame held, ascending."""

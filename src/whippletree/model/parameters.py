@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import NameLookupError
+from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model.model import Model
 
 BODY_FIELDS = {"mass": (), "center": (3,), "inertia": (6,)}
@@ -52,11 +52,13 @@ def find_parameter(model: Model, path: str) -> Parameter:
     if kind == "bodies":
         body = model.bodies[_number(model, "body", {b.name: k for k, b in enumerate(model.bodies)}, name)]
         _check_field(path, word, BODY_FIELDS)
+        _refuse_modes(model, path, body.name)
         value = _six(body.inertia) if word == "inertia" else np.asarray(getattr(body, word))
         return Parameter(path, BODY_FIELDS[word], value)
     if kind == "joints":
         joint = model.joints[_number(model, "joint", {j.name: k for k, j in enumerate(model.joints)}, name)]
         _check_field(path, word, JOINT_FIELDS)
+        _refuse_modes(model, path, joint.child)
         value = joint.pose[:3, 3] if word == "position" else np.asarray(getattr(joint, word))
         return Parameter(path, JOINT_FIELDS[word], value)
     raise NameLookupError("parameter", path, ["bodies.<name>.<field>", "joints.<name>.<field>", "gravity"])
@@ -92,6 +94,16 @@ def _number(model: Model, kind: str, numbers: Mapping[str, int], name: str) -> i
     if name not in numbers:
         raise NameLookupError(kind, name, numbers, where=f"parameters of model {model.name!r}")
     return numbers[name]
+
+
+def _refuse_modes(model: Model, path: str, body: str) -> None:
+    """The numbers of a flexible body are integrals that belong together: none of them is open by itself."""
+    joint = model.joints[model.body_index(body)]
+    if joint.flexible is not None:
+        raise UnsupportedError(
+            f"parameter {path!r}: {body!r} is part of a flexible body, whose integrals, stiffness and frames cannot be "
+            f"left open one by one: make the body anew with wt.flexible for each value"
+        )
 
 
 def _check_field(path: str, word: str, known: Sequence[str] | Mapping[str, Any]) -> None:

@@ -75,9 +75,7 @@ class Motion:
         self._compiled_controller: NamedFunction | None = None
         self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
-        self._passive = bool(self.model.elements) or any(
-            joint.stiffness != 0 or joint.damping != 0 for joint in self.model.joints
-        )
+        self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
 
     def of_run(self, number: int) -> Motion:
         """That of one run, where each has a design of its own."""

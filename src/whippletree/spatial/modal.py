@@ -229,6 +229,10 @@ class ModalWeight(NamedTuple):
     def inertia(self, P: Array) -> Array:
         return self.pose.inertia(P[:6, :6])
 
+    def weight(self) -> Array:
+        """φ as a dense (6, 6 + n) matrix."""
+        return np.concatenate([self.pose.weight(), zeros(6, self.n)], axis=1)
+
 
 class PortWeight(NamedTuple):
     """The edge from a body with modes to a frame on it: φ* (V, η̇) = X* V + S η̇."""
@@ -268,6 +272,10 @@ class PortWeight(NamedTuple):
             for j in range(i, n):
                 result[6 + i, 6 + j] = result[6 + j, 6 + i] = self.S[:, j] @ pushed[:, i]
         return result
+
+    def weight(self) -> Array:
+        """φ as a dense (6 + n, 6) matrix."""
+        return np.concatenate([self.pose.weight(), self.S.T])
 
     def carry(self, R: RigidInertia) -> DeformedInertia:
         """φ R φ* of a rigid inertia, in blocks."""

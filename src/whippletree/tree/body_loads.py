@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.spatial import RigidInertia, cross_force
+from whippletree.spatial.modal import DeformedInertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
 
@@ -27,6 +28,9 @@ def inertial_wrenches(m: Mechanism, links: Field, alpha: Field) -> list[Array]:
     found = []
     for body in m.tree.model.bodies:
         node, at = m.tree.bodies[body.name]
+        if node >= 0 and isinstance(links[node].M, DeformedInertia):
+            found.append((links[node].M @ alpha[node] + links[node].b)[:6])
+            continue
         M = RigidInertia.about_center(body.mass, body.center, body.inertia)
         V = at.motion(links[node].V) if node >= 0 else zeros(6)
         found.append(M @ at.motion(alpha[node] if node >= 0 else m.base) + cross_force(V, M @ V))
@@ -47,5 +51,5 @@ def body_loads(m: Mechanism, links: Field, needed: Sequence[Array]) -> list[Arra
         if parent >= 0:
             node = places[k].node
             welded = node == places[parent].node
-            carried[parent] = carried[parent] + (carried[k] if welded else links[node].X.force(carried[k]))
+            carried[parent] = carried[parent] + (carried[k] if welded else links[node].X.force(carried[k])[:6])
     return [place.pose.inverse().force(f) for place, f in zip(places, carried, strict=True)]

@@ -177,7 +177,7 @@ class Blocks:
 
 def has_passive_forces(model: Model) -> bool:
     """Whether any joint has a spring or a damper, or the model has other elements of force."""
-    return bool(model.elements) or any(joint.stiffness != 0 or joint.damping != 0 for joint in model.joints)
+    return bool(model.elements) or any(joint.has_springs for joint in model.joints)
 
 
 def any_of(conditions: Sequence[Any]) -> Any:

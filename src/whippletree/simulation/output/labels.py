@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from whippletree.model import Model
+from whippletree.model import Joint, Model
 
 _TURN, _SLIDE, _UNIT = ("rad",), ("m",), ("1",)
 _JOINT_UNITS = {
@@ -40,12 +40,20 @@ def velocities(model: Model) -> list[str]:
 
 def coordinate_units(model: Model) -> list[str]:
     """Of each entry of q."""
-    return [unit for joint in model.joints for unit in _JOINT_UNITS[joint.kind][0]]
+    return [unit for joint in model.joints for unit in _units(joint)[0]]
 
 
 def displacement_units(model: Model) -> list[str]:
     """Of what each entry of v is per second."""
-    return [unit for joint in model.joints for unit in _JOINT_UNITS[joint.kind][1]]
+    return [unit for joint in model.joints for unit in _units(joint)[1]]
+
+
+def _units(joint: Joint) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of q and of v s; a modal coordinate is a length, since mode shapes have no unit."""
+    if joint.flexible is not None:
+        own = () if joint.port else _SLIDE * joint.flexible.n
+        return own, own
+    return _JOINT_UNITS[joint.kind]
 
 
 def force_units(model: Model) -> list[str]:
@@ -61,6 +69,7 @@ def alternatives(units: Sequence[str], suffix: str = "") -> str:
 def _labels(model: Model, parts: Mapping[str, Sequence[str]]) -> list[str]:
     labels = []
     for joint in model.joints:
-        several = [f"{joint.name}.{part}" for part in parts.get(joint.kind, ())]
-        labels += several or [joint.name] * (joint.kind != "weld")
+        words = joint.flexible.modes if joint.flexible is not None else parts.get(joint.kind, ())
+        several = [f"{joint.name}.{part}" for part in words if not joint.port]
+        labels += several or [joint.name] * (joint.type.nv > 0)
     return labels
