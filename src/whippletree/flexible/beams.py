@@ -11,9 +11,9 @@ over the mass without error, shortening included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import Legendre
@@ -41,11 +41,15 @@ class BeamError(WhippletreeError, ValueError):
     """Numbers or words of a beam that make no sense."""
 
 
+SHAPE_DEGREE = 40
+"""Degree of the polynomial that stands for a given shape: sines of ten half waves are met to 1e-15."""
+
+
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """One mode of a uniform beam: ω and its field as polynomials on [0, L]."""
+    """One mode of a uniform beam, or a shape that was given: its field as polynomials on [0, L], and ω of a mode."""
 
-    omega: float
+    omega: float | None
     field: Legendre
     """w, u, or the twist."""
     slope: Legendre
@@ -123,6 +127,7 @@ def beam(
     torsional_ends: str = "clamped-free",
     damping_ratio: float = 0.0,
     stiffening: bool = False,
+    shapes: Mapping[str, Sequence[Callable[[Array], Array]]] | None = None,
     frames: Mapping[str, float] | None = None,
 ) -> FlexibleBody:
     """A uniform beam along x from its reference frame, with its first modes; bending along y, about z.
@@ -145,13 +150,16 @@ def beam(
         torsional_ends: clamped or free at both ends.
         damping_ratio: of every mode, 1 is critical.
         stiffening: whether bending shortens the beam (geometric stiffening).
+        shapes: functions of x instead of modes, by direction, ``{"y": [lambda x: np.sin(np.pi * x / L)]}``: smooth, of
+            any length (they need not be orthogonal, nor normalised); ``modes`` then counts only if it is given by
+            direction.
         frames: name -> x of the frames that others hold on to; default ``{"root": 0, "tip": length}``.
 
     Raises:
         BeamError: with what is wrong.
     """
-    counts = {"y": modes} if np.ndim(modes) == 0 and not isinstance(modes, Mapping) else dict(modes)
-    for word in counts:
+    counts = dict(modes) if isinstance(modes, Mapping) else {} if shapes else {"y": modes}
+    for word in [*counts, *(shapes or ())]:
         if word not in ("y", "z", "x", "twist"):
             raise NameLookupError("direction of modes", str(word), ("y", "z", "x", "twist"))
     _require_positive(length=length, mass_per_length=mass_per_length)
@@ -183,7 +191,35 @@ def beam(
             counts["twist"], length=length, stiffness=torsional_stiffness, density=polar_inertia, ends=torsional_ends  # type: ignore[arg-type]
         )
         found += [("twist", mode) for mode in own]
-    return _body(length, mass_per_length, inertias, found, damping_ratio, stiffening, places)
+    for word, functions in (shapes or {}).items():
+        found += [(word, _given_shape(function, length)) for function in functions]
+    stiffness = _Stiffness(bending_stiffness, shear_stiffness, axial_stiffness, torsional_stiffness)
+    return _body(length, mass_per_length, inertias, found, stiffness, damping_ratio, stiffening, places)
+
+
+class _Stiffness(NamedTuple):
+    bending: Any
+    shear: Any
+    axial: float | None
+    torsional: float | None
+
+    def between(self, word: str, first: Mode, second: Mode, x: Array, weights: Array) -> float:
+        """∫ of the strains of two fields of one direction."""
+        if word in "yz":
+            EI, GA = _one(self.bending, "yz".index(word)), _one(self.shear, "yz".index(word))
+            total = EI * (first.slope.deriv()(x) * second.slope.deriv()(x)) @ weights
+            if GA is not None:
+                shears = [mode.field.deriv()(x) - mode.slope(x) for mode in (first, second)]
+                total += GA * (shears[0] * shears[1]) @ weights
+            return float(total)
+        numbers = {"axial_stiffness": self.axial} if word == "x" else {"torsional_stiffness": self.torsional}
+        _require_positive(**numbers)
+        return float(next(iter(numbers.values())) * (first.slope(x) * second.slope(x)) @ weights)  # type: ignore[operator]
+
+
+def _given_shape(function: Callable[[Array], Array], length: float) -> Mode:
+    field = _interpolated(function, length)
+    return Mode(None, field, field.deriv())
 
 
 def _body(
@@ -191,6 +227,7 @@ def _body(
     density: float,
     inertias: Array,
     modes: list[tuple[str, Mode]],
+    stiffness: _Stiffness,
     damping_ratio: float,
     stiffening: bool,
     places: Mapping[str, float],
@@ -205,7 +242,8 @@ def _body(
     positions[:, 0] = x
     dI = np.einsum("p,ab->pab", weights, np.diag(inertias))
     integrals = integrate_samples(Samples(positions, density * weights, shapes, slopes, dI, bend))
-    omegas = np.array([mode.omega for _, mode in modes])
+    K = _modal_stiffness(modes, stiffness, x, weights)
+    integrals = _orthonormal(integrals, modes)
     names = [f"{word}{1 + [w for w, _ in modes[:k]].count(word)}" for k, (word, _) in enumerate(modes)]
     made = []
     for name, at in places.items():
@@ -219,9 +257,9 @@ def _body(
     outline[:, 0] = points
     drawn = np.swapaxes(_fields(modes, points)[0], 0, 1)
     return FlexibleBody(
-        frozen_integrals(_orthonormal(integrals, modes)),
-        frozen_array(np.diag(omegas**2), (n, n)),
-        frozen_array(np.diag(2 * damping_ratio * omegas), (n, n)),
+        frozen_integrals(integrals),
+        frozen_array(K, (n, n)),
+        frozen_array(modal_damping(integrals.modal_mass, K, damping_ratio), (n, n)),
         tuple(made),
         tuple(names),
         frozen_array(outline, outline.shape),
@@ -240,6 +278,8 @@ def _orthonormal(integrals: Any, modes: list[tuple[str, Mode]]) -> Any:
     for i, (word, _) in enumerate(modes):
         for j, (other, _) in enumerate(modes):
             unit = float(i == j)
+            if modes[i][1].omega is None or modes[j][1].omega is None:
+                continue  # shapes that were given are what they are
             if word != other:
                 rotary[i, j] = 0.0
             elif word == "twist":
@@ -249,6 +289,39 @@ def _orthonormal(integrals: Any, modes: list[tuple[str, Mode]]) -> Any:
             else:
                 rotary[i, j] = unit - products[i, j, axis[word], axis[word]]
     return integrals._replace(shape_products=products, rotary_products=rotary)
+
+
+def _modal_stiffness(modes: list[tuple[str, Mode]], stiffness: _Stiffness, x: Array, weights: Array) -> Array:
+    """ω² of modes, and integrals over the strains of given shapes, (n, n)."""
+    K = np.zeros((len(modes), len(modes)))
+    for i, (word, first) in enumerate(modes):
+        for j, (other, second) in enumerate(modes[: i + 1]):
+            if word != other:
+                continue
+            if first.omega is None or second.omega is None:
+                K[i, j] = K[j, i] = stiffness.between(word, first, second, x, weights)
+            elif i == j:
+                K[i, i] = first.omega**2
+    return K
+
+
+def modal_damping(M: Array, K: Array, ratio: float) -> Array:
+    """D (n, n) that damps every mode of M and K with the same ratio; 1 is critical."""
+    if not ratio:
+        return np.zeros_like(K)
+    if np.array_equal(M, np.eye(len(M))) and np.array_equal(K, np.diag(np.diag(K))):
+        return np.diag(2 * ratio * np.sqrt(np.diag(K)))
+    L = np.linalg.cholesky(M)
+    inverse = np.linalg.inv(L)
+    squares, U = np.linalg.eigh(inverse @ K @ inverse.T)
+    return np.asarray(2 * ratio * L @ (U * np.sqrt(np.maximum(squares, 0.0))) @ U.T @ L.T)
+
+
+def _interpolated(function: Callable[[Array], Array], length: float) -> Legendre:
+    """A function of x as a polynomial through Gauss points."""
+    x, _ = _gauss(SHAPE_DEGREE + 1, length)
+    values = np.asarray(function(x), dtype=float) + np.zeros_like(x)
+    return Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
 
 
 def _fields(modes: list[tuple[str, Mode]], x: Array) -> tuple[Array, Array]:

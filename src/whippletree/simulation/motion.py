@@ -316,7 +316,15 @@ class Motion:
         failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
         for k in failed:
             own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
-            result[k] = self._by_reference(name, own, int(k))
+            try:
+                result[k] = self._by_reference(name, own, int(k))
+            except SingularSystemError:
+                if not self.model.is_flexible:
+                    raise
+                # an iterate far off any motion: modes so large that their inertia, which is cut after second order, is
+                # not positive. No number tells the integrator to take a shorter step.
+                self.dead_points -= 1
+                result[k] = np.nan
         return result
 
     def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
