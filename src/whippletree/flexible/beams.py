@@ -33,8 +33,10 @@ RIGID_SHARE = 1e-9
 OUTLINE_POINTS = 25
 """Along a beam, for pictures."""
 
-ENDS = ("clamped", "pinned", "sliding", "free")
-"""What an end of a beam is held by: in place and slope, in place, in slope, or not."""
+ENDS = ("clamped", "pinned", "sliding", "free", "interface")
+"""What an end of a beam is held by: in place and slope, in place, in slope, or not. An interface carries loads of other
+bodies: the shapes that forces and moments there cause are among the modes (Craig and Bampton), so that what hangs on it
+is met by few of them, where modes of a free end converge slowly."""
 
 
 class BeamError(WhippletreeError, ValueError):
@@ -73,7 +75,7 @@ def bending_modes(
         length: m.
         bending_stiffness: EI, N m².
         mass_per_length: ρA, kg/m.
-        ends: of x = 0 and x = L, two of clamped, pinned, sliding and free.
+        ends: of x = 0 and x = L, two of clamped, pinned, sliding, free and interface (:data:`ENDS`).
         shear_stiffness: kGA, N; None for a beam without shear (Euler and Bernoulli).
         rotary_inertia: ρI, kg m.
     """
@@ -91,7 +93,8 @@ def bending_modes(
         M = mass_per_length * (fields * weights) @ fields.T + rotary_inertia * (turns * weights) @ turns.T
         K = bending_stiffness * (bends * weights) @ bends.T + shear_stiffness * (shears * weights) @ shears.T
     held = _held_rows(basis, length, ends, shear_stiffness is not None)
-    found = _lowest(K, M, held, count)
+    carried = 2 * _ends(ends).count("interface")
+    found = _with_interfaces(K, M, held, carried, count) if carried else _lowest(K, M, held, count)
     modes = []
     for omega, c in found:
         field = _combination(basis, c[: len(basis)])
@@ -106,8 +109,10 @@ def rod_modes(count: int, *, length: float, stiffness: float, density: float, en
     basis = [Legendre.basis(k, [0, length]) for k in range(degree + 1)]
     x, weights = _gauss(degree + 2, length)
     u, du = (np.array([p.deriv(d)(x) if d else p(x) for p in basis]) for d in range(2))
-    rows = [np.array([p(at) for p in basis]) for at, end in zip((0.0, length), _ends(ends), strict=True) if end != "free"]
-    found = _lowest(stiffness * (du * weights) @ du.T, density * (u * weights) @ u.T, rows, count)
+    rows = [np.array([p(at) for p in basis]) for at, end in _places(ends, length) if end != "free"]
+    K, M = stiffness * (du * weights) @ du.T, density * (u * weights) @ u.T
+    carried = _ends(ends).count("interface")
+    found = _with_interfaces(K, M, rows, carried, count) if carried else _lowest(K, M, rows, count)
     return [Mode(omega, (field := _combination(basis, c)), field.deriv()) for omega, c in found]
 
 
@@ -141,7 +146,7 @@ def beam(
         mass_per_length: ρA, kg/m.
         bending_stiffness: EI, N m²; two numbers for displacements along y and along z.
         modes: how many along y; or by direction, ``{"y": 3, "z": 2, "x": 1, "twist": 1}``.
-        ends: of the bending modes, at x = 0 and x = L: two of clamped, pinned, sliding, free.
+        ends: of the bending modes, at x = 0 and x = L: two of clamped, pinned, sliding, free, interface (:data:`ENDS`).
         shear_stiffness: kGA, N, one or two numbers (Timoshenko); None for Euler and Bernoulli.
         rotary_inertia: ρI of the cross-section, kg m, one or two numbers.
         axial_stiffness: EA, N, needed for modes along x.
@@ -357,7 +362,11 @@ def _lowest(K: Array, M: Array, held: list[Array], count: int) -> list[tuple[flo
     if held:
         _, _, Vt = np.linalg.svd(np.array(held))
         Z = Vt[len(held) :].T
-    K, M = Z.T @ K @ Z, Z.T @ M @ Z
+    return _lowest_of(Z.T @ K @ Z, Z.T @ M @ Z, Z, count)
+
+
+def _lowest_of(K: Array, M: Array, Z: Array, count: int) -> list[tuple[float, Array]]:
+    """The same for matrices on the columns of Z."""
     # the reciprocals μ of ω² + shift are found, so that the lowest frequencies are those with the most digits
     shift = np.trace(K) / np.trace(M) / len(K) ** 8
     L = np.linalg.inv(np.linalg.cholesky(K + shift * M))
@@ -365,22 +374,41 @@ def _lowest(K: Array, M: Array, held: list[Array], count: int) -> list[tuple[flo
     mu, fields = mu[::-1], (Z @ (L.T @ vectors))[:, ::-1] / np.sqrt(mu[::-1])
     squares = 1 / mu - shift
     # of a free beam two motions are rigid; the third one sets the scale
-    elastic = np.flatnonzero(squares > RIGID_SHARE * squares[2])[:count]
+    elastic = np.flatnonzero(squares > RIGID_SHARE * squares[min(2, len(squares) - 1)])[:count]
     return [(float(np.sqrt(squares[k])), fields[:, k] * np.sign(fields[:, k].sum())) for k in elastic]
 
 
+def _with_interfaces(K: Array, M: Array, held: list[Array], carried: int, count: int) -> list[tuple[float, Array]]:
+    """Modes with all ends held, and the shapes of unit motions of the last ``carried`` rows, made orthonormal."""
+    n, rows = len(K), np.array(held)
+    fixed = _lowest(K, M, held, max(count - carried, 0))
+    block = np.block([[K, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+    units = np.concatenate([np.zeros((n + len(rows) - carried, carried)), np.eye(carried)])
+    columns = [np.linalg.solve(block, units)[:n], *[c[:, None] for _, c in fixed]]
+    Z = np.concatenate(columns, axis=1)
+    found = _lowest_of(Z.T @ K @ Z, Z.T @ M @ Z, Z, count)
+    if len(found) < count and count > carried:
+        return _with_interfaces(K, M, held, carried, count + 1)[:count]  # rigid motions were among them
+    return found
+
+
 def _held_rows(basis: list[Legendre], length: float, ends: str, shear: bool) -> list[Array]:
-    """What end conditions ask of the coefficients to be zero."""
+    """What end conditions ask of the coefficients to be zero; of interfaces, which come last, while they are held."""
     rows = []
-    for at, end in zip((0.0, length), _ends(ends), strict=True):
+    for at, end in _places(ends, length):
         field = np.array([p(at) for p in basis])
         slope = np.array([p.deriv()(at) for p in basis])
         none = np.zeros(len(basis))
-        if end in ("clamped", "pinned"):
+        if end in ("clamped", "pinned", "interface"):
             rows.append(np.concatenate([field, none]) if shear else field)
-        if end in ("clamped", "sliding"):
+        if end in ("clamped", "sliding", "interface"):
             rows.append(np.concatenate([none, field]) if shear else slope)
     return rows
+
+
+def _places(ends: str, length: float) -> list[tuple[float, str]]:
+    """Where each end is; interfaces last."""
+    return sorted(zip((0.0, length), _ends(ends), strict=True), key=lambda place: place[1] == "interface")
 
 
 def _ends(ends: str) -> list[str]:

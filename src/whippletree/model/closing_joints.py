@@ -80,7 +80,8 @@ class Opened:
         """``bodies`` and ``joints`` of the model: parents first, depth first."""
         carried = {joint.child: joint for joint in self.joints}
         named = {body.name: body for body in self.bodies}
-        order = depth_first(self.joints)
+        # the modes of a flexible body come right behind the joint that carries it, whatever else hangs there
+        order = depth_first(sorted(self.joints, key=lambda joint: joint.flexible is None))
         return {"bodies": tuple(named[x] for x in order), "joints": tuple(carried[x] for x in order)}
 
 

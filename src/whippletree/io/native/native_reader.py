@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
+from whippletree.arithmetic.arrays import Array
 from whippletree.errors import FileError, UnsupportedError, quoted
 from whippletree.files.bounded_files import limit_text, limits
 from whippletree.io.draft import Draft
@@ -21,10 +23,14 @@ from whippletree.io.native import schema
 from whippletree.io.paths import find_mesh
 from whippletree.model import EARTH_GRAVITY, Joint, Model, State
 from whippletree.model.faults import number_faults
-from whippletree.model.frozen import frozen_array
+from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame
+from whippletree.model.frozen import frozen_array, pose_matrix
+from whippletree.spatial.modal import ModalIntegrals
 
 _WORDS = {
     "bodies": "body",
+    "flexible_bodies": "flexible body",
+    "flexible_frames": "flexible frame",
     "joints": "joint",
     "frames": "frame",
     "constraints": "constraint",
@@ -42,7 +48,9 @@ _NUMBERS = {
     *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
     *("gear", "gain", "bias", "command_range", "force_range"),
     *schema.fields(schema.Joint),
-} - {"name", "kind", "parent", "child"}
+    *schema.fields(schema.FlexibleBody),
+    *schema.fields(schema.FlexibleFrame),
+} - {"name", "kind", "parent", "child", "modes", "outline_edges"}
 """Keys whose texts are numbers."""
 _LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 """Numbers that are always floats."""
@@ -221,6 +229,47 @@ def checked_table(
     return values
 
 
+def _add_flexible_body(draft: Draft, table: dict[str, Any], frames: list[dict[str, Any]]) -> None:
+    """A flexible body with its frames; what does not fit together is a fault of the file."""
+    where = f"flexible body {table['name']!r}"
+    try:
+        made = [
+            FlexibleFrame(
+                frame["name"].rpartition("/")[2],
+                pose_matrix(frame.get("position", (0, 0, 0)), frame.get("rotation")),
+                *[_array(frame[word], where) for word in ("shapes", "slopes")],
+                _array(frame["shortening"], where) if frame.get("shortening") else None,
+            )
+            for frame in frames
+        ]
+        words = [word for word in ModalIntegrals._fields if word != "mass" and table.get(word) not in (None, [])]
+        integrals = ModalIntegrals(mass=table["mass"], **{word: _array(table[word], where) for word in words})
+        outline = {word: _array(table[word], where) for word in ("outline", "outline_shapes") if table.get(word)}
+        edges = tuple((a, b) for a, b in table.get("outline_edges", []))
+        body = FlexibleBody(
+            integrals, _array(table["stiffness"], where), _array(table["damping"], where), tuple(made),
+            tuple(table["modes"]), outline_edges=edges, **outline,
+        )  # fmt: skip
+    except (KeyError, ValueError, TypeError) as error:
+        missing = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+        draft.fault(f"{where}: {missing}", table.get("line"))
+        return
+    draft.builder.flexible_body(table["name"], body)
+
+
+def _owner(frame: dict[str, Any]) -> str:
+    """The flexible body of ``BODY/FRAME``."""
+    return str(frame["name"]).rpartition("/")[0]
+
+
+def _array(values: Any, where: str) -> Array:
+    """Nested lists of numbers as a read-only array."""
+    array = np.array(values, dtype=object)
+    if any(isinstance(x, list) for x in array.flat):
+        raise ValueError("rows of different lengths")
+    return frozen_array(array, array.shape)
+
+
 def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     for table in tables["bodies"]:
         numbers = (table.get("mass", 0), table.get("center", (0, 0, 0)), table.get("inertia", (0, 0, 0)))
@@ -228,6 +277,14 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
             draft.body(table["name"], *numbers)
         else:
             draft.builder.body(table["name"], *numbers)
+    for table in tables["flexible_bodies"]:
+        own = [frame for frame in tables["flexible_frames"] if _owner(frame) == table["name"]]
+        _add_flexible_body(draft, table, own)
+    known = {table["name"] for table in tables["flexible_bodies"]}
+    for table in tables["flexible_frames"]:
+        if _owner(table) not in known:
+            text = f"flexible frame {table['name']!r}: there is no flexible body {_owner(table)!r}; it is called BODY/FRAME"
+            draft.fault(text, table.get("line"))
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
             add_joint(draft, table)

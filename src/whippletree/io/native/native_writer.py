@@ -47,13 +47,17 @@ def write(model: Model, path: Path) -> None:
 
 def document(model: Model) -> dict[str, Any]:
     """A model as nested tables, lists, texts and numbers."""
+    flexible = {name for j in model.joints if j.kind == "modal" for name in (j.parent, j.child)}
+    flexible |= {joint.child for joint in model.joints if joint.kind == "port"}
     tables: dict[str, Any] = {
         "whippletree": NATIVE_VERSION,
         "name": model.name,
         "gravity": number(model.gravity, "gravity"),
         "source": model.source,
-        "bodies": [_body(body) for body in model.bodies],
-        "joints": [_joint(joint) for joint in model.joints],
+        "bodies": [_body(body) for body in model.bodies if body.name not in flexible],
+        "flexible_bodies": [_flexible_body(joint) for joint in model.joints if joint.kind == "modal"],
+        "flexible_frames": [_flexible_frame(joint) for joint in model.joints if joint.kind == "port"],
+        "joints": [_joint(joint) for joint in model.joints if joint.flexible is None],
         "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
@@ -84,6 +88,36 @@ def _body(body: Body) -> dict[str, Any]:
         table["inertia"] = number(_short_inertia(body.inertia, where), where)
     if any("triangle" in fault for fault in inertia_faults([body])):
         table["unphysical"] = True
+    return table
+
+
+def _flexible_body(joint: Joint) -> dict[str, Any]:
+    body = joint.flexible
+    assert body is not None
+    where = f"flexible body {joint.parent!r}"
+    table: dict[str, Any] = {"name": joint.parent}
+    for word, value in body.integrals._asdict().items():
+        if value is not None:
+            table[word] = number(value, f"{where}: {word}")
+    table |= {word: number(getattr(body, word), f"{where}: {word}") for word in ("stiffness", "damping")}
+    table["modes"] = list(body.modes)
+    if len(body.outline):
+        table |= {word: number(getattr(body, word), where) for word in ("outline", "outline_shapes")}
+        table["outline_edges"] = [list(edge) for edge in body.outline_edges]
+    return table
+
+
+def _flexible_frame(joint: Joint) -> dict[str, Any]:
+    assert joint.flexible is not None
+    frame = joint.flexible.frame(joint.port)
+    where = f"frame {joint.child!r}"
+    table: dict[str, Any] = {"name": joint.child}
+    table |= {"shapes": number(frame.shapes, where), "slopes": number(frame.slopes, where)}
+    table["position"] = number(frame.pose[:3, 3], where)
+    if not _same(pose_matrix(frame.pose[:3, 3]), frame.pose, where):
+        table["rotation"] = number(frame.pose[:3, :3], where)
+    if frame.shortening is not None:
+        table["shortening"] = number(frame.shortening, where)
     return table
 
 

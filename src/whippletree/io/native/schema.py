@@ -199,6 +199,40 @@ class Start(Struct, forbid_unknown_fields=True):
     v: list[Number]
 
 
+class FlexibleBody(Struct, forbid_unknown_fields=True):
+    """A table of ``[[flexible_bodies]]``: the integrals of a body with n modes (:mod:`whippletree.spatial.modal`)."""
+
+    name: str
+    mass: Number
+    first: list[Any]
+    second: list[Any]
+    shapes: list[Any]
+    position_shapes: list[Any]
+    shape_products: list[Any]
+    rotary: list[Any]
+    rotary_shapes: list[Any]
+    rotary_products: list[Any]
+    stiffness: list[Any]
+    damping: list[Any]
+    modes: list[str]
+    shortening: list[Any] = []
+    position_shortening: list[Any] = []
+    outline: list[Any] = []
+    outline_shapes: list[Any] = []
+    outline_edges: list[list[int]] = []
+
+
+class FlexibleFrame(Struct, forbid_unknown_fields=True):
+    """A table of ``[[flexible_frames]]``: a frame ``BODY/FRAME`` of a flexible body, and how its modes move it."""
+
+    name: str
+    shapes: list[Any]
+    slopes: list[Any]
+    position: Vector = []
+    rotation: Rows = []
+    shortening: list[Any] = []
+
+
 class File(Struct, forbid_unknown_fields=True):
     """The whole file; the lists hold the tables above."""
 
@@ -209,6 +243,8 @@ class File(Struct, forbid_unknown_fields=True):
     cut: list[str] = []
     """Joints at which loops of joints are opened; of other loops the one declared last."""
     bodies: list[dict[str, Any]] = []
+    flexible_bodies: list[dict[str, Any]] = []
+    flexible_frames: list[dict[str, Any]] = []
     joints: list[dict[str, Any]] = []
     frames: list[dict[str, Any]] = []
     constraints: list[dict[str, Any]] = []
@@ -237,6 +273,8 @@ class Loops(Struct, forbid_unknown_fields=True):
 
 TABLES: dict[str, type[Struct]] = {
     "bodies": Body,
+    "flexible_bodies": FlexibleBody,
+    "flexible_frames": FlexibleFrame,
     "joints": Joint,
     "frames": Frame,
     "constraints": Constraint,

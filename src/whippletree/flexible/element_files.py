@@ -1,0 +1,187 @@
+"""Bodies of finite elements from files: CalculiX's ``.sti``, ``.mas`` and ``.dof``, and Matrix Market with a node table.
+
+CalculiX (``*FREQUENCY, SOLVER=MATRIXSTORAGE``) writes one triangle of K and M as lines ``row column value`` and, row by
+row, ``node.direction``. Where nodes are is said in a table (``node x y z`` in each line, commas or blanks between) or in
+the ``*NODE`` block of the input file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.errors import FileError
+from whippletree.files.bounded_files import read_bounded
+from whippletree.flexible.finite_elements import NodalModel
+
+Place: TypeAlias = str | os.PathLike[str]
+
+
+def read_calculix(stem: Place, nodes: Place | Mapping[int, Any]) -> NodalModel:
+    """K, M and freedoms of ``STEM.sti``, ``STEM.mas`` and ``STEM.dof``.
+
+    Args:
+        stem: path of the three files without their suffix (or with one of them).
+        nodes: a node table, an input file with a ``*NODE`` block, or number -> position (3,).
+
+    Raises:
+        FileError: listing every fault, with its line.
+    """
+    base = Path(stem)
+    base = base.with_suffix("") if base.suffix in (".sti", ".mas", ".dof") else base
+    table = _positions(nodes)
+    freedoms = _freedoms(base.with_suffix(".dof"), table)
+    K, M = (_triangle(base.with_suffix(suffix), len(freedoms)) for suffix in (".sti", ".mas"))
+    return _model(str(base), table, freedoms, K, M)
+
+
+def read_matrix_market(
+    stiffness: Place, mass: Place, nodes: Place | Mapping[int, Any], *, freedoms: Any = None
+) -> NodalModel:
+    """K and M of two Matrix Market files.
+
+    Args:
+        stiffness, mass: paths.
+        nodes: as for :func:`read_calculix`.
+        freedoms: (node, component) of each row, components 0 … 5; default: nodes in the order of their table with 3 or
+            6 components each, whichever fits the matrices.
+
+    Raises:
+        FileError: listing every fault.
+    """
+    table = _positions(nodes)
+    K, M = (_market(Path(path)) for path in (stiffness, mass))
+    if freedoms is None:
+        each = K.shape[0] // max(len(table), 1)
+        if each not in (3, 6) or each * len(table) != K.shape[0]:
+            raise FileError(
+                str(stiffness),
+                [
+                    f"the matrix has {K.shape[0]} rows and there are {len(table)} nodes: neither 3 nor 6 freedoms each. "
+                    f"Say which freedom each row is with freedoms="
+                ],
+            )
+        freedoms = [(node, c) for node in table for c in range(each)]
+    pairs = [(int(a), int(b)) for a, b in freedoms]
+    missing = [(i, a) for i, (a, _) in enumerate(pairs) if a not in table]
+    if missing:
+        raise FileError(str(stiffness), [f"freedom {i}: there is no node {a} in the node table" for i, a in missing[:10]])
+    return _model(str(stiffness), table, pairs, K, M)
+
+
+def _model(where: str, table: Mapping[int, Array], freedoms: list[tuple[int, int]], K: Any, M: Any) -> NodalModel:
+    used = list(dict.fromkeys(node for node, _ in freedoms))
+    number = {node: k for k, node in enumerate(used)}
+    places = np.array([[number[node], c] for node, c in freedoms], dtype=int).reshape(-1, 2)
+    found = NodalModel(np.array([table[node] for node in used]).reshape(-1, 3), places, K, M, number)
+    if faults := found.faults(where):
+        raise FileError(where, [fault.removeprefix(f"{where}: ") for fault in faults])
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_bounded(path, "file of a flexible body").decode("ascii")
+    except UnicodeDecodeError as error:
+        raise FileError(str(path), [f"the file is not plain text (byte {error.start})"]) from None
+
+
+def _positions(nodes: Place | Mapping[int, Any]) -> dict[int, Array]:
+    """Node -> position."""
+    if isinstance(nodes, Mapping):
+        return {int(node): np.asarray(at, dtype=float).reshape(3) for node, at in nodes.items()}
+    path = Path(nodes)
+    lines = _text(path).splitlines()
+    starts = [k for k, line in enumerate(lines) if line.strip().upper().startswith("*NODE") and "FILE" not in line.upper()]
+    chosen = range(starts[0] + 1, len(lines)) if starts else range(len(lines))
+    found: dict[int, Array] = {}
+    faults = []
+    for k in chosen:
+        line = lines[k].split("#")[0].strip()
+        if line.startswith("*") and starts:
+            if line.startswith("**"):
+                continue
+            break
+        if not line or line.startswith("*"):
+            continue
+        words = line.replace(",", " ").split()
+        try:
+            node, place = int(words[0]), np.array([float(x) for x in words[1:4]])
+            if place.shape != (3,) or not np.all(np.isfinite(place)):
+                raise ValueError
+        except (ValueError, IndexError):
+            if k == 0 and not starts and not words[0].lstrip("+-").isdigit():
+                continue  # a line of headings
+            faults.append(f"line {k + 1}: expected a node and three finite numbers, found {line[:60]!r}")
+            continue
+        if node in found:
+            faults.append(f"line {k + 1}: node {node} is there twice")
+        found[node] = place
+    if not found:
+        faults.append("there are no nodes in it")
+    if faults:
+        raise FileError(str(path), faults[:20])
+    return found
+
+
+def _freedoms(path: Path, table: Mapping[int, Array]) -> list[tuple[int, int]]:
+    found, faults = [], []
+    for k, line in enumerate(_text(path).splitlines()):
+        words = line.strip().split(".")
+        if not line.strip():
+            continue
+        try:
+            node, direction = int(words[0]), int(words[1])
+            if len(words) != 2 or not 1 <= direction <= 6:
+                raise ValueError
+        except (ValueError, IndexError):
+            faults.append(f"line {k + 1}: expected node.direction such as 12.3, found {line.strip()[:40]!r}")
+            continue
+        if node not in table:
+            faults.append(f"line {k + 1}: there is no node {node} in the node table")
+        found.append((node, direction - 1))
+    if faults:
+        raise FileError(str(path), faults[:20])
+    return found
+
+
+def _triangle(path: Path, size: int) -> Any:
+    """A symmetric matrix from one triangle, row column value in each line, counted from 1."""
+    try:
+        entries = np.loadtxt(io.StringIO(_text(path)), ndmin=2)
+    except ValueError as error:
+        raise FileError(str(path), [f"expected row, column and value in each line: {error}"]) from None
+    if entries.shape[1:] != (3,):
+        raise FileError(str(path), [f"lines have {entries.shape[1]} numbers, expected row, column and value"])
+    bad = np.flatnonzero(~np.isfinite(entries).all(axis=1))
+    if len(bad):
+        raise FileError(str(path), [f"line {bad[0] + 1}: {entries[bad[0]].tolist()} is not finite"])
+    rows, cols = (entries[:, k].astype(int) - 1 for k in (0, 1))
+    if len(rows) and (min(rows.min(), cols.min()) < 0 or max(rows.max(), cols.max()) >= size):
+        worst = int(np.argmax(np.maximum(rows, cols)))
+        raise FileError(
+            str(path), [f"line {worst + 1}: row {rows[worst] + 1} or column {cols[worst] + 1} of {size} freedoms"]
+        )
+    A = sp.csc_matrix((entries[:, 2], (rows, cols)), shape=(size, size))
+    return (A + A.T - sp.diags(A.diagonal())).tocsc()
+
+
+def _market(path: Path) -> Any:
+    try:
+        found = scipy.io.mmread(io.BytesIO(read_bounded(path, "file of a flexible body")))
+    except (ValueError, OverflowError) as error:
+        raise FileError(str(path), [f"this is no Matrix Market file: {error}"]) from None
+    A = sp.csc_matrix(found)
+    if A.shape[0] != A.shape[1]:
+        raise FileError(str(path), [f"the matrix has shape {A.shape}, expected a square one"])
+    if not np.all(np.isfinite(A.data)):
+        raise FileError(str(path), ["the matrix holds a number that is not finite"])
+    return A

@@ -1,0 +1,375 @@
+"""Beams, finite elements and files: frequencies against closed forms, bases against each other, and bad input."""
+
+import numpy as np
+import pytest
+import scipy.io
+
+import whippletree as wt
+from whippletree.errors import FileError, ModelError
+
+L, EI, RHO = 1.5, 2100.0, 0.8
+UNIFORM = {"length": L, "bending_stiffness": EI, "mass_per_length": RHO}
+
+
+def frequencies(model):
+    """rad/s, of small motions about the home state, where nothing moves."""
+    ref, q, zero = wt.reference(model), model.home.q, np.zeros(model.nv)
+    elastic = [-ref.passive_forces(q + e, zero) for e in np.eye(model.nv)]
+    K = np.array(elastic).T + ref.gravity_derivatives(q)
+    return np.sort(np.sqrt(np.linalg.eigvals(np.linalg.solve(ref.mass_matrix(q), K)).real))
+
+
+@pytest.mark.parametrize(
+    ("ends", "roots"),
+    [  # reference problems, §11
+        ("clamped-free", [1.875104068711961, 4.694091132974175, 7.854757438237613]),
+        ("clamped-clamped", [4.730040744862704, 7.853204624095838]),
+        ("free-free", [4.730040744862704, 7.853204624095838]),
+        ("clamped-pinned", [3.926602312047919, 7.068582745628732]),
+        ("pinned-pinned", [np.pi, 2 * np.pi, 3 * np.pi]),
+        ("sliding-pinned", [np.pi / 2, 3 * np.pi / 2]),
+    ],
+)
+def test_roots_of_the_frequency_equation(ends, roots):
+    modes = wt.flexible.bending_modes(3, **UNIFORM, ends=ends)
+    found = [np.sqrt(mode.omega * np.sqrt(RHO / EI)) * L for mode in modes]
+    np.testing.assert_allclose(found[: len(roots)], roots, rtol=1e-9)
+
+
+def test_a_tip_mass_equal_to_the_beams():
+    """βL = 1.2479174096065, 4.031139436715; the mass is welded to the bent frame."""
+    beam = wt.flexible.beam(**UNIFORM, modes=6, ends="clamped-interface")
+    builder = wt.Builder("loaded", (0, 0, 0)).flexible_body("beam", beam).body("load", RHO * L)
+    model = builder.joint("root", "weld", "world", "beam").joint("end", "weld", "beam/tip", "load").build()
+    found = frequencies(model)[:2]
+    np.testing.assert_allclose(np.sqrt(found * np.sqrt(RHO / EI)) * L, [1.2479174096065, 4.031139436715], rtol=2e-6)
+
+
+@pytest.mark.parametrize("shear", [None, 1e6])
+def test_interfaces_are_exact_in_statics(shear):
+    """A free beam with loads at both ends, whichever end comes first: the same lowest frequencies as without loads."""
+    given = UNIFORM | {"shear_stiffness": shear}
+    mirrored = [wt.flexible.bending_modes(5, **given, ends=e)[0].omega for e in ("clamped-interface", "interface-clamped")]
+    exact = wt.flexible.bending_modes(1, **given, ends="clamped-free")[0].omega
+    np.testing.assert_allclose(mirrored, exact, rtol=1e-7)
+    both = wt.flexible.bending_modes(8, **given, ends="interface-interface")
+    free = wt.flexible.bending_modes(2, **given, ends="free-free")
+    np.testing.assert_allclose([m.omega for m in both[:2]], [m.omega for m in free], rtol=1e-5)
+
+
+def test_timoshenko_pinned_beam_against_its_closed_form():
+    """Pinned ends: w = sin kx, θ = Θ cos kx solve the equations, and ω is a root of a quadratic."""
+    shear, rotary = 3e5, 2e-3
+    modes = wt.flexible.bending_modes(2, **UNIFORM, ends="pinned-pinned", shear_stiffness=shear, rotary_inertia=rotary)
+    for number, mode in enumerate(modes, start=1):
+        k = number * np.pi / L
+        a, b, c = RHO * rotary, -(RHO * (shear + EI * k**2) + rotary * shear * k**2), shear * EI * k**4
+        exact = (-b - np.sqrt(b * b - 4 * a * c)) / (2 * a)
+        assert abs(mode.omega**2 / exact - 1) < 1e-9
+
+
+def test_rods_that_stretch_and_twist():
+    body = wt.flexible.beam(
+        **UNIFORM, modes={"x": 2, "twist": 2}, axial_stiffness=5e5, torsional_stiffness=80.0, polar_inertia=4e-3
+    )
+    speeds = np.sqrt(5e5 / RHO), np.sqrt(80.0 / 4e-3)
+    exact = sorted(c * (2 * k + 1) / (4 * L) for c in speeds for k in (0, 1))
+    np.testing.assert_allclose(body.frequencies, exact, rtol=1e-9)
+
+
+def test_two_bases_of_one_space_give_one_motion():
+    """Clamped modes on a hinge, chord modes on a hinge: of one polynomial space of shapes they are the same body."""
+    powers = {"a": [lambda x: (x / L) ** 2, lambda x: (x / L) ** 3], "b": None}
+    powers["b"] = [lambda x: (x / L) ** 2 - x / L, lambda x: (x / L) ** 3 - x / L]
+    states = []
+    for shapes in powers.values():
+        beam = wt.flexible.beam(**UNIFORM, shapes={"y": shapes})
+        builder = wt.Builder("swing", (0.0, -9.81, 0.0)).flexible_body("beam", beam)
+        model = builder.joint("pin", "revolute", "world", "beam").build()
+        # the linear response of the tip to a force there, and to gravity, from the same straight state at rest
+        ref = wt.reference(model)
+        q, zero = model.home.q, np.zeros(model.nv)
+        a = ref.forward_dynamics(q, zero, zero)
+        states.append([*(ref.jacobian("beam/tip")(q) @ a), *np.ravel(ref.operational_inertia_inverse("beam/tip")(q))])
+    np.testing.assert_allclose(states[0], states[1], rtol=1e-9, atol=1e-9)
+
+
+SECTION = wt.flexible.Section(RHO, 1e6, (EI, 2 * EI), 500.0, 1e-3)
+
+
+def test_craig_and_bampton_meet_the_beam():
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=12)
+    body = wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 1}, root="root", modes=14)
+    exact = wt.flexible.beam(
+        length=L, bending_stiffness=(EI, 2 * EI), mass_per_length=RHO, modes={"y": 2, "z": 2}, polar_inertia=1e-3
+    )
+    np.testing.assert_allclose(body.frequencies[:4], exact.frequencies, rtol=2e-4)
+    np.testing.assert_allclose(body.integrals.rigid().rotation.astype(float), exact.integrals.rigid().rotation.astype(float), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.abs(body.integrals.shapes[0]), np.abs(exact.integrals.shapes[0]), atol=1e-4)
+    np.testing.assert_allclose(np.abs(body.frame("tip").slopes[0]), np.abs(exact.frame("tip").slopes[0]), atol=1e-3)
+    # statics is exact with interface modes: a force at the tip bends it by L³ / 3EI
+    phi = body.frame("tip").shapes
+    flexibility = phi.T @ np.linalg.solve(body.stiffness, phi)
+    np.testing.assert_allclose(np.diag(flexibility), [L / 1e6, L**3 / (3 * EI), L**3 / (6 * EI)], rtol=1e-9)
+
+
+def test_a_free_body_in_its_mean_axes():
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=12)
+    body = wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 1}, modes=14)
+    assert np.abs(body.integrals.shapes.astype(float)).max() < 1e-6
+    assert np.abs(body.integrals.moments.astype(float)).max() < 1e-6
+    exact = wt.flexible.beam(**UNIFORM, modes=1, ends="free-free").frequencies[0]
+    assert abs(body.frequencies[0] / exact - 1) < 1e-3
+
+
+def test_portal_frame_by_symmetry():
+    """A portal of three beams, held at both feet by its root: it sways before it does anything else."""
+    points = [[0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0]]
+    nodal = wt.flexible.frame_of_beams(points, [(0, 1, SECTION), (1, 2, SECTION), (2, 3, SECTION)], elements=4)
+    body = wt.flexible.craig_bampton(nodal, {"feet": [0, 3], "corner": 1}, root="feet", modes=4)
+    builder = wt.Builder("portal", (0, -9.81, 0)).flexible_body("portal", body)
+    model = builder.joint("ground", "weld", "world", "portal").build()
+    assert model.nv == body.n and body.frequencies[0] > 1
+    pose = body.frame("feet").pose
+    np.testing.assert_allclose(pose[:3, 3], 0, atol=1e-15)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, nodal):
+    """The body as CalculiX and as Matrix Market would have it."""
+    lower = nodal.stiffness.tocoo(), nodal.mass.tocoo()
+    for suffix, A in zip((".sti", ".mas"), lower):
+        lines = [f"{i + 1} {j + 1} {x:.17e}" for i, j, x in zip(A.row, A.col, A.data) if i >= j]
+        (tmp_path / f"arm{suffix}").write_text("\n".join(lines))
+    (tmp_path / "arm.dof").write_text("\n".join(f"{a + 10}.{b + 1}" for a, b in nodal.freedoms))
+    table = "\n".join(f"{k + 10}, {x:.17g}, {y:.17g}, {z:.17g}" for k, (x, y, z) in enumerate(nodal.points))
+    (tmp_path / "arm.inp").write_text(f"*HEADING\narm\n*NODE, NSET=all\n{table}\n*ELEMENT\n1, 10, 11\n")
+    (tmp_path / "nodes.txt").write_text("node x y z\n" + table.replace(",", " "))
+    for name, A in (("K", nodal.stiffness), ("M", nodal.mass)):
+        scipy.io.mmwrite(tmp_path / f"{name}.mtx", A, precision=17)
+
+
+def test_files_of_finite_elements(tmp_path):
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=4)
+    written(tmp_path, nodal)
+    bodies = [wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 1}, root="root", modes=3)]
+    for found in (
+        wt.flexible.read_calculix(tmp_path / "arm", tmp_path / "arm.inp"),
+        wt.flexible.read_calculix(tmp_path / "arm.sti", tmp_path / "nodes.txt"),
+        wt.flexible.read_matrix_market(tmp_path / "K.mtx", tmp_path / "M.mtx", tmp_path / "nodes.txt"),
+    ):
+        bodies.append(wt.flexible.craig_bampton(found, {"root": 10, "tip": 11}, root="root", modes=3))
+    for body in bodies[1:]:
+        np.testing.assert_allclose(body.frequencies, bodies[0].frequencies, rtol=1e-9)
+        assert abs(body.integrals.mass / bodies[0].integrals.mass - 1) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("arm.sti", "1 1 nan", "line 1: .* is not finite"),
+        ("arm.sti", "1 9999 2.0", "of 30 freedoms"),
+        ("arm.dof", "10.1\nten.2", r"line 2: expected node\.direction"),
+        ("arm.dof", "77.1", "there is no node 77 in the node table"),
+        ("nodes.txt", "10 0 0 inf", "expected a node and three finite numbers"),
+        ("nodes.txt", "10 0 0 0\n10 1 0 0", "node 10 is there twice"),
+    ],
+)
+def test_damaged_files_of_finite_elements(tmp_path, file, text, message):
+    written(tmp_path, wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=4))
+    (tmp_path / file).write_text(text)
+    with pytest.raises(FileError, match=message):
+        wt.flexible.read_calculix(tmp_path / "arm", tmp_path / "nodes.txt")
+
+
+def spatial_beam(**options):
+    return wt.flexible.beam(
+        length=1.0, bending_stiffness=(30.0, 20.0), mass_per_length=0.5, modes={"y": 2, "z": 1}, polar_inertia=1e-3,
+        rotary_inertia=(1e-4, 2e-4), damping_ratio=0.01, **options,
+    )  # fmt: skip
+
+
+def flexible_model(body):
+    builder = wt.Builder("saved").flexible_body("beam", body, start=[0.01, 0.02, -0.01]).body("hand", 0.3)
+    builder.joint("root", "revolute", "world", "beam", axis=(0, 1, 0)).joint("wrist", "revolute", "beam/tip", "hand")
+    return builder.joint("side", "weld", "beam", "plate").body("plate", 0.1, inertia=(1e-3,) * 3).build()
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_models_with_flexible_bodies_are_saved_exactly(tmp_path, suffix):
+    model = flexible_model(spatial_beam(stiffening=True))
+    path = tmp_path / f"model.{suffix}"
+    wt.save(model, path)
+    again = wt.load(path)
+    v = np.linspace(-1, 1, model.nv)
+    for name in ("bias", "kinetic_energy"):
+        one, other = (getattr(wt.reference(m), name)(m.home.q, v) for m in (model, again))
+        assert np.array_equal(one, other)
+    assert np.array_equal(*[wt.reference(m).passive_forces(m.home.q, v) for m in (model, again)])
+    assert again.joints[again.joint_index("beam/modes")].flexible.modes == ("y1", "y2", "z1")
+
+
+def test_archives_of_a_body(tmp_path):
+    body = spatial_beam(stiffening=True)
+    wt.flexible.save_body(body, tmp_path / "beam.npz")
+    again = wt.flexible.load_body(tmp_path / "beam.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(body.integrals, again.integrals))
+    assert [frame.name for frame in again.frames] == ["root", "tip"] and again.modes == body.modes
+    (tmp_path / "bad.npz").write_bytes((tmp_path / "beam.npz").read_bytes()[:200])
+    with pytest.raises(FileError, match="no archive of a flexible body"):
+        wt.flexible.load_body(tmp_path / "bad.npz")
+
+
+def sid_text(body):
+    """A body as standard input data, first-order terms included."""
+    given, n = body.integrals, body.n
+
+    def section(name, **orders):
+        lines = [name]
+        for order, A in orders.items():
+            A = np.asarray(A, dtype=float)
+            lines += [f" {order}( {', '.join(str(k + 1) for k in index)}) = {A[index]:.17e}" for index in np.ndindex(A.shape)]
+        return [*lines, f"end {name}"]
+
+    def six(J):
+        return np.array([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+
+    lines = ["part", "new modal", "refmod", f" mass = {given.mass:.17e}", f" nelastq = {n}"]
+    lines += [" ielastq ( 1 ) = Eigen Mode 1 : 3.5 Hz", "end refmod", "frame"]
+    for frame in body.frames:
+        lines += [f"new node = {frame.name}", " rframe = body ref"]
+        lines += section("origin", m0=frame.pose[:3, 3:4], m1=frame.shapes.T[:, None, :])
+        lines += section("phi", m0=frame.shapes.T) + section("psi", m0=frame.slopes.T) + section("AP", m0=frame.pose[:3, :3])
+        lines.append("end node")
+    lines.append("end frame")
+    rates = given.inertia_rates
+    crossed = -np.swapaxes(given.shape_crosses, 1, 2)
+    lines += section("mdCM", m0=given.first[:, None], m1=given.shapes.T[:, None, :])
+    lines += section("J", m0=six(given.rigid().rotation)[:, None], m1=np.stack([six(J) for J in rates], axis=-1)[:, None])
+    lines += section("Ct", m0=given.shapes) + section("Cr", m0=given.moments, m1=crossed)
+    lines += section("Me", m0=given.modal_mass)
+    curves = given.inertia_curvatures
+    orders = [(0, 0, 1), (1, 1, 1), (2, 2, 1), (0, 1, 2), (1, 2, 2), (0, 2, 2)]
+    lines += section("Oe", m1=np.stack([-curves[:, :, a, b] * f / 2 for a, b, f in orders], axis=1))
+    return "\n".join([*lines, *section("Ke", m0=body.stiffness), *section("De", m0=body.damping), "end modal", "end part"])
+
+
+def test_standard_input_data(tmp_path):
+    body = spatial_beam()
+    (tmp_path / "beam.SID_FEM").write_text(sid_text(body))
+    again = wt.flexible.read_sid(tmp_path / "beam.SID_FEM")
+    models = [flexible_model(x) for x in (body, again)]
+    q, v = models[0].home.q, np.linspace(-1, 1, models[0].nv)
+    for name, inputs in (("mass_matrix", (q,)), ("bias", (q, v)), ("passive_forces", (q, v))):
+        one, other = (getattr(wt.reference(m), name)(*inputs) for m in models)
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+    (tmp_path / "bad.SID_FEM").write_text(sid_text(body).replace("m0( 1, 1) = ", "m0( 1, 1) = NaN ", 1))
+    with pytest.raises(FileError, match="is not a number"):
+        wt.flexible.read_sid(tmp_path / "bad.SID_FEM")
+    (tmp_path / "other.SID_FEM").write_text("<xml/>")
+    with pytest.raises(FileError, match="no section 'modal'"):
+        wt.flexible.read_sid(tmp_path / "other.SID_FEM")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+POINTS = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 0, 1]])
+SHAPES = np.zeros((1, 5, 3))
+SHAPES[0, :, 1] = [0, 0.3, 1, 0, 0]
+
+
+def from_modes(**changes):
+    given = {"points": POINTS, "masses": np.ones(5), "shapes": SHAPES / np.sqrt(1.09), "frequencies": [3.0]}
+    return wt.flexible.from_modes(**(given | {"frames": {"end": 2}} | changes))
+
+
+def test_modes_at_points():
+    body = from_modes()
+    assert abs(body.frequencies[0] - 3) < 1e-12
+    model = wt.Builder("cloud").flexible_body("c", body).joint("j", "free", "world", "c").build()
+    assert model.nv == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shapes": SHAPES}, r"not mass-normalised: Σ m φᵀφ of modes 1 and 1 is 1\.09, expected 1"),
+        ({"frames": {"end": 5}}, r"frame 'end' is at point 5, which is not there: points have the numbers 0 … 4"),
+        ({"masses": [1, 1, np.nan, 1, 1]}, "masses holds a number that is not finite"),
+        ({"masses": [1, 1, -1, 1, 1]}, r"masses\[2\] is negative"),
+        ({"points": POINTS[:3]}, r"points has shape \(3, 3\), expected \(5, 3\)"),
+        ({"frequencies": None}, "give either frequencies"),
+    ],
+)
+def test_bad_modes_at_points(changes, message):
+    with pytest.raises(ModelError, match=message):
+        from_modes(**changes)
+
+
+def test_rigid_modes_and_singular_stiffness_are_refused_by_name():
+    builder = wt.Builder("bad")
+    rigid = np.zeros((1, 5, 3))
+    rigid[0, :, 1] = 1 / np.sqrt(5)
+    builder.flexible_body("a", from_modes(shapes=rigid)).joint("j", "free", "world", "a")
+    with pytest.raises(ModelError, match="flexible body 'a': its modes contain a motion of the whole body"):
+        builder.build()
+    loose = wt.Builder("bad").flexible_body("b", from_modes(frequencies=[0.0])).joint("j", "free", "world", "b")
+    with pytest.raises(ModelError, match="flexible body 'b': its stiffness is singular or negative"):
+        loose.build()
+    twice = from_modes(shapes=np.concatenate([SHAPES, SHAPES]) / np.sqrt(1.09), frequencies=None, stiffness=np.eye(2))
+    with pytest.raises(ModelError, match="some modes are the same motion"):
+        wt.Builder("bad").flexible_body("c", twice).joint("j", "free", "world", "c").build()
+
+
+def test_what_hangs_on_a_flexible_body():
+    body = from_modes()
+    builder = wt.Builder("bad").flexible_body("c", body).joint("j", "free", "world", "c").body("d", 1.0)
+    builder.joint("k", "revolute", "c/modes", "d")
+    with pytest.raises(ModelError, match="holds on to 'c/modes', which bends .* name one of its frames \\('c/end'\\)"):
+        builder.build()
+    hung = wt.Builder("bad").flexible_body("c", body).joint("j", "revolute", "world", "c/end")
+    with pytest.raises(ModelError, match="flexible body 'c' hangs on nothing but its frame 'c/end'"):
+        hung.build()
+    with pytest.raises(ModelError, match="unknown kind 'modal'"):
+        wt.Builder("bad").body("b", 1.0).joint("j", "modal", "world", "b").build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ends": "clamped"}, "two of clamped, pinned, sliding, free"),
+        ({"length": -1.0}, "length is -1.0, expected a positive number"),
+        ({"bending_stiffness": np.nan}, "bending_stiffness is nan"),
+        ({"frames": {"far": 2.0}}, "frames off the beam"),
+        ({"modes": {"x": 1}}, "axial_stiffness is None"),
+    ],
+)
+def test_bad_beams(changes, message):
+    with pytest.raises(wt.WhippletreeError, match=message):
+        wt.flexible.beam(**(UNIFORM | changes))
+
+
+def test_bad_reductions():
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=2)
+    with pytest.raises(ModelError, match="frame 'tip' is at 99, which is no node of the body"):
+        wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 99}, root="root")
+    with pytest.raises(ModelError, match="the root 'base' is not one of the frames"):
+        wt.flexible.craig_bampton(nodal, {"root": 0}, root="base")
+    loose = wt.flexible.frame_of_beams(
+        [[0, 0, 0], [L, 0, 0], [0, 5, 0], [1, 5, 0]], [(0, 1, SECTION), (2, 3, SECTION)], elements=2
+    )
+    with pytest.raises(ModelError, match="singular|without stiffness"):
+        wt.flexible.craig_bampton(loose, {"root": 0, "tip": 1}, root="root")
+
+
+def test_lumped_chain_converges_to_the_beam():
+    errors = []
+    exact = wt.flexible.beam(**UNIFORM, modes=1).frequencies[0]
+    for links in (8, 16):
+        builder = wt.flexible.lumped_chain(wt.Builder("chain", (0, 0, 0)), "rod", "world", **UNIFORM, links=links)
+        model = builder.build()
+        errors.append(frequencies(model)[0] / (2 * np.pi * exact) - 1)
+    assert abs(errors[1]) < 5e-3 and 3 < errors[0] / errors[1] < 5
