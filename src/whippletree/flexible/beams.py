@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 from numpy.polynomial import Legendre
 
 from whippletree.arithmetic.arrays import Array
@@ -362,16 +363,13 @@ def _lowest(K: Array, M: Array, held: list[Array], count: int) -> list[tuple[flo
     if held:
         _, _, Vt = np.linalg.svd(np.array(held))
         Z = Vt[len(held) :].T
-    return _lowest_of(Z.T @ K @ Z, Z.T @ M @ Z, Z, count)
-
-
-def _lowest_of(K: Array, M: Array, Z: Array, count: int) -> list[tuple[float, Array]]:
-    """The same for matrices on the columns of Z."""
+    K, M = Z.T @ K @ Z, Z.T @ M @ Z
     # the reciprocals μ of ω² + shift are found, so that the lowest frequencies are those with the most digits
     shift = np.trace(K) / np.trace(M) / len(K) ** 8
     L = np.linalg.inv(np.linalg.cholesky(K + shift * M))
     mu, vectors = np.linalg.eigh(L @ M @ L.T)
-    mu, fields = mu[::-1], (Z @ (L.T @ vectors))[:, ::-1] / np.sqrt(mu[::-1])
+    few = slice(None, -min(len(mu), count + 3) - 1, -1)  # up to two rigid motions, and one that sets the scale
+    mu, fields = mu[few], (Z @ (L.T @ vectors[:, few])) / np.sqrt(mu[few])
     squares = 1 / mu - shift
     # of a free beam two motions are rigid; the third one sets the scale
     elastic = np.flatnonzero(squares > RIGID_SHARE * squares[min(2, len(squares) - 1)])[:count]
@@ -379,17 +377,20 @@ def _lowest_of(K: Array, M: Array, Z: Array, count: int) -> list[tuple[float, Ar
 
 
 def _with_interfaces(K: Array, M: Array, held: list[Array], carried: int, count: int) -> list[tuple[float, Array]]:
-    """Modes with all ends held, and the shapes of unit motions of the last ``carried`` rows, made orthonormal."""
+    """Modes with all ends held, and the shapes of unit motions of the last ``carried`` rows, made orthonormal.
+
+    Where these shapes can make up rigid motions, those are left out and more modes come in.
+    """
     n, rows = len(K), np.array(held)
-    fixed = _lowest(K, M, held, max(count - carried, 0))
     block = np.block([[K, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
     units = np.concatenate([np.zeros((n + len(rows) - carried, carried)), np.eye(carried)])
-    columns = [np.linalg.solve(block, units)[:n], *[c[:, None] for _, c in fixed]]
-    Z = np.concatenate(columns, axis=1)
-    found = _lowest_of(Z.T @ K @ Z, Z.T @ M @ Z, Z, count)
-    if len(found) < count and count > carried:
-        return _with_interfaces(K, M, held, carried, count + 1)[:count]  # rigid motions were among them
-    return found
+    static = np.linalg.solve(block, units)[:n]
+    stiff = static.T @ K @ static
+    rigid = carried - np.linalg.matrix_rank(stiff, RIGID_SHARE * np.abs(stiff).max(), hermitian=True)
+    fixed = _lowest(K, M, held, max(count + rigid - carried, 0))
+    Z = np.concatenate([static, *[c[:, None] for _, c in fixed]], axis=1)
+    squares, vectors = scipy.linalg.eigh(Z.T @ K @ Z, Z.T @ M @ Z)
+    return [(float(np.sqrt(squares[k])), Z @ vectors[:, k]) for k in range(rigid, min(rigid + count, len(squares)))]
 
 
 def _held_rows(basis: list[Legendre], length: float, ends: str, shear: bool) -> list[Array]:
