@@ -39,6 +39,7 @@ def export_film(
     speed: float = 1.0,
     size: tuple[int, int] = (640, 480),
     layers: Collection[str] = SHOWN,
+    exaggeration: float = 1.0,
 ) -> Path:
     """Write a run as a film, ``.gif`` or ``.mp4``; the whole motion stays in the picture.
 
@@ -50,6 +51,7 @@ def export_film(
         speed: seconds of the run per second of the film.
         size: width and height, pixels.
         layers: what is drawn, names of layers (see docs/viewing.md).
+        exaggeration: what the deformation of flexible bodies is multiplied by.
 
     Returns:
         The path.
@@ -73,7 +75,7 @@ def export_film(
     if len(times) < 2:
         raise UnsupportedError("export_film: the run has one moment only: wt.plot draws a picture of it")
     lasts = float(times[-1] - times[0]) / speed
-    shown = scene(model, run, frames=max(2, round(lasts * rate) + 1))
+    shown = scene(model, run, frames=max(2, round(lasts * rate) + 1), exaggeration=exaggeration)
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"film{suffix}"
         _write(shown, draft, (len(shown.times) - 1) / lasts, size, layers)

@@ -44,6 +44,7 @@ def show(
     *,
     q: Any = None,
     frames: int = FRAMES,
+    exaggeration: float = 1.0,
     live: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
@@ -60,6 +61,7 @@ def show(
         run: what ``wt.simulate`` returned for it; None for a still scene.
         q: the configuration of a still scene, (nq,); home if None.
         frames: at most so many moments of the run.
+        exaggeration: what the deformation of flexible bodies is multiplied by.
         live: let the model move while one looks, from ``q`` at rest, in steps of ``dyn.step``, with a slider for the
             command of each actuator; without a run.
         host: who may look: this machine only, unless ``"0.0.0.0"``, every network of this machine.
@@ -82,7 +84,7 @@ def show(
     if live and run is not None:
         raise ValueError("show: a run has its motion already: leave out the run, or live=True")
     motion = Motion(model, q) if live else None
-    shown = scene(model, run, q=q, frames=frames)
+    shown = scene(model, run, q=q, frames=frames, exaggeration=exaggeration)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
     with guarded(host, hosts):
         server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)

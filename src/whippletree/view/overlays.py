@@ -89,6 +89,19 @@ def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
             found.items.append(Item(name, arrow, color, "frames", track, pose @ turn))
 
 
+def bent_bodies(model: Model, moves: Moves, sizes: Sizes) -> Overlay:
+    """Flexible bodies by their outlines, as they are bent: a thin rod along every edge."""
+    found = Overlay([], [])
+    bar = solids.cylinder(1.0, 1.0).moved(solids.placed(np.array([0, 0, 0.5]), np.eye(3)))
+    for k, joint in enumerate(model.joints):
+        if joint.kind == "modal" and joint.flexible is not None and joint.flexible.outline_edges:
+            points = moves.outline(k)
+            for a, b in joint.flexible.outline_edges:
+                poses = stretched(points[a], points[b] - points[a], sizes.rod)
+                found.add(joint.parent, poses, bar, style.body_color(k), "bodies")
+    return found
+
+
 def _slides(found: Overlay, model: Model, moves: Moves, sizes: Sizes) -> None:
     """A thin rod, or a spring, between a moving joint that slides and the child's origin."""
     drawn = {geometry.body for geometry in model.geometries if geometry.kind != "point"}

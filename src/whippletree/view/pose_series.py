@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 class Moves:
     """The poses of a model at some states."""
 
-    def __init__(self, model: Model, times: Array, q: Array) -> None:
-        """times (T,) in s, q (T, nq)."""
+    def __init__(self, model: Model, times: Array, q: Array, exaggeration: float = 1.0) -> None:
+        """times (T,) in s, q (T, nq); what flexible bodies are drawn with is their modal coordinates times a factor."""
         self.model, self.times, self.q = model, times, q
+        self.drawn = q
+        if exaggeration != 1.0 and model.is_flexible:
+            self.drawn = np.array(q, dtype=float)
+            for joint, part in zip(model.joints, model.q_slices, strict=True):
+                if joint.kind == "modal":
+                    self.drawn[:, part] *= exaggeration
 
     @cached_property
     def bodies(self) -> Array:
@@ -30,8 +36,10 @@ class Moves:
             zip(self.model.joints, self.model.joint_types, self.model.q_slices, strict=True)
         ):
             parent = self.model.parents[k]
-            if kind.nq:
-                moved = np.array([kind.pose(q.astype(object)).matrix() for q in self.q[:, part]], dtype=float)
+            if joint.kind == "port":
+                part = self.model.q_slices[parent]  # a frame of a flexible body moves with its modes
+            if kind.nq or joint.kind == "port":
+                moved = np.array([kind.pose(q.astype(object)).matrix() for q in self.drawn[:, part]], dtype=float)
             else:
                 moved = np.eye(4)[None]
             own = joint.pose.astype(float) @ moved
@@ -48,6 +56,16 @@ class Moves:
         """Poses of a frame or a body, (T, 4, 4)."""
         found = self.model.frame(name)
         return np.asarray(self.body(found.body) @ found.pose.astype(float))
+
+    def outline(self, k: int) -> Array:
+        """The points of a flexible body's outline in the world, bent, (points, T, 3); ``k`` its body of modes."""
+        body = self.model.joints[k].flexible
+        assert body is not None
+        eta = self.drawn[:, self.model.q_slices[k]]
+        shapes = body.outline_shapes.astype(float)
+        points = body.outline.astype(float)[:, None] + np.einsum("pna,tn->pta", shapes, eta)
+        poses = self.bodies[k]
+        return np.einsum("tab,ptb->pta", poses[:, :3, :3], points) + poses[None, :, :3, 3]
 
     def joint(self, k: int) -> Array:
         """Poses of a joint's frame, fixed to the parent, (T, 4, 4)."""
@@ -93,7 +111,7 @@ def chosen(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dataset:
     return run.isel(time=np.unique(np.searchsorted(times, wanted)))
 
 
-def single(model: Model, q: Any = None) -> Moves:
+def single(model: Model, q: Any = None, exaggeration: float = 1.0) -> Moves:
     """One configuration, home if none is given.
 
     Raises:
@@ -102,4 +120,4 @@ def single(model: Model, q: Any = None) -> Moves:
     state = np.asarray(model.home.q if q is None else q, dtype=float)
     if state.shape != (model.nq,):
         raise ShapeError(f"q has shape {state.shape}, expected ({model.nq},) for model {model.name!r}")
-    return Moves(model, np.zeros(1), state[None])
+    return Moves(model, np.zeros(1), state[None], exaggeration)

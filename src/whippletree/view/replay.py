@@ -37,7 +37,13 @@ PLACE = "/*DATA*/null"
 
 
 def export_html(
-    model: Model, run: xarray.Dataset | None, path: str | Path, *, q: Any = None, frames: int = FRAMES
+    model: Model,
+    run: xarray.Dataset | None,
+    path: str | Path,
+    *,
+    q: Any = None,
+    frames: int = FRAMES,
+    exaggeration: float = 1.0,
 ) -> Path:
     """Write a replay: the mechanism in motion with play, pause, scrub and speed, layers to switch, and curves.
 
@@ -47,13 +53,14 @@ def export_html(
         path: the file to write; its folder is made.
         q: the configuration of a still page, (nq,); home if None.
         frames: at most so many moments; fewer for mechanisms of more than a hundred bodies.
+        exaggeration: what the deformation of flexible bodies is multiplied by.
 
     Returns:
         The path.
     """
     refuse_swapped("export_html", model, run)
     require_model(model, "export_html")
-    return write_whole(path, page_text(model, run, q=q, frames=frames).encode())
+    return write_whole(path, page_text(model, run, q=q, frames=frames, exaggeration=exaggeration).encode())
 
 
 def refuse_swapped(function: str, model: Any, run: Any) -> None:
@@ -66,10 +73,12 @@ def refuse_swapped(function: str, model: Any, run: Any) -> None:
         raise TypeError(f"{function}: the run comes where the model belongs: call {function}(model, run, ...)")
 
 
-def page_text(model: Model, run: xarray.Dataset | None, *, q: Any = None, frames: int = FRAMES) -> str:
+def page_text(
+    model: Model, run: xarray.Dataset | None, *, q: Any = None, frames: int = FRAMES, exaggeration: float = 1.0
+) -> str:
     """The page of a run, or a still one, as text."""
     moments = max(2, min(frames, POSES // max(len(model.bodies), 1)))
-    shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES)
+    shown = scene(model, run, q=q, frames=moments, triangles=TRIANGLES, exaggeration=exaggeration)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
@@ -77,7 +86,14 @@ def page_text(model: Model, run: xarray.Dataset | None, *, q: Any = None, frames
     return page.replace(PLACE, data, 1)
 
 
-def replay(model: Model, run: xarray.Dataset | None = None, *, q: Any = None, frames: int = FRAMES) -> Replay:
+def replay(
+    model: Model,
+    run: xarray.Dataset | None = None,
+    *,
+    q: Any = None,
+    frames: int = FRAMES,
+    exaggeration: float = 1.0,
+) -> Replay:
     """A replay for a notebook: as the last value of a cell it shows itself, and plays; ``save(path)`` writes it.
 
     Args:
@@ -85,10 +101,11 @@ def replay(model: Model, run: xarray.Dataset | None = None, *, q: Any = None, fr
         run: what ``wt.simulate`` returned; None for a still page.
         q: the configuration of a still page, (nq,); home if None.
         frames: at most so many moments.
+        exaggeration: what the deformation of flexible bodies is multiplied by.
     """
     refuse_swapped("replay", model, run)
     require_model(model, "replay")
-    return Replay(page_text(model, run, q=q, frames=frames), model.name)
+    return Replay(page_text(model, run, q=q, frames=frames, exaggeration=exaggeration), model.name)
 
 
 class Replay:

@@ -65,7 +65,13 @@ class Scene:
 
 
 def scene(
-    model: Model, run: xarray.Dataset | None = None, *, q: Any = None, frames: int = FRAMES, triangles: int = 3000
+    model: Model,
+    run: xarray.Dataset | None = None,
+    *,
+    q: Any = None,
+    frames: int = FRAMES,
+    triangles: int = 3000,
+    exaggeration: float = 1.0,
 ) -> Scene:
     """The scene of a model along a run, or at one configuration.
 
@@ -75,17 +81,20 @@ def scene(
         q: the configuration of a still picture, (nq,); home if None.
         frames: at most so many moments of the run are kept.
         triangles: at most so many per mesh of a file.
+        exaggeration: what the deformation of flexible bodies is multiplied by; loops through them then look open.
     """
     require_model(model, "a picture")
     kept = None if run is None else chosen(run, model, frames)
     if kept is None:
-        moves = single(model, q)
+        moves = single(model, q, exaggeration)
     else:
-        moves = Moves(model, np.asarray(kept["time"], dtype=float), np.asarray(kept["q"], dtype=float))
+        times, states = (np.asarray(kept[word], dtype=float) for word in ("time", "q"))
+        moves = Moves(model, times, states, exaggeration)
     points = sticks.ports(model)
     sizes = sticks.sizes_of(points, moves)
     drawing = _Drawing(model, moves, sizes, triangles)
     drawing.bodies(points)
+    drawing.add(overlays.bent_bodies(model, moves, sizes))
     drawing.add(overlays.ground(moves, sizes))
     drawing.add(overlays.overlays(model, moves, sizes, kept))
     camera = camera_for(moves, np.zeros(3))

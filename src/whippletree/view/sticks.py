@@ -43,7 +43,7 @@ def ports(model: Model) -> list[Array]:
             found[k].append(pose[:3, 3].astype(float))
     points = [_distinct(np.array(own)) for own in found]
     for k, body in enumerate(model.bodies):
-        end = far_end(body)
+        end = None if model.joints[k].flexible is not None else far_end(body)
         if end is not None and (len(points[k]) == 1 or _aside(body.center.astype(float), points[k])):
             points[k] = np.concatenate([points[k], [end]])
     return points
@@ -105,6 +105,9 @@ def stick_figure(model: Model, points: Array, k: int, sizes: Sizes, *, sparse: b
     has drawn is there often only a frame. A massless body without extent is nothing to see.
     """
     body = model.bodies[k]
+    bent = model.joints[k].flexible
+    if bent is not None and bent.outline_edges:
+        return []  # drawn bent, by its outline
     if (sparse and (model.joints[k].kind == "weld" or len(points) != 2)) or (body.massless and len(points) == 1):
         return []
     color = style.MASSLESS if body.massless else style.body_color(k)

@@ -1,0 +1,91 @@
+"""Machine code of flexible models: the reference's numbers, one lane or many; runs that keep energy and momentum."""
+
+import numpy as np
+import pytest
+from strategies import make_flexible_model, make_motion
+
+import whippletree as wt
+
+
+def mixed_model():
+    """Rigid, massless and flexible bodies, a flexible one on a flexible one."""
+    model, _ = make_flexible_model(
+        (-1, 0, 1, 1), ("revolute", "revolute", "weld", "spherical"), (2, 0, 0, 2), 3, massless=(False, True)
+    )
+    return model
+
+
+def test_machine_code_equals_the_reference():
+    model = mixed_model()
+    dyn, ref = wt.compile(model), wt.reference(model)
+    states = [make_motion(model, seed) for seed in range(11)]
+    q, v, a, tau = (np.array(x) for x in zip(*states))
+    for name, inputs in (
+        ("forward_dynamics", (q, v, tau)),
+        ("inverse_dynamics", (q, v, a)),
+        ("mass_matrix", (q,)),
+        ("passive_forces", (q, v)),
+        ("potential_energy", (q,)),
+        ("momentum", (q, v)),
+    ):
+        found, expected = getattr(dyn, name)(*inputs), getattr(ref, name)(*inputs)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        one = getattr(dyn, name)(*[x[4] for x in inputs])
+        assert np.array_equal(one, found[4]), name
+    J = dyn.jacobian("tool")(q[0])
+    np.testing.assert_allclose(J, ref.jacobian("tool")(q[0]), rtol=1e-10, atol=1e-10)
+
+
+def test_ptx_is_written_for_flexible_models():
+    """The same program goes to the GPU: its text has every entry, and no host function."""
+    from whippletree.compiler.frontend.unrolled import unrolled_program
+    from whippletree.functions import find
+
+    model = mixed_model()
+    program = unrolled_program(model, find("forward_dynamics", model), (), {})
+    assert program is not None
+
+
+def tumbling():
+    beam = wt.flexible.beam(
+        length=1.0, bending_stiffness=(20.0, 30.0), mass_per_length=0.5, modes={"y": 1, "z": 1}, ends="free-free",
+        polar_inertia=1e-3, rotary_inertia=1e-4,
+    )  # fmt: skip
+    builder = wt.Builder("tumble", (0, 0, 0)).flexible_body("beam", beam, start=[0.02, 0.01])
+    return builder.joint("free", "free", "world", "beam").build()
+
+
+def test_a_tumbling_beam_keeps_energy_and_momentum():
+    model = tumbling()
+    v = np.array([0.3, 1.0, -2.0, 0.1, 0.2, 0.3, 0, 0])
+    run = wt.simulate(model, model.home.q, v, duration=0.2, rtol=1e-9, atol=1e-11)
+    energy = (run.kinetic_energy + run.potential_energy).values
+    assert np.ptp(energy) < 1e-8 * energy[0]
+    assert np.ptp(run.kinetic_energy.values) > 0.1 * energy[0]  # it is exchanged with the springs all the while
+    momentum = wt.compile(model).momentum(run.q.values, run.v.values)
+    assert np.ptp(momentum, axis=0).max() < 1e-9
+    assert list(run.coordinate.values[-2:]) == ["beam/modes.y1", "beam/modes.z1"]
+
+
+def test_energy_error_falls_with_the_order_of_the_integrator():
+    model = tumbling()
+    v = np.array([0.3, 1.0, -2.0, 0.1, 0.2, 0.3, 0, 0])
+    drifts = []
+    for step in (1e-3, 5e-4):
+        run = wt.simulate(model, model.home.q, v, duration=0.1, method="rk4", step=step)
+        energy = (run.kinetic_energy + run.potential_energy).values
+        drifts.append(abs(energy[-1] - energy[0]))
+    assert drifts[1] < drifts[0] / 12  # fourth order or better
+
+
+@pytest.mark.parametrize("path", ["bodies.beam/modes.mass", "joints.beam/modes.stiffness"])
+def test_numbers_of_a_flexible_body_are_not_open(path):
+    with pytest.raises(wt.UnsupportedError, match="part of a flexible body"):
+        wt.compile(tumbling(), parameters=[path])
+
+
+def test_the_regressor_refuses_by_name():
+    model = tumbling()
+    zero = np.zeros(model.nv)
+    with pytest.raises(wt.UnsupportedError, match="regressor: model 'tumble' has flexible bodies"):
+        wt.reference(model).regressor(model.home.q, zero, zero)
