@@ -298,7 +298,9 @@ def make_flexible_body(samples: Samples, rng: Random, number: Number = float) ->
         bend = None if samples.shortening is None else frozen_array(samples.shortening[:, :, k], (n, n, 3))
         shapes, slopes = samples.shapes[:, k], samples.slopes[:, k]
         frames.append(
-            FlexibleFrame(f"f{k}", frozen_array(at, (4, 4)), frozen_array(shapes, (n, 3)), frozen_array(slopes, (n, 3)), bend)
+            FlexibleFrame(
+                f"f{k}", frozen_array(at, (4, 4)), frozen_array(shapes, (n, 3)), frozen_array(slopes, (n, 3)), bend
+            )
         )
     stiffness, damping = (convert(positive_definite(rng, n), number) for _ in range(2))
     return FlexibleBody(

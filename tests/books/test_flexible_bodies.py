@@ -32,7 +32,9 @@ def test_rotating_cantilever_flapwise(speed, expected):
     """The centrifugal load stiffens it. Shapes xᵏ⁺²: they hold what clamped modes need dozens for."""
     shapes = [lambda x, k=k: x**2 * np.polynomial.Legendre.basis(k, [0, 1])(x) for k in range(8)]
     beam = wt.flexible.beam(**UNIT, shapes={"z": shapes}, stiffening=True)
-    model = wt.Builder("rotor", (0, 0, 0)).flexible_body("blade", beam).joint("hub", "revolute", "world", "blade").build()
+    model = (
+        wt.Builder("rotor", (0, 0, 0)).flexible_body("blade", beam).joint("hub", "revolute", "world", "blade").build()
+    )
     v = np.zeros(model.nv)
     v[0] = speed
     np.testing.assert_allclose(small_motions(model, v, slice(1, None))[: len(expected)], expected, rtol=2e-7)

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
 
 import whippletree as wt
-from whippletree.model import Constraint
+from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
 from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.model import Constraint
 from whippletree.tree.hybrid import forward_dynamics_squared
 from whippletree.tree.inertia import mass_matrix_columns
 from whippletree.tree.mechanism import Mechanism
@@ -27,9 +27,7 @@ TREES = [
 def cases(**options):
     for seed, (parents, kinds, modes, massless) in enumerate(TREES):
         assert set(kinds) <= set(EXACT_KINDS)
-        model, clouds = make_flexible_model(
-            parents, kinds, modes, seed, massless=massless, number=Fraction, **options
-        )
+        model, clouds = make_flexible_model(parents, kinds, modes, seed, massless=massless, number=Fraction, **options)
         yield pytest.param(model, clouds, seed, id=f"{seed}-{'-'.join(kinds)}")
 
 
@@ -70,7 +68,7 @@ def test_all_roads_agree_exactly(model, clouds, seed):
     q = slight(model, q)
     ref, m = wt.reference(model), Mechanism.of(model)
     M = ref.mass_matrix(q)
-    assert (M == mass_matrix_columns(m.tree, m.sweep, m.still(q))).all()
+    assert (mass_matrix_columns(m.tree, m.sweep, m.still(q)) == M).all()
     forces = ref.inverse_dynamics(q, v, a)
     assert (forces == M @ a + ref.bias(q, v)).all()
     assert (ref.forward_dynamics(q, v, forces) == a).all()
@@ -114,7 +112,13 @@ def test_power_is_the_rate_of_energy_exactly(model, clouds, seed):
 @pytest.mark.parametrize("shortening", [False, True])
 def test_momentum_of_a_free_flexible_tree_is_conserved_exactly(shortening):
     model, _ = make_flexible_model(
-        (-1, 0, 0), ("free", "prismatic", "spherical"), (2, 0, 1), 5, number=Fraction, shortening=shortening, gravity=False
+        (-1, 0, 0),
+        ("free", "prismatic", "spherical"),
+        (2, 0, 1),
+        5,
+        number=Fraction,
+        shortening=shortening,
+        gravity=False,
     )
     q, v, _, tau = make_motion(model, 5, number=Fraction)
     q = slight(model, q)
@@ -175,8 +179,12 @@ def test_derivatives_by_complex_steps():
     for i, e in enumerate(np.eye(model.nv)):
         moved = q + 1j * h * ref.rate(q, e)
         np.testing.assert_allclose(found.dq[:, i], ref.forward_dynamics(moved, v, tau).imag / h, atol=1e-9 * scale)
-        np.testing.assert_allclose(found.dv[:, i], ref.forward_dynamics(q, v + 1j * h * e, tau).imag / h, atol=1e-9 * scale)
-        np.testing.assert_allclose(found.dtau[:, i], ref.forward_dynamics(q, v, tau + 1j * h * e).imag / h, atol=1e-9 * scale)
+        np.testing.assert_allclose(
+            found.dv[:, i], ref.forward_dynamics(q, v + 1j * h * e, tau).imag / h, atol=1e-9 * scale
+        )
+        np.testing.assert_allclose(
+            found.dtau[:, i], ref.forward_dynamics(q, v, tau + 1j * h * e).imag / h, atol=1e-9 * scale
+        )
         np.testing.assert_allclose(backward.dq[:, i], ref.inverse_dynamics(moved, v, a).imag / h, atol=1e-10 * scale)
     np.testing.assert_allclose(backward.da, ref.mass_matrix(q), atol=1e-12)
 
@@ -186,7 +194,7 @@ ROUTES = ("schur", "augmented", "recursion", "nullspace", "block")
 
 @pytest.mark.parametrize("seed", [1, 4])
 def test_routes_and_derivatives_under_constraints_at_bent_frames(seed):
-    model, q, v, a, tau = float_model(seed)
+    model, q, v, _, tau = float_model(seed)
     # a point on another body or on the world, and a rod between two frames of one flexible body
     closed = with_loops(model, q, [("pin", "point", "b3/f2", "world" if seed == 1 else "b2", {})])
     if seed == 1:

@@ -13,7 +13,9 @@ def test_outline_ends_where_the_frame_is():
     q = np.array([0.3, 0.02, -0.01])
     for factor in (1.0, 5.0):
         shown = scene(model, q=q, exaggeration=factor)
-        drawn = [shown.tracks[item.track].poses for item in shown.items if (item.name, item.layer) == ("beam", "bodies")]
+        drawn = [
+            shown.tracks[item.track].poses for item in shown.items if (item.name, item.layer) == ("beam", "bodies")
+        ]
         moved = q * [1, factor, factor]
         tip = wt.reference(model).pose("hand")(moved)
         end = drawn[-1][0] @ [0, 0, 1, 1]

@@ -107,7 +107,12 @@ def test_craig_and_bampton_meet_the_beam():
         length=L, bending_stiffness=(EI, 2 * EI), mass_per_length=RHO, modes={"y": 2, "z": 2}, polar_inertia=1e-3
     )
     np.testing.assert_allclose(body.frequencies[:4], exact.frequencies, rtol=2e-4)
-    np.testing.assert_allclose(body.integrals.rigid().rotation.astype(float), exact.integrals.rigid().rotation.astype(float), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        body.integrals.rigid().rotation.astype(float),
+        exact.integrals.rigid().rotation.astype(float),
+        rtol=1e-9,
+        atol=1e-12,
+    )
     np.testing.assert_allclose(np.abs(body.integrals.shapes[0]), np.abs(exact.integrals.shapes[0]), atol=1e-4)
     np.testing.assert_allclose(np.abs(body.frame("tip").slopes[0]), np.abs(exact.frame("tip").slopes[0]), atol=1e-3)
     # statics is exact with interface modes: a force at the tip bends it by L³ / 3EI
@@ -132,7 +137,8 @@ def test_portal_frame_by_symmetry():
     body = wt.flexible.craig_bampton(nodal, {"feet": [0, 3], "corner": 1}, root="feet", modes=4)
     builder = wt.Builder("portal", (0, -9.81, 0)).flexible_body("portal", body)
     model = builder.joint("ground", "weld", "world", "portal").build()
-    assert model.nv == body.n and body.frequencies[0] > 1
+    assert model.nv == body.n
+    assert body.frequencies[0] > 1
     pose = body.frame("feet").pose
     np.testing.assert_allclose(pose[:3, 3], 0, atol=1e-15)
 
@@ -219,7 +225,8 @@ def test_archives_of_a_body(tmp_path):
     wt.flexible.save_body(body, tmp_path / "beam.npz")
     again = wt.flexible.load_body(tmp_path / "beam.npz")
     assert all(np.array_equal(a, b) for a, b in zip(body.integrals, again.integrals))
-    assert [frame.name for frame in again.frames] == ["root", "tip"] and again.modes == body.modes
+    assert [frame.name for frame in again.frames] == ["root", "tip"]
+    assert again.modes == body.modes
     (tmp_path / "bad.npz").write_bytes((tmp_path / "beam.npz").read_bytes()[:200])
     with pytest.raises(FileError, match="no archive of a flexible body"):
         wt.flexible.load_body(tmp_path / "bad.npz")
@@ -233,7 +240,9 @@ def sid_text(body):
         lines = [name]
         for order, A in orders.items():
             A = np.asarray(A, dtype=float)
-            lines += [f" {order}( {', '.join(str(k + 1) for k in index)}) = {A[index]:.17e}" for index in np.ndindex(A.shape)]
+            lines += [
+                f" {order}( {', '.join(str(k + 1) for k in index)}) = {A[index]:.17e}" for index in np.ndindex(A.shape)
+            ]
         return [*lines, f"end {name}"]
 
     def six(J):
@@ -244,19 +253,25 @@ def sid_text(body):
     for frame in body.frames:
         lines += [f"new node = {frame.name}", " rframe = body ref"]
         lines += section("origin", m0=frame.pose[:3, 3:4], m1=frame.shapes.T[:, None, :])
-        lines += section("phi", m0=frame.shapes.T) + section("psi", m0=frame.slopes.T) + section("AP", m0=frame.pose[:3, :3])
+        lines += (
+            section("phi", m0=frame.shapes.T) + section("psi", m0=frame.slopes.T) + section("AP", m0=frame.pose[:3, :3])
+        )
         lines.append("end node")
     lines.append("end frame")
     rates = given.inertia_rates
     crossed = -np.swapaxes(given.shape_crosses, 1, 2)
     lines += section("mdCM", m0=given.first[:, None], m1=given.shapes.T[:, None, :])
-    lines += section("J", m0=six(given.rigid().rotation)[:, None], m1=np.stack([six(J) for J in rates], axis=-1)[:, None])
+    lines += section(
+        "J", m0=six(given.rigid().rotation)[:, None], m1=np.stack([six(J) for J in rates], axis=-1)[:, None]
+    )
     lines += section("Ct", m0=given.shapes) + section("Cr", m0=given.moments, m1=crossed)
     lines += section("Me", m0=given.modal_mass)
     curves = given.inertia_curvatures
     orders = [(0, 0, 1), (1, 1, 1), (2, 2, 1), (0, 1, 2), (1, 2, 2), (0, 2, 2)]
     lines += section("Oe", m1=np.stack([-curves[:, :, a, b] * f / 2 for a, b, f in orders], axis=1))
-    return "\n".join([*lines, *section("Ke", m0=body.stiffness), *section("De", m0=body.damping), "end modal", "end part"])
+    return "\n".join(
+        [*lines, *section("Ke", m0=body.stiffness), *section("De", m0=body.damping), "end modal", "end part"]
+    )
 
 
 def test_standard_input_data(tmp_path):
@@ -323,7 +338,7 @@ def test_rigid_modes_and_singular_stiffness_are_refused_by_name():
     with pytest.raises(ModelError, match="flexible body 'b': its stiffness is singular or negative"):
         loose.build()
     twice = from_modes(shapes=np.concatenate([SHAPES, SHAPES]) / np.sqrt(1.09), frequencies=None, stiffness=np.eye(2))
-    with pytest.raises(ModelError, match="some modes are the same motion"):
+    with pytest.raises(ModelError, match="some modes are one motion"):
         wt.Builder("bad").flexible_body("c", twice).joint("j", "free", "world", "c").build()
 
 
@@ -331,7 +346,7 @@ def test_what_hangs_on_a_flexible_body():
     body = from_modes()
     builder = wt.Builder("bad").flexible_body("c", body).joint("j", "free", "world", "c").body("d", 1.0)
     builder.joint("k", "revolute", "c/modes", "d")
-    with pytest.raises(ModelError, match="holds on to 'c/modes', which bends .* name one of its frames \\('c/end'\\)"):
+    with pytest.raises(ModelError, match=r"holds on to 'c/modes', which bends .* name one of its frames \('c/end'\)"):
         builder.build()
     hung = wt.Builder("bad").flexible_body("c", body).joint("j", "revolute", "world", "c/end")
     with pytest.raises(ModelError, match="flexible body 'c' hangs on nothing but its frame 'c/end'"):
@@ -364,7 +379,7 @@ def test_bad_reductions():
     loose = wt.flexible.frame_of_beams(
         [[0, 0, 0], [L, 0, 0], [0, 5, 0], [1, 5, 0]], [(0, 1, SECTION), (2, 3, SECTION)], elements=2
     )
-    with pytest.raises(ModelError, match="singular|without stiffness"):
+    with pytest.raises(ModelError, match=r"singular|without stiffness"):
         wt.flexible.craig_bampton(loose, {"root": 0, "tip": 1}, root="root")
 
 
@@ -375,4 +390,5 @@ def test_lumped_chain_converges_to_the_beam():
         builder = wt.flexible.lumped_chain(wt.Builder("chain", (0, 0, 0)), "rod", "world", **UNIFORM, links=links)
         model = builder.build()
         errors.append(frequencies(model)[0] / (2 * np.pi * exact) - 1)
-    assert abs(errors[1]) < 5e-3 and 3 < errors[0] / errors[1] < 5
+    assert abs(errors[1]) < 5e-3
+    assert 3 < errors[0] / errors[1] < 5

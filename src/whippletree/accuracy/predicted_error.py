@@ -125,7 +125,10 @@ def absolute_errors(
     if "recursive" in routes and model.is_flexible:
         # its own bound is written for rigid bodies: that of the factor of M, which loses more, stands for it
         found = absolute_errors(model, q, v, tau, ("cholesky",), t)["cholesky"]
-        return {**absolute_errors(model, q, v, tau, tuple(r for r in routes if r != "recursive"), t), "recursive": found}
+        return {
+            **absolute_errors(model, q, v, tau, tuple(r for r in routes if r != "recursive"), t),
+            "recursive": found,
+        }
     if "recursive" in routes:
         a = _recursive(m, links, tau)
         with np.errstate(all="ignore"):  # a massless motion makes NaN, which is told as an infinite error

@@ -463,7 +463,9 @@ def is_cheaper_by_bodies(system: ConstraintSet) -> bool:
     """Whether loops are so long that elimination at body level is to be preferred to one matrix of all velocities."""
     found: bool | None = system.__dict__.get("_by_bodies")
     if found is None:
-        loops = not (system.switches or any(system.compliance) or system.model.is_flexible)  # others would have to be written out
+        loops = not (
+            system.switches or any(system.compliance) or system.model.is_flexible
+        )  # others would have to be written out
         found = loops and not rows_without_bodies(system) and _is_long_or_wide(system)
         system.__dict__["_by_bodies"] = found
     return found

@@ -25,7 +25,7 @@ from whippletree.constraints.kinds.demand import Demand
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.constraints.ties import Ties, demand_content, find_ties, tied_bodies
 from whippletree.spatial import Pose
-from whippletree.tree.skeleton import Node, Skeleton, path_below, skeleton
+from whippletree.tree.skeleton import Node, Skeleton, meeting_point, path_below, skeleton
 
 
 class Hold(NamedTuple):
@@ -73,6 +73,10 @@ class ClusterKind:
     def path(self, node: int, base: int = -1) -> list[int]:
         """A member and its ancestors, tip first, as far as they are below ``base``."""
         return path_below(self.parents, node, base)
+
+    def meeting(self, nodes: Sequence[int]) -> int:
+        """The lowest member that carries all of these; −1 for the root body."""
+        return meeting_point(self.parents, nodes)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:

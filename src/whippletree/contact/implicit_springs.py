@@ -17,6 +17,7 @@ follows its damper, or rests where its spring is in balance, which is the limit 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
+from whippletree.errors import UnsupportedError
 from whippletree.model import Joint, Model
 from whippletree.tree.element_forces import element_forces
 from whippletree.tree.links import Link
@@ -35,7 +37,23 @@ from whippletree.tree.sweeps import Field
 
 def is_passive(joint: Joint) -> bool:
     """Whether a joint has a spring or a damper; open parameters may give it one."""
+    refuse_modes((joint,))
     return any(not _is_zero(x) for x in (joint.stiffness, joint.damping))
+
+
+def refuse_modes(joints: Iterable[Joint]) -> None:
+    """Refuse flexible bodies, whose stiffness couples several freedoms.
+
+    Raises:
+        UnsupportedError: naming the body, and what to do.
+    """
+    for joint in joints:
+        if joint.kind == "modal":
+            raise UnsupportedError(
+                f"flexible body {joint.parent!r}: time steps with contacts and dyn.step take springs joint by joint "
+                f"and know no modes. Use wt.simulate with method='adaptive', 'rk4' or 'events', or "
+                f"wt.flexible.lumped_chain in its place"
+            )
 
 
 def own_inertias(model: Model) -> dict[str, float]:
@@ -44,6 +62,7 @@ def own_inertias(model: Model) -> dict[str, float]:
     Open parameters count with the numbers of the model that they were opened in: which springs are implicit is a
     property of the model.
     """
+    refuse_modes(model.joints)
     tree = skeleton(model if model.origin is None else model.origin)
     return {joint.name: _least_inertia(node) for joint, node in zip(tree.joints, tree.nodes, strict=True)}
 
@@ -115,6 +134,7 @@ def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any, servos: Array | N
 
 def dampings(model: Model) -> Array:
     """The diagonal of D (nv,), N m s/rad or N s/m."""
+    refuse_modes(model.joints)
     found = np.zeros(model.nv, dtype=object)
     for joint, part in zip(model.joints, model.v_slices, strict=True):
         found[part] = joint.damping

@@ -104,7 +104,7 @@ def bending_modes(
     return modes
 
 
-def rod_modes(count: int, *, length: float, stiffness: float, density: float, ends: str = "clamped-free") -> list[Mode]:
+def rod_modes(count: int, *, length: float, stiffness: Any, density: Any, ends: str = "clamped-free") -> list[Mode]:
     """The first elastic modes of −stiffness u'' = ω² density u: a rod that stretches (EA, ρA) or twists (GJ, ρIₚ)."""
     degree = 2 * count + EXTRA_DEGREES
     basis = [Legendre.basis(k, [0, length]) for k in range(degree + 1)]
@@ -189,12 +189,12 @@ def beam(
             found += [(word, mode) for mode in own]
     if counts.get("x"):
         _require_positive(axial_stiffness=axial_stiffness)
-        own = rod_modes(counts["x"], length=length, stiffness=axial_stiffness, density=mass_per_length, ends=axial_ends)  # type: ignore[arg-type]
+        own = rod_modes(counts["x"], length=length, stiffness=axial_stiffness, density=mass_per_length, ends=axial_ends)
         found += [("x", mode) for mode in own]
     if counts.get("twist"):
         _require_positive(torsional_stiffness=torsional_stiffness, polar_inertia=polar_inertia)
         own = rod_modes(
-            counts["twist"], length=length, stiffness=torsional_stiffness, density=polar_inertia, ends=torsional_ends  # type: ignore[arg-type]
+            counts["twist"], length=length, stiffness=torsional_stiffness, density=polar_inertia, ends=torsional_ends
         )
         found += [("twist", mode) for mode in own]
     for word, functions in (shapes or {}).items():
@@ -218,9 +218,11 @@ class _Stiffness(NamedTuple):
                 shears = [mode.field.deriv()(x) - mode.slope(x) for mode in (first, second)]
                 total += GA * (shears[0] * shears[1]) @ weights
             return float(total)
-        numbers = {"axial_stiffness": self.axial} if word == "x" else {"torsional_stiffness": self.torsional}
+        numbers: dict[str, Any] = (
+            {"axial_stiffness": self.axial} if word == "x" else {"torsional_stiffness": self.torsional}
+        )
         _require_positive(**numbers)
-        return float(next(iter(numbers.values())) * (first.slope(x) * second.slope(x)) @ weights)  # type: ignore[operator]
+        return float(next(iter(numbers.values())) * (first.slope(x) * second.slope(x)) @ weights)
 
 
 def _given_shape(function: Callable[[Array], Array], length: float) -> Mode:
@@ -254,9 +256,15 @@ def _body(
     made = []
     for name, at in places.items():
         phi, psi = (field[:, 0] for field in _fields(modes, np.array([at])))
-        own = None if bend is None else frozen_array(_shortening(modes, np.array([at]))[:, :, 0], (len(modes),) * 2 + (3,))
+        own = (
+            None
+            if bend is None
+            else frozen_array(_shortening(modes, np.array([at]))[:, :, 0], (len(modes),) * 2 + (3,))
+        )
         made.append(
-            FlexibleFrame(name, pose_matrix((at, 0, 0)), frozen_array(phi, phi.shape), frozen_array(psi, psi.shape), own)
+            FlexibleFrame(
+                name, pose_matrix((at, 0, 0)), frozen_array(phi, phi.shape), frozen_array(psi, psi.shape), own
+            )
         )
     n, points = len(modes), np.linspace(0.0, length, OUTLINE_POINTS)
     outline = np.zeros((OUTLINE_POINTS, 3))

@@ -37,17 +37,22 @@ from whippletree.spatial.modal import ModalIntegrals
 FORMAT = 1
 """Version of the archive."""
 
+FRAME_WORDS = ("pose", "shapes", "slopes", "shortening")
+"""Arrays of a frame; the last one may be missing."""
+
 
 def save_body(body: FlexibleBody, path: str | os.PathLike[str]) -> None:
     """Write a flexible body to a NumPy archive (``.npz``) that :func:`load_body` reads back to the last bit."""
     arrays: dict[str, Any] = {"whippletree": np.array(FORMAT), "modes": np.array(body.modes, dtype=str)}
-    arrays |= {f"integrals.{k}": np.asarray(v, dtype=float) for k, v in body.integrals._asdict().items() if v is not None}
+    arrays |= {
+        f"integrals.{k}": np.asarray(v, dtype=float) for k, v in body.integrals._asdict().items() if v is not None
+    }
     arrays |= {word: np.asarray(getattr(body, word), dtype=float) for word in ("stiffness", "damping", "outline")}
     arrays["outline_shapes"] = np.asarray(body.outline_shapes, dtype=float)
     arrays["outline_edges"] = np.array(body.outline_edges, dtype=int).reshape(-1, 2)
     arrays["frames"] = np.array([frame.name for frame in body.frames], dtype=str)
     for k, frame in enumerate(body.frames):
-        for word in ("pose", "shapes", "slopes", "shortening"):
+        for word in FRAME_WORDS:
             if getattr(frame, word) is not None:
                 arrays[f"frame{k}.{word}"] = np.asarray(getattr(frame, word), dtype=float)
     stream = io.BytesIO()
@@ -79,21 +84,23 @@ def load_body(path: str | os.PathLike[str]) -> FlexibleBody:
 def _body_of(data: dict[str, Array]) -> FlexibleBody:
     if int(data["whippletree"]) != FORMAT:
         raise ValueError(f"it has format {int(data['whippletree'])}; this version reads format {FORMAT}")
-    given = {name.removeprefix("integrals."): value for name, value in data.items() if name.startswith("integrals.")}
+    given: dict[str, Any] = {
+        name.removeprefix("integrals."): value for name, value in data.items() if name.startswith("integrals.")
+    }
     given["mass"] = float(given["mass"])
     frames = []
     for k, name in enumerate(data["frames"].tolist()):
-        own = {word: data.get(f"frame{k}.{word}") for word in ("pose", "shapes", "slopes", "shortening")}
-        frames.append(FlexibleFrame(name, *[None if x is None else frozen_array(x, x.shape) for x in own.values()]))  # type: ignore[arg-type]
-    words = ("stiffness", "damping")
-    outline = {word: frozen_array(data[word], data[word].shape) for word in ("outline", "outline_shapes")}
+        pose, shapes, slopes = (frozen_array(x, x.shape) for x in (data[f"frame{k}.{w}"] for w in FRAME_WORDS[:3]))
+        bend = data.get(f"frame{k}.shortening")
+        frames.append(
+            FlexibleFrame(name, pose, shapes, slopes, None if bend is None else frozen_array(bend, bend.shape))
+        )
+    words = ("stiffness", "damping", "outline", "outline_shapes")
+    stiffness, damping, outline, bent = (frozen_array(data[word], data[word].shape) for word in words)
+    edges = tuple((int(a), int(b)) for a, b in data["outline_edges"])
+    names = tuple(data["modes"].tolist())
     return FlexibleBody(
-        frozen_integrals(ModalIntegrals(**given)),
-        *[frozen_array(data[word], data[word].shape) for word in words],
-        tuple(frames),
-        tuple(data["modes"].tolist()),
-        outline_edges=tuple((int(a), int(b)) for a, b in data["outline_edges"]),
-        **outline,
+        frozen_integrals(ModalIntegrals(**given)), stiffness, damping, tuple(frames), names, outline, bent, edges
     )
 
 
@@ -220,7 +227,10 @@ def _body_of_sid(modal: _Block) -> FlexibleBody:
     mass = float(head.values["mass"])
     J = _needed(modal, "J")
     Ct, Cr, Me = _needed(modal, "Ct"), _needed(modal, "Cr"), _needed(modal, "Me")
-    moments, rates = Cr.array("m0", n, 3), _six(J.array("m1", 6, 1, n)[:, 0]) if _is_column(J) else J.array("m1", 3, 3, n)
+    moments, rates = (
+        Cr.array("m0", n, 3),
+        _six(J.array("m1", 6, 1, n)[:, 0]) if _is_column(J) else J.array("m1", 3, 3, n),
+    )
     inertia = _six(J.array("m0", 6, 1)[:, 0]) if _is_column(J) else J.array("m0", 3, 3)
     crosses, bent = _split(Cr.array("m1", n, 3, n))
     shortening = np.swapaxes(Ct.array("m1", n, 3, n), 1, 2)

@@ -1,8 +1,8 @@
-"""Bodies of finite elements from files: CalculiX's ``.sti``, ``.mas`` and ``.dof``, and Matrix Market with a node table.
+"""Bodies of finite elements from files: CalculiX's ``.sti``, ``.mas`` and ``.dof``; Matrix Market with a node table.
 
 CalculiX (``*FREQUENCY, SOLVER=MATRIXSTORAGE``) writes one triangle of K and M as lines ``row column value`` and, row by
-row, ``node.direction``. Where nodes are is said in a table (``node x y z`` in each line, commas or blanks between) or in
-the ``*NODE`` block of the input file.
+row, ``node.direction``. Where nodes are is said in a table (``node x y z`` in each line, commas or blanks between) or
+in the ``*NODE`` block of the input file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_matrix_market(
             raise FileError(
                 str(stiffness),
                 [
-                    f"the matrix has {K.shape[0]} rows and there are {len(table)} nodes: neither 3 nor 6 freedoms each. "
+                    f"the matrix has {K.shape[0]} rows and there are {len(table)} nodes: neither 3 nor 6 freedoms. "
                     f"Say which freedom each row is with freedoms="
                 ],
             )
@@ -73,7 +73,9 @@ def read_matrix_market(
     pairs = [(int(a), int(b)) for a, b in freedoms]
     missing = [(i, a) for i, (a, _) in enumerate(pairs) if a not in table]
     if missing:
-        raise FileError(str(stiffness), [f"freedom {i}: there is no node {a} in the node table" for i, a in missing[:10]])
+        raise FileError(
+            str(stiffness), [f"freedom {i}: there is no node {a} in the node table" for i, a in missing[:10]]
+        )
     return _model(str(stiffness), table, pairs, K, M)
 
 
@@ -100,7 +102,9 @@ def _positions(nodes: Place | Mapping[int, Any]) -> dict[int, Array]:
         return {int(node): np.asarray(at, dtype=float).reshape(3) for node, at in nodes.items()}
     path = Path(nodes)
     lines = _text(path).splitlines()
-    starts = [k for k, line in enumerate(lines) if line.strip().upper().startswith("*NODE") and "FILE" not in line.upper()]
+    starts = [
+        k for k, line in enumerate(lines) if line.strip().upper().startswith("*NODE") and "FILE" not in line.upper()
+    ]
     chosen = range(starts[0] + 1, len(lines)) if starts else range(len(lines))
     found: dict[int, Array] = {}
     faults = []

@@ -193,9 +193,7 @@ def _bending_fields(xi: Array, length: float, soft: float) -> tuple[Array, Array
         ]
     )
     bow = 6 / length * (s**2 - s)
-    turn = c * np.stack(
-        [bow, 1 - 4 * s + 3 * s**2 + soft * (1 - s), -bow, -2 * s + 3 * s**2 + soft * s]
-    )
+    turn = c * np.stack([bow, 1 - 4 * s + 3 * s**2 + soft * (1 - s), -bow, -2 * s + 3 * s**2 + soft * s])
     dbow = 6 / length * (2 * s - 1)
     dturn = (c / length) * np.stack([dbow, -4 + 6 * s - soft * one, -dbow, -2 + 6 * s + soft * one])
     return w, dw, turn, dturn

@@ -22,8 +22,8 @@ def lumped_chain(
     """Hang a beam along x on a body, bending about z, as ``links`` rigid rods with hinges and springs between them.
 
     Rods are l = L / links long with half a rod at both ends, so that hinges sit in the middle of the pieces that they
-    bend: k = EI / l. The rods are ``NAME 0`` … ``NAME links``, the hinges ``NAME hinge 1`` …, and the frame ``NAME tip``
-    is at the end. Frequencies converge with the square of l.
+    bend: k = EI / l. The rods are ``NAME 0`` … ``NAME links``, the hinges ``NAME hinge 1`` …, and the frame ``NAME
+    tip`` is at the end. Frequencies converge with the square of l.
 
     Args:
         builder: which the parts are added to.

@@ -8,8 +8,8 @@ Interfaces move rigidly (one node with rotations, or several nodes). With a *roo
 and held: clamped modes. Without, the reduced body is free, its six rigid motions are taken out and the frame is that of
 its mean axes. In both cases the reduced matrices are made diagonal, M = 1 and K = diag(ω²), which spans the same
 motions. Mass, its moments, ∫ φ, ∫ s × φ and ∫ φᵢᵀ φⱼ are those of the mass matrix itself, rotary terms included; what
-remains (the symmetric part of ∫ s φᵀ, and ∫ φᵢ φⱼᵀ, which change the inertia as the body bends) is summed up over masses
-lumped at the nodes, in proportion to the diagonal of M.
+remains (the symmetric part of ∫ s φᵀ, and ∫ φᵢ φⱼᵀ, which change the inertia as the body bends) is summed up over
+masses lumped at the nodes, in proportion to the diagonal of M.
 """
 
 from __future__ import annotations

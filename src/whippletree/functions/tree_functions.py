@@ -18,9 +18,9 @@ from whippletree.functions.registry import function
 from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import element_forces as elements
 from whippletree.tree import momentum as sums
+from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field
 

@@ -106,7 +106,11 @@ class FlexibleBody(Part):
         whole = self.integrals.as_objects().rigid()
         center = whole.moment / whole.mass
         shift = np.eye(3, dtype=int).astype(object) * (center @ center) - np.multiply.outer(center, center)
-        return self.integrals.mass, frozen_array(center, (3,)), frozen_array(whole.rotation - whole.mass * shift, (3, 3))
+        return (
+            self.integrals.mass,
+            frozen_array(center, (3,)),
+            frozen_array(whole.rotation - whole.mass * shift, (3, 3)),
+        )
 
     @cached_property
     def frequencies(self) -> Array:
@@ -187,7 +191,7 @@ def _matrix_faults(where: str, body: FlexibleBody) -> list[str]:
     own = np.linalg.eigvalsh(M)
     if own[0] <= DEFINITE_TOLERANCE * own[-1]:
         faults.append(
-            f"{where}: modal mass has the eigenvalue {own[0]:.3g} beside {own[-1]:.3g}: some modes are the same motion. "
+            f"{where}: modal mass has the eigenvalue {own[0]:.3g} beside {own[-1]:.3g}: some modes are one motion. "
             f"Leave out modes that others can make up"
         )
         return faults
@@ -236,7 +240,7 @@ def frozen_integrals(integrals: ModalIntegrals) -> ModalIntegrals:
     shapes: Sequence[tuple[int, ...]] = (
         (3,), (3, 3), (n, 3), (n, 3, 3), (n, n, 3, 3), (3, 3), (n, 3), (n, n), (n, n, 3), (n, n, 3, 3),
     )  # fmt: skip
-    arrays = [None if x is None else frozen_array(x, s) for x, s in zip(integrals[1:], shapes, strict=True)]
+    arrays: list[Any] = [None if x is None else frozen_array(x, s) for x, s in zip(integrals[1:], shapes, strict=True)]
     return ModalIntegrals(integrals.mass, *arrays)
 
 

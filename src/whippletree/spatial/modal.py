@@ -95,9 +95,8 @@ class ModalIntegrals(NamedTuple):
 
     def as_objects(self) -> ModalIntegrals:
         """The integrals as arrays of single scalars, so that exact zeros fold away where they are traced."""
-        return ModalIntegrals(
-            self.mass, *[None if x is None else np.asarray(x).astype(object) for x in self[1:]]
-        )
+        arrays: list[Any] = [None if x is None else np.asarray(x).astype(object) for x in self[1:]]
+        return ModalIntegrals(self.mass, *arrays)
 
 
 class ModalInertia:
@@ -125,7 +124,7 @@ class ModalInertia:
         return DeformedInertia(RigidInertia(self.mass, moment, rotation), F, N, self.modal_mass)
 
     def _mean_shape(self, i: int, eta: Array) -> Array:
-        own = self.shapes[i]
+        own: Array = self.shapes[i]
         return own if self.bends is None else own + _combined(self.bends[i], eta) / 2
 
     def _linear(self, eta: Array) -> tuple[Array, Array]:
@@ -257,7 +256,7 @@ class PortWeight(NamedTuple):
         return PortWeight(self.pose @ other, S)
 
     def motion(self, V: Array) -> Array:
-        return self.pose.motion(V[:6]) + self.S @ V[6:]
+        return np.asarray(self.pose.motion(V[:6]) + self.S @ V[6:])
 
     def force(self, f: Array) -> Array:
         return join(self.pose.force(f), self.S.T @ f)
@@ -389,10 +388,12 @@ class Port:
 
     def _shape(self, i: int, eta: Array) -> Array:
         """∂r/∂ηᵢ."""
-        return self.shapes[i] if self.shortening is None else self.shapes[i] + _combined(self.shortening[i], eta)
+        own: Array = self.shapes[i]
+        return own if self.shortening is None else own + _combined(self.shortening[i], eta)
 
     def _mean(self, i: int, eta: Array) -> Array:
-        return self.shapes[i] if self.shortening is None else self.shapes[i] + _combined(self.shortening[i], eta) / 2
+        own: Array = self.shapes[i]
+        return own if self.shortening is None else own + _combined(self.shortening[i], eta) / 2
 
 
 def _cayley(theta: Array) -> Array:
@@ -417,9 +418,7 @@ def _combined(parts: Array, factors: Array) -> Array:
 def _axials(products: Array) -> Array:
     """∫ a × b (…, 3) from ∫ a bᵀ (…, 3, 3)."""
     A = products
-    return np.stack(
-        [A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2], A[..., 0, 1] - A[..., 1, 0]], axis=-1
-    )
+    return np.stack([A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2], A[..., 0, 1] - A[..., 1, 0]], axis=-1)
 
 
 def _trace_minus(E: Array) -> Array:

@@ -17,7 +17,9 @@ from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.mechanism import Mechanism
 
 
-def state_derivatives(m: Mechanism, function: Callable[[Array, Array], Array], q: Array, v: Array) -> tuple[Array, Array]:
+def state_derivatives(
+    m: Mechanism, function: Callable[[Array, Array], Array], q: Array, v: Array
+) -> tuple[Array, Array]:
     """∂y/∂q and ∂y/∂v (rows, nv) of a function y(q, v) (rows,); q moves in the tangent space."""
     n = m.tree.model.nv
     manifold = m.manifold()

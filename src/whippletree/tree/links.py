@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.spatial import Hinge, Pose, RigidInertia, cross_force, cross_motion, join
@@ -53,7 +55,7 @@ class Link(NamedTuple):
         """a (m,) of a body whose twist, seen from wherever that is, is V (m,)."""
         if len(self.H) != 6:
             return zeros(len(self.H))  # a body with modes moves with its reference frame
-        return cross_motion(V, self.slip + self.sway) + self.drift
+        return np.asarray(cross_motion(V, self.slip + self.sway) + self.drift)
 
 
 def edge(node: Node, q: Array) -> Pose | Hinge | ModalWeight | PortWeight:
@@ -86,7 +88,8 @@ def still_link(node: Node, q: Array) -> Link:
 
 
 def _inertia_at(node: Node, q: Array) -> RigidInertia | DeformedInertia:
-    return node.inertia.at(q) if isinstance(node.inertia, ModalInertia) else node.inertia
+    own: RigidInertia | ModalInertia = node.inertia
+    return own.at(q) if isinstance(own, ModalInertia) else own
 
 
 def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
@@ -125,9 +128,10 @@ def _modal_link(parent: Array, node: Node, eta: Array, rates: Array) -> Link:
 
 def _port_link(parent: Array, node: Node, eta: Array) -> Link:
     """A frame of a flexible body, with what is welded to it; ``parent`` is the body's V (6 + n,)."""
-    X: PortWeight = edge(node, eta)
+    joint: Any = node.joint
+    X: Any = edge(node, eta)
     rates = parent[6:]
-    sway, drift = X.S @ rates, node.joint.drift(eta, rates)
+    sway, drift = X.S @ rates, joint.drift(eta, rates)
     V = X.motion(parent)
     still = zeros(6)
     a = cross_motion(V, sway) + drift

@@ -41,8 +41,8 @@ class Node(NamedTuple):
     joint: JointType
     placement: Pose
     """Pose of the joint frame in the parent node's frame."""
-    inertia: RigidInertia | ModalInertia
-    """About the node frame's origin, in its axes."""
+    inertia: Any
+    """About the node frame's origin, in its axes: a RigidInertia, or a ModalInertia of a body with modes."""
     armature: Any
     """What the rotor adds to each freedom's inertia."""
 
@@ -80,8 +80,8 @@ class Skeleton:
         node, pose = self.bodies[found.body]
         if node >= 0 and isinstance(self.nodes[node].joint, Modal):
             raise UnsupportedError(
-                f"model {self.model.name!r}: {frame!r} is a flexible body as a whole, which bends and has no pose: name "
-                f"one of its frames, or its reference frame {found.body.rpartition('/')[0]!r}"
+                f"model {self.model.name!r}: {frame!r} is a flexible body as a whole, which bends and has no pose: "
+                f"name one of its frames, or its reference frame {found.body.rpartition('/')[0]!r}"
             )
         return Place(node, pose @ Pose.from_matrix(found.pose))
 
@@ -178,8 +178,7 @@ def _skeleton(model: Model) -> Skeleton:
             bodies[body.name] = Place(node, placement)
             if node >= 0:
                 own = RigidInertia.about_center(body.mass, body.center, body.inertia)
-                lumped: Any = nodes[node].inertia
-                nodes[node] = nodes[node]._replace(inertia=lumped + own.carried(placement))
+                nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
             continue
         if joint.flexible is not None:
             kind = model.joint_types[k]

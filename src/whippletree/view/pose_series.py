@@ -65,7 +65,7 @@ class Moves:
         shapes = body.outline_shapes.astype(float)
         points = body.outline.astype(float)[:, None] + np.einsum("pna,tn->pta", shapes, eta)
         poses = self.bodies[k]
-        return np.einsum("tab,ptb->pta", poses[:, :3, :3], points) + poses[None, :, :3, 3]
+        return np.asarray(np.einsum("tab,ptb->pta", poses[:, :3, :3], points) + poses[None, :, :3, 3])
 
     def joint(self, k: int) -> Array:
         """Poses of a joint's frame, fixed to the parent, (T, 4, 4)."""

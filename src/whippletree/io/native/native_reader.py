@@ -237,17 +237,18 @@ def _add_flexible_body(draft: Draft, table: dict[str, Any], frames: list[dict[st
             FlexibleFrame(
                 frame["name"].rpartition("/")[2],
                 pose_matrix(frame.get("position", (0, 0, 0)), frame.get("rotation")),
-                *[_array(frame[word], where) for word in ("shapes", "slopes")],
-                _array(frame["shortening"], where) if frame.get("shortening") else None,
+                _array(frame["shapes"]),
+                _array(frame["slopes"]),
+                _array(frame["shortening"]) if frame.get("shortening") else None,
             )
             for frame in frames
         ]
         words = [word for word in ModalIntegrals._fields if word != "mass" and table.get(word) not in (None, [])]
-        integrals = ModalIntegrals(mass=table["mass"], **{word: _array(table[word], where) for word in words})
-        outline = {word: _array(table[word], where) for word in ("outline", "outline_shapes") if table.get(word)}
+        integrals = ModalIntegrals(mass=table["mass"], **{word: _array(table[word]) for word in words})
+        outline = {word: _array(table[word]) for word in ("outline", "outline_shapes") if table.get(word)}
         edges = tuple((a, b) for a, b in table.get("outline_edges", []))
         body = FlexibleBody(
-            integrals, _array(table["stiffness"], where), _array(table["damping"], where), tuple(made),
+            integrals, _array(table["stiffness"]), _array(table["damping"]), tuple(made),
             tuple(table["modes"]), outline_edges=edges, **outline,
         )  # fmt: skip
     except (KeyError, ValueError, TypeError) as error:
@@ -262,7 +263,7 @@ def _owner(frame: dict[str, Any]) -> str:
     return str(frame["name"]).rpartition("/")[0]
 
 
-def _array(values: Any, where: str) -> Array:
+def _array(values: Any) -> Array:
     """Nested lists of numbers as a read-only array."""
     array = np.array(values, dtype=object)
     if any(isinstance(x, list) for x in array.flat):
@@ -283,8 +284,8 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     known = {table["name"] for table in tables["flexible_bodies"]}
     for table in tables["flexible_frames"]:
         if _owner(table) not in known:
-            text = f"flexible frame {table['name']!r}: there is no flexible body {_owner(table)!r}; it is called BODY/FRAME"
-            draft.fault(text, table.get("line"))
+            text = f"there is no flexible body {_owner(table)!r}; a frame is called BODY/FRAME"
+            draft.fault(f"flexible frame {table['name']!r}: {text}", table.get("line"))
     for table in tables["joints"]:
         if {"kind", "parent", "child"} <= set(table):
             add_joint(draft, table)
