@@ -49,7 +49,7 @@ SHAPE_DEGREE = 40
 
 
 @dataclass(frozen=True, eq=False)
-class Mode:
+class BeamMode:
     """One mode of a uniform beam, or a shape that was given: its field as polynomials on [0, L], and ω of a mode."""
 
     omega: float | None
@@ -68,7 +68,7 @@ def bending_modes(
     ends: str = "clamped-free",
     shear_stiffness: float | None = None,
     rotary_inertia: float = 0.0,
-) -> list[Mode]:
+) -> list[BeamMode]:
     """The first elastic modes of a uniform beam, ∫ ρA w² + ρI θ² = 1 kg, lowest first; rigid ones are left out.
 
     Args:
@@ -100,11 +100,11 @@ def bending_modes(
     for omega, c in found:
         field = _combination(basis, c[: len(basis)])
         slope = field.deriv() if shear_stiffness is None else _combination(basis, c[len(basis) :])
-        modes.append(Mode(omega, field, slope))
+        modes.append(BeamMode(omega, field, slope))
     return modes
 
 
-def rod_modes(count: int, *, length: float, stiffness: Any, density: Any, ends: str = "clamped-free") -> list[Mode]:
+def rod_modes(count: int, *, length: float, stiffness: Any, density: Any, ends: str = "clamped-free") -> list[BeamMode]:
     """The first elastic modes of −stiffness u'' = ω² density u: a rod that stretches (EA, ρA) or twists (GJ, ρIₚ)."""
     degree = 2 * count + EXTRA_DEGREES
     basis = [Legendre.basis(k, [0, length]) for k in range(degree + 1)]
@@ -114,7 +114,7 @@ def rod_modes(count: int, *, length: float, stiffness: Any, density: Any, ends: 
     K, M = stiffness * (du * weights) @ du.T, density * (u * weights) @ u.T
     carried = _ends(ends).count("interface")
     found = _with_interfaces(K, M, rows, carried, count) if carried else _lowest(K, M, rows, count)
-    return [Mode(omega, (field := _combination(basis, c)), field.deriv()) for omega, c in found]
+    return [BeamMode(omega, (field := _combination(basis, c)), field.deriv()) for omega, c in found]
 
 
 def beam(
@@ -173,7 +173,7 @@ def beam(
     off = [f"{name!r} at {x}" for name, x in places.items() if not 0 <= x <= length]
     if off:
         raise BeamError(f"beam: frames off the beam, which reaches from 0 to {length} m: {', '.join(off)}")
-    found: list[tuple[str, Mode]] = []
+    found: list[tuple[str, BeamMode]] = []
     inertias = np.zeros(3)
     if polar_inertia is not None:
         inertias[0] = polar_inertia
@@ -209,7 +209,7 @@ class _Stiffness(NamedTuple):
     axial: float | None
     torsional: float | None
 
-    def between(self, word: str, first: Mode, second: Mode, x: Array, weights: Array) -> float:
+    def between(self, word: str, first: BeamMode, second: BeamMode, x: Array, weights: Array) -> float:
         """∫ of the strains of two fields of one direction."""
         if word in "yz":
             EI, GA = _one(self.bending, "yz".index(word)), _one(self.shear, "yz".index(word))
@@ -225,16 +225,16 @@ class _Stiffness(NamedTuple):
         return float(next(iter(numbers.values())) * (first.slope(x) * second.slope(x)) @ weights)
 
 
-def _given_shape(function: Callable[[Array], Array], length: float) -> Mode:
+def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
     field = _interpolated(function, length)
-    return Mode(None, field, field.deriv())
+    return BeamMode(None, field, field.deriv())
 
 
 def _body(
     length: float,
     density: float,
     inertias: Array,
-    modes: list[tuple[str, Mode]],
+    modes: list[tuple[str, BeamMode]],
     stiffness: _Stiffness,
     damping_ratio: float,
     stiffening: bool,
@@ -282,7 +282,7 @@ def _body(
     )
 
 
-def _orthonormal(integrals: Any, modes: list[tuple[str, Mode]]) -> Any:
+def _orthonormal(integrals: Any, modes: list[tuple[str, BeamMode]]) -> Any:
     """The integrals with the exact zeros and ones of modes that are orthonormal by theory, where rounding left 1e-16.
 
     Modes of one direction without rotary inertia are orthogonal in ∫ φᵢ φⱼ; with it, only together with that.
@@ -305,7 +305,7 @@ def _orthonormal(integrals: Any, modes: list[tuple[str, Mode]]) -> Any:
     return integrals._replace(shape_products=products, rotary_products=rotary)
 
 
-def _modal_stiffness(modes: list[tuple[str, Mode]], stiffness: _Stiffness, x: Array, weights: Array) -> Array:
+def _modal_stiffness(modes: list[tuple[str, BeamMode]], stiffness: _Stiffness, x: Array, weights: Array) -> Array:
     """ω² of modes, and integrals over the strains of given shapes, (n, n)."""
     K = np.zeros((len(modes), len(modes)))
     for i, (word, first) in enumerate(modes):
@@ -338,7 +338,7 @@ def _interpolated(function: Callable[[Array], Array], length: float) -> Legendre
     return Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
 
 
-def _fields(modes: list[tuple[str, Mode]], x: Array) -> tuple[Array, Array]:
+def _fields(modes: list[tuple[str, BeamMode]], x: Array) -> tuple[Array, Array]:
     """φ and ψ (n, p, 3) of modes at places x."""
     phi, psi = np.zeros((len(modes), len(x), 3)), np.zeros((len(modes), len(x), 3))
     for k, (word, mode) in enumerate(modes):
@@ -353,7 +353,7 @@ def _fields(modes: list[tuple[str, Mode]], x: Array) -> tuple[Array, Array]:
     return phi, psi
 
 
-def _shortening(modes: list[tuple[str, Mode]], x: Array) -> Array:
+def _shortening(modes: list[tuple[str, BeamMode]], x: Array) -> Array:
     """g (n, n, p, 3): −∫₀ˣ φᵢ' φⱼ' along x, of modes that bend in one direction."""
     n = len(modes)
     g = np.zeros((n, n, len(x), 3))

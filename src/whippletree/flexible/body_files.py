@@ -108,14 +108,14 @@ def _body_of(data: dict[str, Array]) -> FlexibleBody:
 
 
 @dataclass
-class _Block:
+class _SidBlock:
     """A section of a SID file: numbers by name, expansions by order, sections inside."""
 
     values: dict[str, str] = field(default_factory=dict)
     orders: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
-    blocks: list[tuple[str, str, _Block]] = field(default_factory=list)
+    blocks: list[tuple[str, str, _SidBlock]] = field(default_factory=list)
 
-    def find(self, word: str) -> _Block | None:
+    def find(self, word: str) -> _SidBlock | None:
         return next((block for name, _, block in self.blocks if name == word), None)
 
     def array(self, order: str, *shape: int) -> Array:
@@ -157,8 +157,8 @@ def read_sid(path: str | os.PathLike[str]) -> FlexibleBody:
     return found
 
 
-def _parsed(lines: list[str], faults: list[str]) -> _Block:
-    root = _Block()
+def _parsed(lines: list[str], faults: list[str]) -> _SidBlock:
+    root = _SidBlock()
     stack = [("", root)]
     for number, raw in enumerate(lines, start=1):
         line = raw.split("!")[0].strip()
@@ -178,7 +178,7 @@ def _parsed(lines: list[str], faults: list[str]) -> _Block:
             words = line.split()
             new = words[0].lower() == "new"
             name, _, title = " ".join(words[1:] if new else words).partition("=")
-            block = _Block()
+            block = _SidBlock()
             here.blocks.append((name.strip().split()[0].lower(), title.strip(), block))
             stack.append((name, block))
     if len(stack) > 1:
@@ -186,7 +186,7 @@ def _parsed(lines: list[str], faults: list[str]) -> _Block:
     return root
 
 
-def _enter(here: _Block, entry: re.Match[str], number: int, faults: list[str]) -> None:
+def _enter(here: _SidBlock, entry: re.Match[str], number: int, faults: list[str]) -> None:
     try:
         index = tuple(int(word) for word in entry[2].split(","))
         value = float(entry[3].replace("D", "E").replace("d", "e"))
@@ -201,27 +201,27 @@ def _enter(here: _Block, entry: re.Match[str], number: int, faults: list[str]) -
     here.orders.setdefault(entry[1].lower(), {})[index] = value
 
 
-def _first(block: _Block, word: str) -> _Block | None:
+def _first(block: _SidBlock, word: str) -> _SidBlock | None:
     for name, _, inner in _walk(block):
         if name == word:
             return inner
     return None
 
 
-def _walk(block: _Block) -> Iterator[tuple[str, str, _Block]]:
+def _walk(block: _SidBlock) -> Iterator[tuple[str, str, _SidBlock]]:
     for name, title, inner in block.blocks:
         yield name, title, inner
         yield from _walk(inner)
 
 
-def _needed(block: _Block, word: str) -> _Block:
+def _needed(block: _SidBlock, word: str) -> _SidBlock:
     found = block.find(word.lower())
     if found is None:
         raise KeyError(f"section {word!r}")
     return found
 
 
-def _body_of_sid(modal: _Block) -> FlexibleBody:
+def _body_of_sid(modal: _SidBlock) -> FlexibleBody:
     head = _needed(modal, "refmod")
     n = int(head.values["nelastq"])
     mass = float(head.values["mass"])
@@ -265,7 +265,7 @@ def _body_of_sid(modal: _Block) -> FlexibleBody:
     )
 
 
-def _sid_frames(modal: _Block, n: int) -> Iterator[FlexibleFrame]:
+def _sid_frames(modal: _SidBlock, n: int) -> Iterator[FlexibleFrame]:
     listed = modal.find("frame")
     for name, title, node in [] if listed is None else listed.blocks:
         if name != "node":
@@ -287,7 +287,7 @@ def _sid_frames(modal: _Block, n: int) -> Iterator[FlexibleFrame]:
         )  # fmt: skip
 
 
-def _is_column(J: _Block) -> bool:
+def _is_column(J: _SidBlock) -> bool:
     """Whether an inertia is written as xx, yy, zz, xy, xz, yz instead of rows."""
     return int(J.values.get("nrow", "6")) == 6 or max(k[0] for k in J.orders.get("m0", {(6,): 0.0})) > 3
 
@@ -310,7 +310,7 @@ def _split(rates: Array) -> tuple[Array, Array]:
     return -(A - np.swapaxes(A, 0, 1)) / 2, (A + np.swapaxes(A, 0, 1)) / 2
 
 
-def _inertia_curvature(modal: _Block, n: int) -> Array:
+def _inertia_curvature(modal: _SidBlock, n: int) -> Array:
     """∂²J/∂ηᵢ∂ηⱼ (n, n, 3, 3) from Oe of first order, whose columns are ωx², ωy², ωz², ωxωy, ωyωz, ωxωz."""
     Oe = modal.find("oe")
     if Oe is None:

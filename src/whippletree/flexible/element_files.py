@@ -22,10 +22,10 @@ from whippletree.errors import FileError
 from whippletree.files.bounded_files import read_bounded
 from whippletree.flexible.finite_elements import NodalModel
 
-Place: TypeAlias = str | os.PathLike[str]
+FilePath: TypeAlias = str | os.PathLike[str]
 
 
-def read_calculix(stem: Place, nodes: Place | Mapping[int, Any]) -> NodalModel:
+def read_calculix(stem: FilePath, nodes: FilePath | Mapping[int, Any]) -> NodalModel:
     """K, M and freedoms of ``STEM.sti``, ``STEM.mas`` and ``STEM.dof``.
 
     Args:
@@ -44,7 +44,7 @@ def read_calculix(stem: Place, nodes: Place | Mapping[int, Any]) -> NodalModel:
 
 
 def read_matrix_market(
-    stiffness: Place, mass: Place, nodes: Place | Mapping[int, Any], *, freedoms: Any = None
+    stiffness: FilePath, mass: FilePath, nodes: FilePath | Mapping[int, Any], *, freedoms: Any = None
 ) -> NodalModel:
     """K and M of two Matrix Market files.
 
@@ -96,7 +96,7 @@ def _text(path: Path) -> str:
         raise FileError(str(path), [f"the file is not plain text (byte {error.start})"]) from None
 
 
-def _positions(nodes: Place | Mapping[int, Any]) -> dict[int, Array]:
+def _positions(nodes: FilePath | Mapping[int, Any]) -> dict[int, Array]:
     """Node -> position."""
     if isinstance(nodes, Mapping):
         return {int(node): np.asarray(at, dtype=float).reshape(3) for node, at in nodes.items()}

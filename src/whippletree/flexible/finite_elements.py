@@ -61,7 +61,7 @@ class NodalModel:
                 faults.append(f"{where}: {word} has shape {A.shape}, expected ({size}, {size}), one row per freedom")
             elif not np.all(np.isfinite(A.data if sp.issparse(A) else A)):
                 faults.append(f"{where}: {word} holds a number that is not finite")
-            elif abs(A - A.T).max() > SYMMETRY * abs(A).max():
+            elif abs(A - A.T).max() > ELEMENT_SYMMETRY * abs(A).max():
                 faults.append(f"{where}: {word} is not symmetric")
         if not np.all(np.isfinite(self.points)):
             bad = [str(k) for k in np.flatnonzero(~np.isfinite(self.points).all(axis=1))[:5]]
@@ -76,7 +76,7 @@ class NodalModel:
         return faults
 
 
-SYMMETRY = 1e-8
+ELEMENT_SYMMETRY = 1e-8
 """Share of the largest entry by which a matrix of finite elements may differ from its transpose: solvers write seven
 digits or more."""
 

@@ -30,7 +30,7 @@ from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, default
 from whippletree.model.frozen import frozen_array, pose_matrix
 from whippletree.spatial.modal import ModalIntegrals
 
-DENSE_UP_TO = 400
+DENSE_MODES_UP_TO = 400
 """Freedoms inside up to which their modes are found by a dense solver."""
 
 RIGID_SQUARE = 1e-7
@@ -195,7 +195,7 @@ def _factor(K: Any) -> Any:
 
 def _lowest_modes(K: Any, M: Any, count: int, free: bool) -> Array:
     size = K.shape[0]
-    if size <= DENSE_UP_TO or count >= size - 1:
+    if size <= DENSE_MODES_UP_TO or count >= size - 1:
         return np.asarray(scipy.linalg.eigh(K.toarray(), M.toarray(), subset_by_index=(0, count - 1))[1])
     shift = -1e-3 * abs(K.diagonal()).min() / abs(M.diagonal()).max() if free else 0.0
     # a fixed start vector: the same modes in every run
