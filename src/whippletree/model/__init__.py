@@ -1,6 +1,7 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
+    activations         actuators with a memory, and muscles
     force_elements      tendons, drag of a fluid, held-up weight
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
@@ -16,6 +17,7 @@ The chapter imports ``spatial``, ``graph`` and ``arithmetic``; only the start st
 ``constraints`` to assemble it.
 """
 
+from whippletree.model.activations import Activation, Muscle
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -37,6 +39,7 @@ from whippletree.model.model import (
 __all__ = [
     "EARTH_GRAVITY",
     "WORLD",
+    "Activation",
     "Actuator",
     "Body",
     "Constraint",
@@ -47,6 +50,7 @@ __all__ = [
     "Joint",
     "KeyFrame",
     "Model",
+    "Muscle",
     "State",
     "Vector",
     "require_model",
