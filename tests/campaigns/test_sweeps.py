@@ -319,3 +319,22 @@ def test_an_unreachable_scheduler_is_named(tmp_path):
     with pytest.raises(OSError, match=r"no dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         _random_plan(tmp_path / "s").run(engines.Dask("tcp://127.0.0.1:9"))
     assert time.monotonic() - begun < 60
+
+
+def test_commands_of_a_scenario_drive_its_sweeps(tmp_path):
+    """Those of ``[ctrl]`` and of ``ctrl=`` hold beside the ones that vary."""
+    builder = wt.Builder("cart").body("mass", 1.0, inertia=(1, 1, 1))
+    builder.joint("rail", "prismatic", "world", "mass", axis=(1, 0, 0))
+    model = builder.actuator("push", "rail").actuator("pull", "rail", gear=-1).build()
+    wt.save(model, tmp_path / "cart.toml")
+    text = '[model]\nfile = "cart.toml"\n[ctrl]\nactuators = { push = 2.0 }\n[solver]\nduration = 1.0\nmethod = "rk4"\n'
+    (tmp_path / "run.toml").write_text(text)
+    options = {"design": "grid", "method": "rk4", "duration": 1.0}
+    swept = wt.sweep(tmp_path / "run.toml", {"v0.rail": [0.0, 1.0]}, folder=tmp_path / "a.sweep")
+    np.testing.assert_allclose(swept["v.rail"].values.ravel(), [2.0, 3.0], atol=1e-12)
+    swept = wt.sweep(tmp_path / "run.toml", {"ctrl.pull": [0.0, 0.5]}, folder=tmp_path / "b.sweep")
+    np.testing.assert_allclose(swept["v.rail"].values.ravel(), [2.0, 1.5], atol=1e-12)
+    given = wt.sweep(model, {"ctrl.pull": [0.0, 0.5]}, ctrl=[2.0, 0.0], folder=tmp_path / "c.sweep", **options)
+    np.testing.assert_allclose(given["v.rail"].values.ravel(), [2.0, 1.5], atol=1e-12)
+    with pytest.raises(ValueError, match=r"sweep: ctrl.pull vary, and ctrl is a function or a table"):
+        wt.sweep(model, {"ctrl.pull": [0.0]}, ctrl=lambda t, q, v: [0, 0], folder=tmp_path / "d.sweep", **options)
