@@ -2,6 +2,9 @@
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -311,6 +314,46 @@ def test_dask_workers_give_the_same_files(tmp_path):
     ) as local, distributed.Client(local) as client:  # fmt: skip
         cluster.run(engines.Dask(client))
     assert _files(tmp_path / "calm") == _files(tmp_path / "dask")
+
+
+def _dask_process(role, *options):
+    command = [sys.executable, "-m", f"distributed.cli.dask_{role}", *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _slow(run):
+    time.sleep(0.1)
+    return 1.0
+
+
+def test_a_scheduler_that_is_killed_is_named_and_the_rest_done_elsewhere(tmp_path):
+    pytest.importorskip("distributed")
+    slow = {"metrics": {"slow": _slow}}
+    calm, left_alone = _random_plan(tmp_path / "calm", **slow), _random_plan(tmp_path / "left_alone", **slow)
+    calm.run(Here())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    scheduler = _dask_process("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    worker = _dask_process("worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    try:
+        first = engines.Dask(f"tcp://127.0.0.1:{port}")
+        while True:
+            try:
+                left_alone.run(first, range(1))
+                break
+            except (OSError, wt.UnsupportedError):  # not there yet
+                time.sleep(0.2)
+        threading.Timer(0.5, scheduler.kill).start()
+        with pytest.raises(OSError, match=r"the dask scheduler has gone .* does the rest"):
+            left_alone.run(first)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert 0 not in left_alone.missing()
+    left_alone.run(Here())
+    assert _files(tmp_path / "calm") == _files(tmp_path / "left_alone")
 
 
 def test_an_unreachable_scheduler_is_named(tmp_path):
