@@ -17,6 +17,7 @@ from scipy import stats
 import whippletree as wt
 from whippletree.campaigns import engines
 from whippletree.campaigns.campaign import plan_sweep
+from whippletree.campaigns.cases import ModelSubject, ScenarioSubject
 from whippletree.campaigns.engines import Here, Processes
 from whippletree.campaigns.store import Store
 from whippletree.cli import main
@@ -372,12 +373,10 @@ def test_commands_of_a_scenario_drive_its_sweeps(tmp_path):
     wt.save(model, tmp_path / "cart.toml")
     text = '[model]\nfile = "cart.toml"\n[ctrl]\nactuators = { push = 2.0 }\n[solver]\nduration = 1.0\nmethod = "rk4"\n'
     (tmp_path / "run.toml").write_text(text)
-    options = {"design": "grid", "method": "rk4", "duration": 1.0}
-    swept = wt.sweep(tmp_path / "run.toml", {"v0.rail": [0.0, 1.0]}, folder=tmp_path / "a.sweep")
-    np.testing.assert_allclose(swept["v.rail"].values.ravel(), [2.0, 3.0], atol=1e-12)
-    swept = wt.sweep(tmp_path / "run.toml", {"ctrl.pull": [0.0, 0.5]}, folder=tmp_path / "b.sweep")
+    swept = wt.sweep(tmp_path / "run.toml", {"ctrl.pull": [0.0, 0.5]}, folder=tmp_path / "a.sweep")
     np.testing.assert_allclose(swept["v.rail"].values.ravel(), [2.0, 1.5], atol=1e-12)
-    given = wt.sweep(model, {"ctrl.pull": [0.0, 0.5]}, ctrl=[2.0, 0.0], folder=tmp_path / "c.sweep", **options)
-    np.testing.assert_allclose(given["v.rail"].values.ravel(), [2.0, 1.5], atol=1e-12)
+    assert ScenarioSubject(tmp_path / "run.toml").case({}).options["ctrl"] == {"push": 2.0}
+    subject = ModelSubject(model, options={"ctrl": [2.0, 0.0]})
+    assert subject.case({"ctrl.pull": 0.5}).options["ctrl"] == {"push": 2.0, "pull": 0.5}
     with pytest.raises(ValueError, match=r"sweep: ctrl.pull vary, and ctrl is a function or a table"):
-        wt.sweep(model, {"ctrl.pull": [0.0]}, ctrl=lambda t, q, v: [0, 0], folder=tmp_path / "d.sweep", **options)
+        ModelSubject(model, options={"ctrl": lambda t, q, v: [0, 0]}).case({"ctrl.pull": 0.5})

@@ -138,6 +138,23 @@ def test_what_a_muscle_cannot_be_is_named(tmp_path: Path) -> None:
     assert "muscles whose passive force has other numbers than the active one: 'odd'" in str(warned[0].message)
 
 
+@pytest.mark.parametrize("total", ["", "settotalmass='7'"])
+def test_numbers_that_follow_from_masses_are_those_of_the_whole_model(tmp_path: Path, total: str) -> None:
+    """Springs by ``springdamper`` and forces of muscles, where a mesh has a mass and where all masses are scaled."""
+    path = tmp_path / "mesh.xml"
+    path.write_text(f"""<mujoco><compiler {total}/><asset><mesh name="t" vertex="0 0 0 .3 0 0 0 .2 0 0 0 .1"/></asset>
+      <worldbody><body><joint name="a" springdamper="0.1 1.2"/><geom type="mesh" mesh="t"/>
+        <body pos=".3 0 0"><joint name="b" axis="0 1 0" springdamper="0.05 1" range="-90 90"/>
+          <geom size=".1" pos=".1 0 0"/></body></body></worldbody>
+      <actuator><muscle name="m" joint="b" lengthrange="-1 1"/></actuator></mujoco>""")
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), wt.load(path)
+    np.testing.assert_allclose([j.stiffness for j in model.joints], np.ravel(peer.jnt_stiffness), rtol=1e-12)
+    np.testing.assert_allclose([j.damping for j in model.joints], np.ravel(peer.dof_damping), rtol=1e-12)
+    muscle = model.actuators[0].muscle
+    assert muscle is not None
+    assert muscle.peak == pytest.approx(200 / peer.actuator_acc0[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("suffix", ["toml", "json"])
 def test_memories_survive_a_file(tmp_path: Path, suffix: str) -> None:
     model, _, _ = both(tmp_path, "actearly='true'")

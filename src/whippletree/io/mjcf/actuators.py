@@ -44,7 +44,7 @@ def _law(parts: Parts, number: int) -> dict[str, Any]:
 
     compiled = parts.masses
     if compiled.actuator_gaintype[number] == mjtGain.mjGAIN_MUSCLE:
-        return {"muscle": _muscle(compiled, number)} | _limits(parts, number)
+        return {"muscle": _muscle(compiled, number, parts.mass_scale)} | _limits(parts, number)
     gain = [float(x) for x in compiled.actuator_gainprm[number][:_LINEAR]]
     if compiled.actuator_gaintype[number] == mjtGain.mjGAIN_FIXED:
         gain[1:] = [0.0, 0.0]
@@ -74,7 +74,7 @@ def _limits(parts: Parts, number: int) -> dict[str, Any]:
     return law
 
 
-def _muscle(compiled: Any, number: int) -> Muscle:
+def _muscle(compiled: Any, number: int, mass_scale: float) -> Muscle:
     """A muscle's numbers; its range of lengths is the file's, or what MuJoCo's compiler has found."""
     from mujoco import mjtBias
 
@@ -83,7 +83,7 @@ def _muscle(compiled: Any, number: int) -> Muscle:
     )
     low, high = map(float, compiled.actuator_lengthrange[number])
     if peak < 0:  # as strong as it must be to accelerate what it moves
-        peak = scale / float(compiled.actuator_acc0[number])
+        peak = scale * mass_scale / float(compiled.actuator_acc0[number])
     if compiled.actuator_biastype[number] == mjtBias.mjBIAS_NONE:
         passive = 0.0
     return Muscle((low, high), peak, (r_0, r_1), shortest, longest, fastest, passive, lengthening)

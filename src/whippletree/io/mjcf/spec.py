@@ -62,6 +62,18 @@ class Parts:
     poses: Any = None
     masses: Any = None
 
+    @property
+    def mass_scale(self) -> float:
+        """What compiled masses, and numbers that follow from them, are multiplied by."""
+        if not self.total_mass:
+            return 1.0
+        return self.total_mass / sum(unpadded(mass) for mass in self.masses.body_mass)
+
+
+def unpadded(value: Any) -> float:
+    """A mass or moment of inertia of the file, whose zero was padded for the compiler."""
+    return 0.0 if value == PAD else float(value)
+
 
 def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     """Name all parts and make the two models to compile, with or without actuators. Faults go to the draft."""
