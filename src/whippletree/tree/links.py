@@ -89,6 +89,8 @@ def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
     V = X.motion(parent) + slip
     a = cross_motion(V, slip) + drift
     b = cross_force(V, node.inertia @ V)
+    if node.turns:  # a mass against the world has the acceleration v̇ + ω × v
+        b = b + node.armature * node.joint.turning(slip)
     return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
 
 

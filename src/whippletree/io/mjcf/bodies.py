@@ -75,7 +75,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     quaternions = compiled.jnt_type <= _BALL
     for word, which in (
         ("springs of ball and free joints", quaternions & np.any(np.atleast_2d(compiled.jnt_stiffness.T), axis=0)),
-        ("turning of the axes along which a free joint's armature resists", _armed(compiled)),
         ("limits of ball joints", quaternions & compiled.jnt_limited.astype(bool)),
         ("dry friction of ball and free joints", quaternions & (compiled.dof_frictionloss[compiled.jnt_dofadr] != 0)),
     ):
@@ -91,11 +90,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     draft.notes.append(
         "contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over"
     )
-
-
-def _armed(compiled: Any) -> Array:
-    """Which joints are free and have armature: it resists along world axes in MuJoCo, along the body's own here."""
-    return np.asarray((compiled.jnt_type == _FREE) & (compiled.dof_armature[compiled.jnt_dofadr] != 0))
 
 
 def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
