@@ -23,6 +23,9 @@ other."""
 TOLD_ALL_UP_TO = 32
 """Pairs without a closed form up to which every one is worked out for a row of output, however far apart it is."""
 
+COMPILED_UP_TO = 48
+"""Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
+
 TOLD_WITHIN = 0.01
 """m: how near such pairs must be in larger scenes, where each costs milliseconds."""
 
@@ -44,6 +47,11 @@ class Neighbourhood:
     def __init__(self, contacts: ContactSet) -> None:
         self.contacts = contacts
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kinematics of all candidates is worth compiling."""
+        return self.contacts.closed_form and 0 < self.contacts.corners <= COMPILED_UP_TO
+
     def gaps(self, q: Array) -> Array:
         """Of all candidates at q (nq,), m; in a scene with many pairs without a closed form, those of them that are
         farther apart than ``TOLD_WITHIN`` have infinite gaps."""
@@ -58,6 +66,17 @@ class Neighbourhood:
     def within(self, q: Array, reach: float) -> Near:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _found(Snapshot(self.contacts, q), reach)
+
+    def joint_forces(self, q: Array, forces: Array) -> Array:
+        """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,): only the rows of those that carry a force are worked out."""
+        numbers = np.flatnonzero(np.any(forces, axis=1))
+        if not len(numbers):
+            return np.zeros(self.contacts.model.nv)
+        at = Snapshot(self.contacts, q)
+        points = at.within(TOLD_WITHIN)
+        if not np.isfinite(points.gap[numbers]).all():
+            points = at.points
+        return np.asarray(at.jacobian(numbers, points).T @ forces[numbers].ravel())
 
 
 def _found(at: Snapshot, reach: float) -> Near:
