@@ -1,4 +1,4 @@
-"""Closed-loop robots as drawing programs export them: a URDF of the open tree with rounded numbers, and a YAML of loops.
+"""Closed-loop robots as drawing programs export them: a URDF of the tree with rounded numbers, and a YAML of loops.
 
     python -m benchmarks.cad_loops
 
@@ -138,7 +138,7 @@ def _link(name: str) -> str:
 
 
 def planar_leg() -> Drawing:
-    """A knee that a crank at the hip drives through a rod: a planar loop, closed by six rows in the middle of its rod."""
+    """A knee that a crank at the hip drives through a rod: a planar loop, closed by six rows within its rod."""
     y = (0.0, 1.0, 0.0)
     drawing = Drawing("planar leg", "shank").joint("revolute", "base", "thigh", (0, 0, 0), y)
     drawing.joint("revolute", "thigh", "shank", (0.1, 0, -0.4), y)
