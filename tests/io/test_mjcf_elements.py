@@ -155,7 +155,8 @@ def test_faults_of_elements_are_named() -> None:
 
 def test_the_armature_of_a_free_joint_resists_along_axes_of_the_world(tmp_path: Path) -> None:
     text = """<mujoco><worldbody><body name="b"><joint name="float" type="free" armature="2.5"/>
-      <geom type="box" size=".1 .2 .3" pos=".1 .05 0" density="300"/><body pos="0 0 .3"><joint axis="0 1 .3" armature=".2"/>
+      <geom type="box" size=".1 .2 .3" pos=".1 .05 0" density="300"/>
+      <body pos="0 0 .3"><joint axis="0 1 .3" armature=".2"/>
       <geom type="capsule" size=".05 .2"/></body></body></worldbody></mujoco>"""
     (tmp_path / "armed.xml").write_text(text)
     model, compiled = wt.load(tmp_path / "armed.xml"), mujoco.MjModel.from_xml_string(text)

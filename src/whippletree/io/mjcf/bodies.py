@@ -15,7 +15,7 @@ from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
 from whippletree.io.mjcf.sensors import add_sensors
-from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
+from whippletree.io.mjcf.spec import PAD, Parts, line_of, primitive, switched_off
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -258,7 +258,7 @@ def _shapes(draft: Draft, parts: Parts) -> None:
     compiled = parts.poses
     for k in range(compiled.ngeom):
         name = compiled.geom(k).name
-        shape = dict(parts.shapes.get(name) or _primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
+        shape = dict(parts.shapes.get(name) or primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
         draft.builder.geometry(
             name,
             compiled.body(int(compiled.geom_bodyid[k])).name,
@@ -285,23 +285,3 @@ def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
     pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
     others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
     return {"excludes": others} if others else {}
-
-
-def _primitive(kind: int, size: Array) -> dict[str, Any]:
-    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
-    from mujoco import mjtGeom
-
-    a, b, c = (float(x) for x in size)
-    match mjtGeom(kind):
-        case mjtGeom.mjGEOM_PLANE:
-            return {"kind": "half_space"}
-        case mjtGeom.mjGEOM_SPHERE:
-            return {"kind": "sphere", "radius": a}
-        case mjtGeom.mjGEOM_CAPSULE:
-            return {"kind": "capsule", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_CYLINDER:
-            return {"kind": "cylinder", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_BOX:
-            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
-        case other:
-            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}

@@ -292,6 +292,26 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     return shape
 
 
+def primitive(kind: int, size: Any) -> dict[str, Any]:
+    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
+    from mujoco import mjtGeom
+
+    a, b, c = (float(x) for x in size)
+    match mjtGeom(kind):
+        case mjtGeom.mjGEOM_PLANE:
+            return {"kind": "half_space"}
+        case mjtGeom.mjGEOM_SPHERE:
+            return {"kind": "sphere", "radius": a}
+        case mjtGeom.mjGEOM_CAPSULE:
+            return {"kind": "capsule", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_CYLINDER:
+            return {"kind": "cylinder", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_BOX:
+            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
+        case other:
+            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}
+
+
 def _plainly_placed(mesh: Any) -> bool:
     """Whether the mesh's numbers are in the geom's frame: the asset does not move them."""
     return not np.any(mesh.refpos) and bool(np.all(mesh.refquat == (1, 0, 0, 0)))
