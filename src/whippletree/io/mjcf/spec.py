@@ -150,7 +150,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 def _report_left_out(draft: Draft, spec: Any) -> None:
     """What acts in the file, or measures, and is not taken over."""
     for word, group in (
-        ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
+        ("mocap (the body stands still: wt.with_motion moves it)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
         ("softness (solref, solimp)", _softened(spec)),
         ("flexible bodies", getattr(spec, "flexes", ())),
