@@ -223,7 +223,7 @@ class _Readings:
         local = np.array(geometry.pose, dtype=float)
         if geometry.body == WORLD:
             return np.broadcast_to(local, (*self.q.shape[:-1], 4, 4))
-        return np.matmul(self.dyn.pose(geometry.body)(self.q), local)
+        return np.asarray(np.asarray(self.dyn.pose(geometry.body)(self.q)) @ local)
 
 
 def _turned(R: Array, x: Array) -> Array:
