@@ -40,7 +40,8 @@ def test_machine_code_equals_the_reference():
 def test_the_same_bits_on_an_emulated_device(monkeypatch):
     """A chain of two flexible links, stiffened, through the GPU's kernels and staging."""
     install(monkeypatch)
-    beam = wt.flexible.beam(length=1.0, bending_stiffness=30.0, mass_per_length=0.5, modes=2, stiffening=True)
+    options = {"modes": 2, "ends": "pinned-free", "stiffening": True}
+    beam = wt.flexible.beam(length=1.0, bending_stiffness=30.0, mass_per_length=0.5, **options)
     builder = wt.Builder("two links", (0, -9.81, 0)).flexible_body("a", beam).flexible_body("b", beam)
     model = builder.joint("j", "revolute", "world", "a").joint("k", "revolute", "a/tip", "b").build()
     q, v, tau = 0.02 * np.random.default_rng(0).normal(size=(3, 70, model.nv))
