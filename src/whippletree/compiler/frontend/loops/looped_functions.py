@@ -57,6 +57,11 @@ class Passive(NamedTuple):
     rest: Any
     damping: Any
 
+    @property
+    def flexible(self) -> None:
+        """Models with flexible bodies are not looped over."""
+        return None
+
 
 class RecordedMechanism(Mechanism):
     """A mechanism whose fields hold one value per type of what is looped over."""
