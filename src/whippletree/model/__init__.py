@@ -10,6 +10,7 @@
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
     moving_bodies       ``wt.with_motion``: bodies whose motion is an input
     constraint_syntax   the kinds of constraints and the words that each understands
+    flexible_body       the data of a body with modes
     sensors             what a model measures
     parameters          numbers of a model by path, ``bodies.rod.mass``, to be left open or replaced
     input_checks        shapes and kinds of the arrays that users pass

@@ -24,6 +24,7 @@ The theory first, then the recursions in the order in which they build on each o
     reduced_inertia  the mechanics of a tree whose joints and bodies are simplified where that changes nothing
     tangents         how forces and frames answer to small displacements of q and v
     derivatives      of inverse and forward dynamics
+    dual_derivatives   of trees with flexible bodies, column by column
     steps            one time step of an explicit integrator
 
 The chapter imports ``model``, ``spatial``, ``graph`` and ``arithmetic``.
