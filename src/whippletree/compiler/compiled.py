@@ -360,7 +360,8 @@ class Compiled(CompiledTable):
 
         Coordinates are compared in velocity space: the rows and columns of q have nv entries, not nq. Central
         differences of steps that are solved to 1e-13 m/s, all in one call: relative errors are about 1e-7 while no
-        contact, limit or range changes its mode; where one does, they are the mean of both sides.
+        contact, limit or range changes its mode; where one does, they are the mean of both sides, and ``kinks`` tells
+        in which columns.
 
         Args:
             q, v: one state, (nq,) and (nv,).
@@ -368,7 +369,8 @@ class Compiled(CompiledTable):
 
         Returns:
             Matrices of derivatives of the end state (q, v, act), of n = 2 nv + activations numbers: by the start state
-            (n, n), by the commands (n, actuators), and by joint forces (n, nv).
+            (n, n), by the commands (n, actuators), and by joint forces (n, nv); and how far the derivatives to both
+            sides lie apart, by column: ``kinks``.
         """
         from whippletree.compiler.rollout.single_step import step_derivatives
 
