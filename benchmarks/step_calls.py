@@ -91,7 +91,7 @@ def solo12() -> tuple[wt.Model, Any, np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 def _bend(joint: str) -> float:
-    """How much of a lift a joint of solo12 takes, rad: hip and knee bend against each other, hind legs the other way."""
+    """How much of a lift a joint of solo12 takes: hip and knee bend against each other, hind legs the other way."""
     side = 1.0 if joint[0] == "F" else -1.0
     return side * {"HFE": 1.0, "KFE": -2.0}.get(joint[3:], 0.0)
 
