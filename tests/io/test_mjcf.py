@@ -290,14 +290,14 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
             <actuator><motor name='m' joint='ja'/><motor joint='jb'/>
               <general name='slow' joint='ja' dyntype='user' actdim='1'/>
               <general name='odd' tendon='t' gaintype='user'/></actuator>
-            <sensor><jointpos name='angle' joint='ja'/><touch name='p' site='s'/></sensor>
+            <sensor><jointpos name='angle' joint='ja'/><magnetometer name='p' site='s'/></sensor>
             <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
         )
     assert [actuator.name for actuator in model.actuators] == ["m", "jb"]
     left_out = [
         "actuators that have activation dynamics (user): 'slow'",
         "actuators that have another law than a linear one or a muscle's: 'odd'",
-        "sensors (touch): 'p'",
+        "sensors (magnetometer): 'p'",
     ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",

@@ -223,6 +223,27 @@ def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> Non
     assert not model.constraints
 
 
+def test_a_mocap_body_follows_a_given_motion(tmp_path: Path) -> None:
+    """It pushes a ball without friction along, through a collision and at any mass; the file alone lets it stand."""
+    text = """<mujoco><option timestep=".002"/><worldbody><geom name="floor" type="plane" size="0 0 1" friction="0"/>
+      <body name="paddle" mocap="true" pos="0 0 .11" euler="0 0 90">
+        <geom type="box" size=".2 .05 .1" friction="0"/></body>
+      <body name="ball" pos=".2 0 .1"><freejoint/><geom size=".1" friction="0"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="mocap .the body stands still: wt.with_motion moves it.: 'paddle'"):
+        model = load_text(tmp_path, text)
+    moved = wt.with_motion(model, "paddle", lambda t: (t, 0, 0.11))
+    run = wt.simulate(moved, duration=0.4, points=["paddle", "ball"], progress=False)
+    np.testing.assert_allclose(run.points[-1], [[0.4, 0, 0.11], [0.55, 0, 0.1]], atol=1e-6)
+    np.testing.assert_allclose(
+        wt.compile(moved).pose("paddle")(run.q[-1])[:3, :3], [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-9
+    )
+    assert not run.attrs["failure"]
+    with pytest.raises(wt.UnsupportedError, match="body 'ball' hangs on joint"):
+        wt.with_motion(model, "ball", lambda t: (0, 0, 0))
+    with pytest.raises(wt.UnsupportedError, match="has 2 numbers"):
+        wt.with_motion(model, "paddle", lambda t: (0, 0))
+
+
 # --- files elsewhere ---
 
 

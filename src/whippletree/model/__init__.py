@@ -8,6 +8,7 @@
     closing_joints      joints that close loops: which are cut, and what takes their place
     faults              what is wrong with a description, all of it at once
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
+    moving_bodies       ``wt.with_motion``: bodies whose motion is an input
     constraint_syntax   the kinds of constraints and the words that each understands
     sensors             what a model measures
     parameters          numbers of a model by path, ``bodies.rod.mass``, to be left open or replaced

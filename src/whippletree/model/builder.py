@@ -430,6 +430,7 @@ class Builder:
         faults += naming_faults("sensor", [sensor.name for sensor in self._sensors])
         known = {"joint": [joint.name for joint in self._joints], "tendon": tendons}
         known |= {"actuator": [a.name for a in self._actuators], "frame": [WORLD, *(place.name for place in places)]}
+        known |= {"geometry": [geometry.name for geometry in self._geometries]}
         faults += sensor_faults(self._sensors, known)
         if self.time_step is not None and not self.time_step > 0:
             faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")

@@ -85,7 +85,8 @@ class Joint(Part):
     pitch: Any = 0
     """Helical joints: m of advance per rad."""
     rotor_inertia: Any = 0
-    """kg m² (or kg) of the rotor about (along) each of the joint's freedoms, before the gear."""
+    """kg m² (or kg) of the rotor about (along) each of the joint's freedoms, before the gear. Of a free joint: a mass
+    and moments of inertia of that size at the body's origin, without weight."""
     gear_ratio: Any = 1
     """Rotor speed over joint speed; the joint feels rotor_inertia · gear_ratio²."""
     stiffness: Any = 0

@@ -15,7 +15,7 @@ from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
 from whippletree.io.mjcf.sensors import add_sensors
-from whippletree.io.mjcf.spec import Parts, line_of, switched_off, unpadded
+from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -75,7 +75,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     quaternions = compiled.jnt_type <= _BALL
     for word, which in (
         ("springs of ball and free joints", quaternions & np.any(np.atleast_2d(compiled.jnt_stiffness.T), axis=0)),
-        ("turning of the axes along which a free joint's armature resists", _armed(compiled)),
         ("limits of ball joints", quaternions & compiled.jnt_limited.astype(bool)),
         ("dry friction of ball and free joints", quaternions & (compiled.dof_frictionloss[compiled.jnt_dofadr] != 0)),
     ):
@@ -91,11 +90,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     draft.notes.append(
         "contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over"
     )
-
-
-def _armed(compiled: Any) -> Array:
-    """Which joints are free and have armature: it resists along world axes in MuJoCo, along the body's own here."""
-    return np.asarray((compiled.jnt_type == _FREE) & (compiled.dof_armature[compiled.jnt_dofadr] != 0))
 
 
 def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
@@ -255,7 +249,7 @@ def _shapes(draft: Draft, parts: Parts) -> None:
     compiled = parts.poses
     for k in range(compiled.ngeom):
         name = compiled.geom(k).name
-        shape = dict(parts.shapes.get(name) or _primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
+        shape = dict(parts.shapes.get(name) or primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
         draft.builder.geometry(
             name,
             compiled.body(int(compiled.geom_bodyid[k])).name,
@@ -282,23 +276,3 @@ def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
     pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
     others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
     return {"excludes": others} if others else {}
-
-
-def _primitive(kind: int, size: Array) -> dict[str, Any]:
-    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
-    from mujoco import mjtGeom
-
-    a, b, c = (float(x) for x in size)
-    match mjtGeom(kind):
-        case mjtGeom.mjGEOM_PLANE:
-            return {"kind": "half_space"}
-        case mjtGeom.mjGEOM_SPHERE:
-            return {"kind": "sphere", "radius": a}
-        case mjtGeom.mjGEOM_CAPSULE:
-            return {"kind": "capsule", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_CYLINDER:
-            return {"kind": "cylinder", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_BOX:
-            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
-        case other:
-            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}

@@ -167,7 +167,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 def _report_left_out(draft: Draft, spec: Any) -> None:
     """What acts in the file, or measures, and is not taken over."""
     for word, group in (
-        ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
+        ("mocap (the body stands still: wt.with_motion moves it)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
         ("softness (solref, solimp)", _softened(spec)),
         ("flexible bodies", getattr(spec, "flexes", ())),
@@ -323,6 +323,26 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
         if found is not None:
             shape["path"] = str(found)
     return shape
+
+
+def primitive(kind: int, size: Any) -> dict[str, Any]:
+    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
+    from mujoco import mjtGeom
+
+    a, b, c = (float(x) for x in size)
+    match mjtGeom(kind):
+        case mjtGeom.mjGEOM_PLANE:
+            return {"kind": "half_space"}
+        case mjtGeom.mjGEOM_SPHERE:
+            return {"kind": "sphere", "radius": a}
+        case mjtGeom.mjGEOM_CAPSULE:
+            return {"kind": "capsule", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_CYLINDER:
+            return {"kind": "cylinder", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_BOX:
+            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
+        case other:
+            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}
 
 
 def _plainly_placed(mesh: Any) -> bool:

@@ -34,9 +34,6 @@ CORRECTION_SWEEPS = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
 
-COMPILED_UP_TO = 48
-"""Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
-
 
 class Step(NamedTuple):
     """What a step has led to."""
@@ -93,7 +90,7 @@ class ImpulseStep:
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
-        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.blocks.contacts.closed_form
+        self._compiled = self.neighbourhood.is_compiled
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
