@@ -253,8 +253,9 @@ def step_derivatives(
     )
     forward, backward = reached[:size].T / APART, -reached[size:-1].T / APART
     D, sides = (forward + backward) / 2, np.abs(forward - backward).max(axis=0)
-    columns = [slice(0, state), slice(state + nv, None), slice(state, state + nv)]
-    return StepDerivatives(*[D[:, part] for part in columns], np.concatenate([sides[part] for part in columns]))
+    by_state, by_ctrl, by_tau = slice(0, state), slice(state + nv, None), slice(state, state + nv)
+    kinks = np.concatenate([sides[by_state], sides[by_ctrl], sides[by_tau]])
+    return StepDerivatives(D[:, by_state], D[:, by_ctrl], D[:, by_tau], kinks)
 
 
 def free_step_program(model: Model) -> Program:
