@@ -151,18 +151,22 @@ def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
         return {f"nq, nv = {model.nq}, {model.nv} instead of {compiled.nq}, {compiled.nv}": np.inf}
     numbers = [compiled.actuator(a.name).id if a.name else 0 for a in model.actuators if _named(compiled, a.name)]
     numbers = numbers if len(numbers) == len(model.actuators) else list(range(compiled.nu))
+    memories = [int(compiled.actuator_actadr[numbers[k]]) for k in model.activations]
+    compiled.actuator_actearly[:] = False  # forces of the activations that are given
     worst: dict[str, float] = {}
     for _ in range(STATES):
         mujoco.mj_resetData(compiled, data)
         mujoco.mj_integratePos(compiled, data.qpos, random.normal(size=compiled.nv), 0.3)
         data.qvel[:] = random.normal(size=compiled.nv)
         data.ctrl[:] = random.normal(size=compiled.nu)
+        data.act[:] = random.uniform(size=compiled.na)
         mujoco.mj_forward(compiled, data)
         T, turning = velocity_map(compiled, data)
         M = np.zeros((compiled.nv, compiled.nv))
         mujoco.mj_fullM(compiled, data, M)
         q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
-        actuated = ref.actuator_forces(q, v, data.ctrl[numbers]) if model.actuators else np.zeros(model.nv)
+        act = [data.act[memories]] if memories else []
+        actuated = ref.actuator_forces(q, v, data.ctrl[numbers], *act) if model.actuators else np.zeros(model.nv)
         passive = ref.passive_forces(q, v)
         smooth = np.linalg.solve(T, data.qacc_smooth - turning)
         pairs = {
@@ -172,6 +176,8 @@ def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
             "actuators": (actuated, T.T @ data.qfrc_actuator),
             "accelerations": (ref.forward_dynamics(q, v, passive + actuated), smooth),
         }
+        if memories:
+            pairs["activations"] = ref.activation_rates(data.ctrl[numbers], *act), data.act_dot[memories]
         for name, (ours, theirs) in pairs.items():
             error = np.abs(np.asarray(ours, dtype=float) - theirs).max() / max(1.0, np.abs(theirs).max())
             worst[name] = max(worst.get(name, 0.0), float(error))

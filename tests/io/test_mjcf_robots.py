@@ -197,15 +197,17 @@ def test_native_files_keep_all_of_it(tmp_path: Path, suffix: str) -> None:
 def test_key_frames(tmp_path: Path) -> None:
     """Velocities of a free joint in its own axes; a quaternion of zeros is no turn; commands of what is taken over."""
     text = """<mujoco><worldbody><body><freejoint name="f"/><geom size=".1"/><body><joint name="j"/><geom size=".1"/>
-      </body></body></worldbody><actuator><intvelocity name="slow" joint="j"/><motor name="m" joint="j"/></actuator>
-      <keyframe><key name="thrown" qpos="1 2 3 2 2 0 0 .5" qvel="1 2 3 4 5 6 7" ctrl="8 9" act="0"/>
+      </body></body></worldbody><actuator><general name="slow" joint="j" dyntype="user" actdim="1"/>
+      <intvelocity name="swift" joint="j"/><motor name="m" joint="j"/></actuator>
+      <keyframe><key name="thrown" qpos="1 2 3 2 2 0 0 .5" qvel="1 2 3 4 5 6 7" ctrl="8 3 9" act="0 .7"/>
       <key name="zero" qpos="0 0 0 0 0 0 0 0"/></keyframe></mujoco>"""
     with pytest.warns(wt.LeftOutWarning, match="activation dynamics"):
         model = load_text(tmp_path, text)
     thrown = model.key_frame("thrown")
     np.testing.assert_allclose(thrown.q, [1, 2, 3, 0.5**0.5, 0.5**0.5, 0, 0, 0.5])
     np.testing.assert_allclose(thrown.v, [4, 5, 6, 1, 3, -2, 7], atol=1e-15)  # a quarter turn about x
-    assert thrown.commands.tolist() == [9]
+    assert thrown.commands.tolist() == [3, 9]
+    assert thrown.act.tolist() == [0.7]
     assert model.key_frame("zero").q.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     assert "the quaternion of joint 'f' is zero, and taken for no turn" in model.source
     with pytest.raises(wt.NameLookupError, match="Did you mean 'thrown'"):

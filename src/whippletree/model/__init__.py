@@ -1,6 +1,7 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
+    activations         actuators with a memory, and muscles
     force_elements      tendons, drag of a fluid, held-up weight
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
@@ -17,6 +18,7 @@ The chapter imports ``spatial``, ``graph`` and ``arithmetic``; only the start st
 ``constraints`` to assemble it.
 """
 
+from whippletree.model.activations import Activation, Muscle
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -38,6 +40,7 @@ from whippletree.model.model import (
 __all__ = [
     "EARTH_GRAVITY",
     "WORLD",
+    "Activation",
     "Actuator",
     "Body",
     "Constraint",
@@ -48,6 +51,7 @@ __all__ = [
     "Joint",
     "KeyFrame",
     "Model",
+    "Muscle",
     "State",
     "Vector",
     "require_model",

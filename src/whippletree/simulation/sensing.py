@@ -62,7 +62,8 @@ def read_sensors(
         raise ShapeError("read_sensors: give a run, or states q= and v=")
     at = np.asarray(q, dtype=float)
     rest = np.zeros((*at.shape[:-1], model.nv))
-    return _Readings(model, at, *(rest if x is None else np.asarray(x, dtype=float) for x in (v, a))).all()
+    speed, rate = (rest if x is None else np.asarray(x, dtype=float) for x in (v, a))
+    return _Readings(model, at, speed, rate).all()
 
 
 class _Readings:
@@ -222,7 +223,7 @@ class _Readings:
         local = np.array(geometry.pose, dtype=float)
         if geometry.body == WORLD:
             return np.broadcast_to(local, (*self.q.shape[:-1], 4, 4))
-        return np.asarray(self.dyn.pose(geometry.body)(self.q)) @ local
+        return np.asarray(np.asarray(self.dyn.pose(geometry.body)(self.q)) @ local)
 
 
 def _turned(R: Array, x: Array) -> Array:

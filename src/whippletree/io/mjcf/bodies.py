@@ -15,7 +15,7 @@ from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
 from whippletree.io.mjcf.sensors import add_sensors
-from whippletree.io.mjcf.spec import PAD, Parts, line_of, primitive, switched_off
+from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -44,7 +44,7 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
     draft.builder.time_step = float(compiled.opt.timestep)
     lines = {body.name: line_of(body) for body in parts.spec.bodies}
     floating = _floating_root(draft, compiled, base)
-    scale = _mass_scale(parts)
+    scale = parts.mass_scale
     qpos = _home(draft, parts)
     for number in range(1, compiled.nbody):
         name = compiled.body(number).name
@@ -117,20 +117,10 @@ def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
 def _inertia(draft: Draft, parts: Parts, number: int, scale: float) -> tuple[float, Array, Array]:
     """Mass, centre and inertia (3, 3) of a body; what only the compiler's lower bound put there is 0 again."""
     compiled = parts.masses
-    mass = _unpadded(compiled.body_mass[number]) * scale
-    moments = np.diag([_unpadded(moment) * scale for moment in compiled.body_inertia[number]])
+    mass = unpadded(compiled.body_mass[number]) * scale
+    moments = np.diag([unpadded(moment) * scale for moment in compiled.body_inertia[number]])
     rotation = draft.rotation(rotations.from_quaternion(compiled.body_iquat[number]))
     return mass, np.array(compiled.body_ipos[number]), rotations.rotate_inertia(rotation, moments)
-
-
-def _unpadded(value: Any) -> float:
-    return 0.0 if value == PAD else float(value)
-
-
-def _mass_scale(parts: Parts) -> float:
-    if not parts.total_mass:
-        return 1.0
-    return parts.total_mass / sum(_unpadded(mass) for mass in parts.masses.body_mass)
 
 
 # --- joints ---
@@ -192,19 +182,20 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
 
 def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
     """What acts along a joint, less what the file switches off."""
-    compiled = parts.poses
+    compiled, weighed = parts.poses, parts.masses  # springs and dampers may follow from masses (springdamper)
     first = compiled.jnt_dofadr[joint]
     kind = int(compiled.jnt_type[joint])
+    scale = parts.mass_scale if np.any(parts.spec.joint(compiled.jnt(joint).name).springdamper) else 1.0
     data: dict[str, Any] = {
         "rotor_inertia": float(compiled.dof_armature[first]),
-        "damping": 0.0 if switched_off(parts.spec, "DAMPER", "PASSIVE") else float(compiled.dof_damping[first]),
+        "damping": 0.0 if switched_off(parts.spec, "DAMPER", "PASSIVE") else scale * float(weighed.dof_damping[first]),
     }
     if kind > _BALL and not switched_off(parts.spec, "FRICTIONLOSS", "CONSTRAINT"):
         data["friction"] = float(compiled.dof_frictionloss[first])
     if kind in (_HINGE, _SLIDE):
         data["axis"] = np.array(compiled.jnt_axis[joint])
         sprung = not switched_off(parts.spec, "SPRING", "PASSIVE")
-        data["stiffness"] = float(np.ravel(compiled.jnt_stiffness[joint])[0]) if sprung else 0.0
+        data["stiffness"] = scale * float(np.ravel(weighed.jnt_stiffness[joint])[0]) if sprung else 0.0
     if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint] and not switched_off(parts.spec, "LIMIT", "CONSTRAINT"):

@@ -109,6 +109,10 @@ class ImpulseStep:
         Its iteration begins with impulses (blocks, 3).
         """
         q, v = self.motion.split(y)
+        act = self.motion.act(y)
+        if self.motion.remembers:
+            assert ctrl is not None
+            (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
         implicit, damping = self._stiffened(h)
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
@@ -141,6 +145,7 @@ class ImpulseStep:
             force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
         work = float(self.joint_work(force, q, v, after, h))
         corrected = self._corrected(q, after, h, state) if state is not alone or self.model.constraints else 0.0
+        state = np.concatenate([state, act])
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
 
     def _moved(self, q: Array, v: Array, d: Array) -> Array:
