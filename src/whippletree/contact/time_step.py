@@ -27,7 +27,8 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select
-from whippletree.constraints import dynamics
+from whippletree.constraints import dynamics, kkt
+from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.problem.cones import both, largest
@@ -294,16 +295,31 @@ def _responses(
 
 
 def implicit_factor(
-    m: Mechanism, links: Field, q: Array, v: Array, push: Array, h: Any, actuators: Servos
+    m: Mechanism,
+    links: Field,
+    q: Array,
+    v: Array,
+    push: Array,
+    h: Any,
+    actuators: Servos,
+    ties: tuple[Array, Array] | None = None,
 ) -> tuple[linalg.TreeLTDL, Array]:
-    """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity."""
+    """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity.
+
+    ``ties``: rows A of constraints and the typical squares of their sizes, where these stand in for inertia: the factor
+    is then that of M + Aᵀ R A, whose dagger terms are those of M (000).
+    """
     M = inertia.mass_matrix(m.tree, m.sweep, links)
     for servo in actuators.coupling:
         row, gain = actuators.row(m, q, servo), servo.gain(h)
         scaled = [h * gain * x for x in row]
         M = M + np.array([[0 if _nothing(a) or _nothing(b) else a * b for b in row] for a in scaled], dtype=object)
         push = push - np.array(scaled, dtype=object) * (row @ v)
-    return linalg.tree_ltdl(M, elimination_parents(m.tree, actuators), lenient=True), push
+    parents = elimination_parents(m.tree, actuators)
+    if ties is not None:
+        A, squares = ties
+        M, parents = kkt.stiffened(M, A, row_weights(M, squares)), tuple(range(-1, len(M) - 1))
+    return linalg.tree_ltdl(M, parents, lenient=True), push
 
 
 def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:

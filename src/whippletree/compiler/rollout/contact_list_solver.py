@@ -27,6 +27,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.step_space import STEP
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
 
@@ -54,8 +55,8 @@ DAMPING, EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
 falls from step to step."""
 
-ACTIVE, BLOCK, STEP = "active", "block", "step"
-"""The list, the register of its blocks, and that of the time step."""
+ACTIVE, BLOCK = "active", "block"
+"""The list, and the register of its blocks."""
 
 TURN, SWEEP, NEWTON, PIVOT, ROW, COLUMN = "turn", "sweep", "newton", "pivot", "matrix row", "matrix column"
 
