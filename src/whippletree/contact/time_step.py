@@ -30,7 +30,7 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
-from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import Problem
 from whippletree.contact.servos import Servos
@@ -74,13 +74,14 @@ class Blocks:
     servos with a force range.
 
     One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out. Servos are there
-    only where a step knows commands (``servos=True``).
+    only where a step knows commands (``servos=True``). Single scenes (``alone=True``) have both, and the pairs that
+    have a form for time steps only.
     """
 
-    def __init__(self, model: Model, limits: bool = True, servos: bool = False) -> None:
+    def __init__(self, model: Model, limits: bool = True, servos: bool = False, alone: bool = False) -> None:
         self.model = model
-        self.actuators = Servos(model, servos)
-        self.contacts: ContactSet = contact_set(model)
+        self.actuators = Servos(model, servos or alone)
+        self.contacts: ContactSet = contact_set_of_steps(model) if alone else contact_set(model)
         axes = [
             Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
             for k, joint in enumerate(model.joints)

@@ -91,7 +91,7 @@ def reason_against_lists(model: Model) -> str | None:
     """Why steps of a model cannot be compiled this way, in words; None if they can."""
     if not 0 < model.nv <= MOST_LISTED_VELOCITIES:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
-    blocks = Blocks(model, servos=True)
+    blocks = Blocks(model, alone=True)
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
     if not blocks.contacts.closed_form:

@@ -50,7 +50,7 @@ class StepSpace(WorkSpace):
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__()
         self.model, self.tree = model, skeleton(model)
-        self.blocks = Blocks(model, servos=True)
+        self.blocks = Blocks(model, alone=True)
         self.actuators = self.blocks.actuators
         self.driven, self.single = driven, single
         self.contacts = len(self.blocks.contacts.candidates)

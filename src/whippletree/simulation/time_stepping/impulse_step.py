@@ -20,6 +20,7 @@ from whippletree.compiler.rollout.contact_lists import lists_pay, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.contact_problem import Measure, Problem
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -87,18 +88,20 @@ class ImpulseStep:
         self.motion, self.model, self.dyn = motion, motion.model, motion.dyn
         self.tolerance = tolerance
         self.motors = Motors(motion)
-        self.blocks = Blocks(self.model, servos=True)
+        self.blocks = Blocks(self.model, alone=True)
         self.actuators = self.blocks.actuators
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
-        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.blocks.contacts.closed_form
+        self.written = contact_set(self.model).closed_form
+        """Whether compiled functions know all contacts."""
+        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.written
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self.lists_for_batches = self.kernel and (self.actuators.acting or lists_pay(self.model))
+        self.lists_for_batches = self.kernel and (self.actuators.acting or not self.written or lists_pay(self.model))
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
         self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
