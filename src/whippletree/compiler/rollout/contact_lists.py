@@ -48,7 +48,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
-from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCAL, ListSolver
+from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
     SCREW,
@@ -56,10 +56,11 @@ from whippletree.compiler.rollout.contact_list_trees import (
     reason_against_loops,
     tree_in_step,
 )
-from whippletree.compiler.rollout.step_space import STEP, Driven, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import Blocks, shifts
@@ -109,6 +110,14 @@ def reason_against_lists(model: Model) -> str | None:
 def suits_lists(model: Model) -> bool:
     """Whether steps of a model can be compiled this way."""
     return reason_against_lists(model) is None
+
+
+def _is_hard(model: Model) -> bool:
+    """Whether contacts may jam or share their loads in many ways: with loops, and with faces that meet.
+
+    Then the kernel has more code, for an interior-point method; feet and limbs of robots do without.
+    """
+    return bool(model.constraints) or not contact_set(model).closed_form
 
 
 def lists_pay(model: Model) -> bool:
@@ -163,7 +172,7 @@ class _Builder(StepSpace):
         self._tables()
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
-        self.solver = ListSolver(self, self.blocks.count, model.nv)
+        self.solver = ListSolver(self, self.blocks.count, model.nv, _is_hard(model))
         self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
 
     def _arguments(self) -> None:

@@ -16,8 +16,8 @@ from whippletree.contact.time_step import Blocks
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
-STEP = "step"
-"""The register of the time step."""
+STEP, ACTIVE, BLOCK = "step", "active", "block"
+"""The register of the time step, the list of blocks that may matter in it, and the register of one of them."""
 
 
 class Driven(NamedTuple):
@@ -93,3 +93,9 @@ class RowPlace(NamedTuple):
         heads = self._heads()
         places = [Address(self.name, (*head, Index(None, i))) for head in heads for i in range(nv)]
         return Piece((nv,) if self.rows is None else (self.rows, nv), tuple(places))
+
+
+def symmetric_block(own: Array) -> Array:
+    """A block's own part (3, 3) of G, from its upper triangle."""
+    a, b, c, d, e, f = own
+    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)

@@ -35,7 +35,7 @@ NEARER = 1e-9
 """m: by how much the nearest place on a capsule must be nearer than the others to be in use beside them."""
 
 SHARPENING = 30
-"""Steps towards the place where a capsule's axis is nearest to a rim. Of 1500 random pairs the worst was wrong by 2e-5 m
+"""Steps towards the place where a capsule's axis is nearest to a rim. Of 1500 random pairs the worst was off by 2e-5 m
 after 12 of them, 6e-9 m after 20, and to rounding after 30."""
 
 
