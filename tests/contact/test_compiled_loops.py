@@ -195,6 +195,7 @@ def test_a_gripper_holds_a_box_in_machine_code():
 
     found = wt.simulate(model, duration=0.3, method="time_stepping", controller=push, step=1e-3, output_dt=0.1)
     assert found.attrs["unconverged_steps"] == 0
+    assert found.attrs["path"] == "compiled"
     height = found.q.values[:, model.q_slices[-1]][:, 2]
     assert height[-1] > 0.04
     assert float(found["penetration"].max()) < 1e-8

@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
-from whippletree.compiler.rollout.contact_lists import lists_pay, suits_lists
+from whippletree.compiler.rollout.contact_lists import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
@@ -37,6 +37,10 @@ leave is left to the next round or step."""
 
 COMPILED_UP_TO = 48
 """Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
+
+
+COMPILED = "compiled"
+"""What is told of runs whose steps are machine code."""
 
 
 class Step(NamedTuple):
@@ -108,6 +112,11 @@ class ImpulseStep:
         self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
+
+    @property
+    def path(self) -> str:
+        """How single scenes are stepped, and why not in machine code if they are not."""
+        return COMPILED if self.kernel else f"python: {reason_against_lists(self.model)}"
 
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
