@@ -10,7 +10,7 @@ A force λ on the first body along these axes enters the equations of motion as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -179,6 +179,12 @@ def contact_set_of_steps(model: Model) -> ContactSet:
         found = found if found.closed_form else usual
         model.__dict__["_contact_set_of_steps"] = found
     return found
+
+
+def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:
+    """The contacts of a model in the form in which its candidates have these names, such as those of a run."""
+    of_steps = contact_set_of_steps(model)
+    return of_steps if of_steps.names == tuple(names) else contact_set(model)
 
 
 def _stacked(touches: list[Touch]) -> Points:

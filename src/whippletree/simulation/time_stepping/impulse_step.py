@@ -95,13 +95,9 @@ class ImpulseStep:
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
-<<<<<<< HEAD
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
-        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.written
-=======
-        self._compiled = self.neighbourhood.is_compiled
->>>>>>> main
+        self._compiled = self.neighbourhood.is_compiled and self.written
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
