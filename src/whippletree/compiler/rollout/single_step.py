@@ -82,7 +82,7 @@ class SingleStep:
         self._tolerance = np.array(tolerance, dyn.dtype)
         self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
         self.actuators = len(self.model.actuators)
-        self.blocks = Blocks(self.model, servos=True)
+        self.blocks = Blocks(self.model, alone=True)
         self._nothing = np.zeros(self.model.nv, dyn.dtype)
         self._idle = np.zeros(self.actuators, dyn.dtype)
         self._still = np.zeros((self.blocks.count, 3), dyn.dtype)
