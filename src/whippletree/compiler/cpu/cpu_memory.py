@@ -248,7 +248,11 @@ class CpuMemory(Memory):
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
         self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
-        return {stores[number]: taker for number, taker in self._results.takers().items()}
+        takers: Takers = {stores[number]: taker for number, taker in self._results.takers().items()}
+        for address in stores:
+            if self.role[address.buffer] == "work":
+                takers[address] = lambda x, a=address: self.store([(a, x)], registers)  # type: ignore[misc]
+        return takers
 
     def finish_stores(self) -> None:
         if self._results is not None:
