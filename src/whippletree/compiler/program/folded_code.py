@@ -46,7 +46,14 @@ class Writing:
         self.table: list[list[float]] = []
         self.table_columns: dict[tuple[float, ...], int] = {}
         self.singles: dict[int, int] = {}
-        """Places of values alone."""
+        """Places of values alone, among those of their stage."""
+        self.single_counts = [0] * (plan.stages + 1)
+        self.gathered: list[int] = []
+        """Places of values put side by side, likewise."""
+        self.gathered_counts = [0] * (plan.stages + 1)
+        for stage in plan.gather_stage:
+            self.gathered.append(self.gathered_counts[stage])
+            self.gathered_counts[stage] += 1
         self.kept: dict[int, tuple[int, int]] = {}
         """Stage and column of rows that are kept."""
         self.widths = [0] * (plan.stages + 1)
@@ -99,8 +106,9 @@ class Writing:
         elif plan.values[value].operation in CONDITIONS:
             for j in plan.values[value].operands:  # computed again where it is needed
                 self._keep(j, stage)
-        elif plan.values[value].operation != "const" and plan.stage[value] != stage:
-            self.singles.setdefault(value, len(self.singles))
+        elif plan.values[value].operation != "const" and plan.stage[value] != stage and value not in self.singles:
+            self.singles[value] = self.single_counts[plan.stage[value]]
+            self.single_counts[plan.stage[value]] += 1
 
     def _keep_row(self, number: int) -> None:
         stage = self.plan.rows[number].stage
@@ -120,7 +128,7 @@ class Writing:
 
     def gathered_address(self, number: int, part: Index) -> Address:
         """Where values that were put side by side wait."""
-        return Address(f"{GATHERED}_{self.plan.gather_stage[number]}", (part, Index(None, number)))
+        return Address(f"{GATHERED}_{self.plan.gather_stage[number]}", (part, Index(None, self.gathered[number])))
 
     def column(self, numbers: tuple[float, ...]) -> int:
         """The column of the table with these numbers."""
@@ -131,10 +139,10 @@ class Writing:
         for stage in range(self.plan.stages + 1):
             if self.widths[stage]:
                 yield Buffer(f"{ROWS}_{stage}", "work", (parts, self.widths[stage]))
-            if any(self.plan.stage[v] == stage for v in self.singles):
-                yield Buffer(f"{SINGLES}_{stage}", "work", (len(self.singles),))
-            if stage in self.plan.gather_stage:
-                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, len(self.plan.gathered)))
+            if self.single_counts[stage]:
+                yield Buffer(f"{SINGLES}_{stage}", "work", (self.single_counts[stage],))
+            if self.gathered_counts[stage]:
+                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, self.gathered_counts[stage]))
         if self.table_columns:
             data = np.array(list(self.table_columns), dtype=float).T
             yield Buffer(NUMBERS, "table", data.shape, np.ascontiguousarray(data))

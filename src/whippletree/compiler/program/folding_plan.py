@@ -69,6 +69,8 @@ class Plan:
     def __init__(self, code: SignedCode, images: Sequence[int | None], labels: Sequence[int], parts: int) -> None:
         self.code = code
         self.values = code.values
+        self.operands = [value.operands for value in code.values]
+        self.operations = [value.operation for value in code.values]
         self.parts = parts
         self.rows: list[Folded] = []
         self.place: dict[int, tuple[int, int]] = {}
@@ -83,7 +85,7 @@ class Plan:
         """Of values alone."""
         for unit in self.order:
             if unit < len(self.values):
-                self.stage[unit] = max((self._known_alone(j) for j in self.values[unit].operands), default=0)
+                self.stage[unit] = max((self._known_alone(j) for j in self.operands[unit]), default=0)
             else:
                 self._place_row(unit - len(self.values))
         self.stages = 1 + max((row.stage for row in self.rows), default=-1)
@@ -111,7 +113,7 @@ class Plan:
         found = [i]
         for _ in range(self.parts):
             image = images[found[-1]]
-            if image is None or self.values[image].operation != self.values[i].operation:
+            if image is None or self.operations[image] != self.operations[i]:
                 return None
             found.append(image)
         return tuple(found[:-1]) if found[-1] == i and len(set(found)) == self.parts else None
@@ -123,7 +125,7 @@ class Plan:
         if own > 0 and own & (own - 1) == 0:
             part = own.bit_length() - 1
         else:
-            before = [self.place[j] for j in self.values[members[0]].operands if j in self.place]
+            before = [self.place[j] for j in self.operands[members[0]] if j in self.place]
             if before:
                 part = before[-1][1]
         return members[-part:] + members[:-part] if part else members
@@ -160,7 +162,7 @@ class Plan:
         missing: dict[int, int] = {}
         users: dict[int, list[int]] = {}
         for unit in units:
-            needs = {self._unit(j) for member in self._members(unit) for j in self.values[member].operands}
+            needs = {self._unit(j) for member in self._members(unit) for j in self.operands[member]}
             missing[unit] = len(needs)
             for need in needs:
                 users.setdefault(need, []).append(unit)
@@ -193,8 +195,8 @@ class Plan:
     def _place_row(self, number: int) -> None:
         row = self.rows[number]
         row.orders = [self._order_of(row.members[0], member, part) for part, member in enumerate(row.members)]
-        for j in range(len(self.values[row.members[0]].operands)):
-            values = tuple(self.values[m].operands[order[j]] for m, order in zip(row.members, row.orders, strict=True))
+        for j in range(len(self.operands[row.members[0]])):
+            values = tuple(self.operands[m][order[j]] for m, order in zip(row.members, row.orders, strict=True))
             operand, stage = self._operand(values)
             row.operands.append(operand)
             row.turns.append(None)
@@ -202,15 +204,15 @@ class Plan:
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
-        count = len(self.values[member].operands)
+        count = len(self.operands[member])
         plain = tuple(range(count))
-        if self.values[member].operation not in COMMUTATIVE:
+        if member == first or self.operations[member] not in COMMUTATIVE:
             return plain
         crossed = (1, 0, *plain[2:])
 
         def fitting(order: tuple[int, ...]) -> int:
-            own = [self.values[member].operands[k] for k in order]
-            return sum(self._fit(a, b, part) for a, b in zip(self.values[first].operands, own, strict=True))
+            own = [self.operands[member][k] for k in order]
+            return sum(self._fit(a, b, part) for a, b in zip(self.operands[first], own, strict=True))
 
         as_it_is = fitting(plain)
         return crossed if as_it_is < count and fitting(crossed) > as_it_is else plain
@@ -219,11 +221,11 @@ class Plan:
         if first in self.place and other in self.place:
             (row, at), (own, there) = self.place[first], self.place[other]
             return row == own and (there - at - part) % self.parts == 0
-        return first == other or {self.values[first].operation, self.values[other].operation} == {"const"}
+        return first == other or {self.operations[first], self.operations[other]} == {"const"}
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
         """What an operand of a row is, and the first stage in whose loop it is known."""
-        kinds = {self.values[v].operation for v in values}
+        kinds = {self.operations[v] for v in values}
         if kinds == {"const"}:
             self.columns.append(values)
             return Column(len(self.columns) - 1), 0
