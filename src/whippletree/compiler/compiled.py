@@ -201,19 +201,19 @@ class Compiled(CompiledTable):
             return self.program(("rollout", digest(program)), lambda: program)
         return self.program(key, lambda: rollout_program(self.model, plan, self.parameters))
 
-    def collocation_step(
-        self, scheme: Scheme, patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+    def collocation_steps(
+        self, schemes: tuple[Scheme, ...], patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
     ) -> NamedFunction:
         """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`."""
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_step", scheme.name, patience)
+        key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, False, self.route).program()
+                key, lambda: CollocationKernel(self.model, schemes, patience, False, self.route).program()
             )
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, True, self.route)
+            self._kernels[key] = CollocationKernel(self.model, schemes, patience, True, self.route)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
