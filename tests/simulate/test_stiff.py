@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 import whippletree as wt
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
-from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.collocation import Polynomial, radau_rule
 from whippletree.simulation.adaptive.integrator import Integrator, Progress
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes, rate_jacobian
 from whippletree.simulation.method import Task
@@ -57,7 +57,8 @@ def test_a_stiff_step_keeps_the_order_of_its_stages(rate):
 
     def error(length):
         stiffness = Stiffness(problem.rates, 0.0, np.array([1.0]), np.array([1.0]))
-        trial = integrator._trial(0.0, np.array([1.0]), length, np.zeros(1), None, 1.0, stiffness)
+        guess = Polynomial(0.0, length, np.array([1.0]), np.zeros((8, 1)))
+        trial = integrator._trial(0.0, np.array([1.0]), length, guess, 1.0, stiffness)
         middle = 0.37 * length
         return abs(trial.polynomial.end[0] - np.cos(length)), abs(trial.polynomial(middle)[0] - np.cos(middle))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -202,18 +202,31 @@ class Compiled(CompiledTable):
         return self.program(key, lambda: rollout_program(self.model, plan, self.parameters))
 
     def collocation_steps(
-        self, schemes: tuple[Scheme, ...], patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+        self,
+        schemes: tuple[Scheme, ...],
+        patience: Patience,
+        controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
     ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`."""
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+
+        ``controller``: one that becomes part of it, or an affine one, whose gains come with each call.
+        """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
         key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, schemes, patience, False, self.route).program()
+                key, lambda: CollocationKernel(self.model, schemes, patience, "none", self.route).program()
             )
+        if controller == "affine":
+
+            def build() -> Program:
+                kernel = CollocationKernel(self.model, schemes, patience, "affine", self.route)
+                return kernel.program(kernel.affine_control())
+
+            return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, schemes, patience, True, self.route)
+            self._kernels[key] = CollocationKernel(self.model, schemes, patience, "traced", self.route)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -202,20 +202,27 @@ class _Point:
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
-    (clock, bounds, scheme, start, guess, [active]) -> (coefficients, states, notes, trial, verdict)
+    (clock, bounds, scheme, start, guess, [active], [gains]) -> (coefficients, states, notes, trial, verdict)
 
-    ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, rtol,
-    atol, contraction of Picard iteration that ends the call, the one that would be left to it and ends the call where
-    the scheme is Newton's); ``scheme``: 1 for the one to use, else 0; ``guess`` (s, n): coefficients of the last
-    polynomial. Of the first ``verdict.kept`` steps: ``coefficients`` (steps, s, n), ``states`` at their ends (steps, n)
-    and ``notes`` (steps, :class:`Notes`); ``trial`` (s, n): coefficients of the last one that was tried.
+    ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, or 0 for
+    a single trial, rtol, atol, contraction of Picard iteration that ends the call, the one that would be left to it and
+    ends the call where the scheme is Newton's); ``scheme``: 1 for the one to use, else 0; ``guess`` (s, n):
+    coefficients of the last polynomial. Of the first ``verdict.kept`` steps: ``coefficients`` (steps, s, n), ``states``
+    at their ends (steps, n) and ``notes`` (steps, :class:`Notes`); ``trial`` (s, n): coefficients of the last one that
+    was tried.
     """
 
     def __init__(
-        self, model: Model, schemes: tuple[Scheme, ...], patience: Patience, controlled: bool, route: str | None
+        self,
+        model: Model,
+        schemes: tuple[Scheme, ...],
+        patience: Patience,
+        control: Literal["none", "traced", "affine"],
+        route: str | None,
     ) -> None:
-        """``controlled``: whether a controller acts."""
-        self.model, self.schemes, self.patience, self.controlled = model, schemes, patience, controlled
+        """``control``: whether a controller acts, and whether it is part of the code or comes as gains."""
+        controlled = self.controlled = control != "none"
+        self.model, self.schemes, self.patience = model, schemes, patience
         self.point = _Point(model, route)
         self.s, self.n = len(schemes[0].nodes), model.nq + model.nv
         self.switches = len(constraint_set(model).switches) if model.constraints else 0
@@ -224,6 +231,7 @@ class CollocationKernel:
         s, n = self.s, self.n
         given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,), "scheme": (len(schemes),)}
         given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
+        given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
         space.add(*[Buffer(name, "input", shape) for name, shape in given.items()])
         found = {"coefficients": (STEPS, s, n), "states": (STEPS, n), "notes": (STEPS, len(Notes._fields))}
         found |= {"trial": (s, n), "verdict": (len(Verdict._fields),)}
@@ -283,6 +291,15 @@ class CollocationKernel:
             self._verdict(),
         ]
         return self._opening(), self._beginning(), stages, closing
+
+    def affine_control(self) -> Block:
+        """The forces of a controller that is affine, whose gains come with the call."""
+        at = self.space.at
+
+        def act(t: Any, q: Array, v: Array, gains: Array) -> list[Array]:
+            return [gains @ np.array([1, t, *q, *v], dtype=object)]
+
+        return traced_block(act, [at("T", POINT), *self.space.each(["q", "v", "gains"])], [at("tau")])
 
     def control(self, controller: Controller) -> Block:
         """The forces of a controller at a point."""
@@ -543,7 +560,7 @@ class CollocationKernel:
             raw = y + h * c[0]
             then = select(less(h, bounds[0] - t), t + h, bounds[0])
             shorter = h * self._growth(tally, error, newton)
-            again = solved & less(1, error) & less(patience.shortest, shorter)
+            again = solved & less(1, error) & less(patience.shortest, shorter) & less(0, bounds[1])
             clock = [t, select(again, shorter, h), *now[2:]]
             flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
             count = [rejections[0] + select(again, 1, 0), rejections[1] + select(again, tally[2], 0)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.controller import NotTraceable, traced_controller
+from whippletree.compiler.frontend.controller import AffineForces, NotTraceable, affine_forces, traced_controller
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.collocation_kernel import (
     EASED_ITERATION,
@@ -50,8 +50,8 @@ COMPILED_AT_ONCE = 8
 """Moving bodies up to which the code is compiled before the first step."""
 
 PER_BODY, FOR_A_CONTROLLER = 4, 100
-"""Steps that a run takes in Python before, for every further body, and where a controller has to be traced: then they
-take about as long as compiling does, which each new controller asks for."""
+"""Steps that a run takes in Python before, for every further body, and where a controller, which is not affine, has to
+be compiled with the rest, which each new one asks for."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -79,17 +79,23 @@ class CompiledSteps:
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
         self._wait = PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
-        if self.motion.controller is not None:
-            self._wait += FOR_A_CONTROLLER
         self._function: NamedFunction | None = None
-        self._controller: NamedFunction | None = None
+        self._controller: NamedFunction | AffineForces | None = None
+        self._looked_at = self.motion.controller is None
+        """Whether it is known what kind of controller there is."""
 
     def prepare(self, tried: int) -> bool:
         """Whether steps can be taken after so many that the run has tried: from here on the same for all steps.
 
-        A controller is traced then, and its forces are those of the traced one, Newton's method included.
+        A controller is traced then, and its forces are those of the traced one, Newton's method included; one that is
+        affine in (t, q, v) needs no code of its own.
         """
-        ready = self._possible and tried >= self._wait
+        if self._possible and not self._looked_at and tried >= self._wait:
+            assert self.motion.controller is not None
+            self._looked_at = True
+            self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
+            self._wait += FOR_A_CONTROLLER if self._controller is None else 0
+        ready = self._possible and self._looked_at and tried >= self._wait
         if ready and self._function is None:
             self._function = self._compiled()
             ready = self._possible
@@ -100,7 +106,7 @@ class CompiledSteps:
         self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
     ) -> Solution | None:
         """One step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
-        call = Departure(t, y, length, guess, 0.0, t + length, 1, rtol, atol, stiff, "auto")
+        call = Departure(t, y, length, guess, 0.0, t + length, 0, rtol, atol, stiff)
         _, _, _, trial, (_, outcome, error, change, first, rounds) = self._call(call)
         if outcome == IN_DOUBT or not np.isfinite(change):
             return None
@@ -137,6 +143,8 @@ class CompiledSteps:
         eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
         bounds = np.array([call.end, min(call.most, STEPS), call.rtol, call.atol, slow, eased])
         more = (self.motion.all_on,) if len(self.motion.all_on) else ()
+        if isinstance(self._controller, AffineForces):
+            more = (*more, self._controller.gains)
         with np.errstate(all="ignore"):
             found = self._function(
                 clock, bounds, SECOND if call.stiff else FIRST, call.state, guess.coefficients, *more
@@ -146,6 +154,8 @@ class CompiledSteps:
     def _compiled(self) -> NamedFunction | None:
         motion = self.motion
         try:
+            if isinstance(self._controller, AffineForces):
+                return motion.dyn.collocation_steps(_schemes(), self.patience, "affine")
             if motion.controller is not None and self._controller is None:
                 self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
             return motion.dyn.collocation_steps(_schemes(), self.patience, motion.controller)

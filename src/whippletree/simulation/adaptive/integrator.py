@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout import step_control
 from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, LEAP
-from whippletree.errors import WhippletreeError
+from whippletree.errors import SingularSystemError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 
@@ -84,6 +84,10 @@ class IntegrationError(WhippletreeError, ArithmeticError):
     def __init__(self, message: str, time: float) -> None:
         self.time = time
         super().__init__(message)
+
+
+NO_RATES = (IntegrationError, SingularSystemError)
+"""What is raised where a trial has left the states that a motion can have."""
 
 
 class StepError(IntegrationError):
@@ -389,7 +393,14 @@ class Integrator:
             polynomial = trial.polynomial
             then = end if polynomial.length >= end - t else t + polynomial.length
             raw = polynomial.end
-            state = self._projected(then, raw)
+            try:
+                state = self._projected(then, raw)
+            except NO_RATES:
+                if polynomial.length <= SHORTEST_AT_KINKS:
+                    raise
+                self._reject(t, polynomial.length)
+                length = polynomial.length / 2
+                continue
             scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
             if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
@@ -405,15 +416,16 @@ class Integrator:
         this one step is relaxed, tenfold at a time: the dead point has no more digits. ``statistics.relaxed`` tells how
         far that went.
 
-        A step into states that have no rates (a controller that returns NaN) is shortened too, up to the last that has.
+        A step into states that have no rates (a controller that returns NaN, a point so far off that its loops do not
+        close) is shortened too, up to the last that has.
         """
         shortest = 1e-14 * max(1.0, abs(t))
         longest, moves, slack = length, 0, 1.0
-        none: IntegrationError | None = None
+        none: WhippletreeError | None = None
         while length > shortest:
             try:
                 trial = self._trial(t, y, length, guess, slack, stiffness)
-            except IntegrationError as error:
+            except NO_RATES as error:
                 none, length = error, length / 2
                 self._reject(t, length)
                 continue
