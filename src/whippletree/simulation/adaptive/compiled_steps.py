@@ -46,7 +46,7 @@ from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import POSITION_CORRECTIONS
 
-COMPILED_AT_ONCE = 8
+COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
 PER_BODY, FOR_A_CONTROLLER = 4, 100

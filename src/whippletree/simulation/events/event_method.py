@@ -19,6 +19,7 @@ from whippletree.contact.impact.laws import Law, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.errors import AssemblyError
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
+from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import IntegrationError, Piece, Progress, Statistics
 from whippletree.simulation.events import event_output, zeno
 from whippletree.simulation.events.equations import Scene
@@ -81,6 +82,7 @@ class Events(Method):
         self.variation = Variation(self.scene, task.rtol) if sensitivity else None
         self.log = EventLog(self.scene.contacts.names, self.scene.model.nq, self.scene.model.nv)
         self.statistics = Statistics()
+        self.compiled = CompiledSteps(task)
         self._impacts: list[float] = []
         self.patience = Patience(self.rules)
 
@@ -140,7 +142,7 @@ class Events(Method):
     def _smooth(self, phase: Phase, progress: Progress, end: float) -> Iterator[tuple[Chunk, Phase, Progress]]:
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
-        motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still)
+        motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still, self.compiled)
         for step in motion.steps(progress, end):
             if isinstance(step, Piece):
                 self._stopped = bool(step.found) and self._terminal(step)

@@ -135,6 +135,13 @@ class Phase:
         """Whether nothing holds: the motion is that of the tree."""
         return not (self.scene.rows or self.contact_rows or len(self.holds))
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the motion is that of the model without contacts: nothing touches, and nothing rubs."""
+        own = not self.kept or self.kept == list(range(len(self.scene.rows)))
+        touched = self.contact_rows or len(self.holds) or self.weightless or np.any(self.rubbed)
+        return own and not touched and not self.leaves_dead_point
+
     @cached_property
     def start_loads(self) -> Loads:
         """Accelerations and forces at the start state, m = 1."""

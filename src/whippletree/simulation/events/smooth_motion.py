@@ -22,6 +22,7 @@ from whippletree.simulation.adaptive.integrator import (
     Progress,
     Statistics,
     StepError,
+    StepSolver,
 )
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
 from whippletree.simulation.events.painleve import jam
@@ -57,12 +58,22 @@ class SmoothMotion:
         statistics: Statistics,
         admits: Admits | None,
         holds: Callable[[Phase, float, Array], bool],
+        compiled: StepSolver | None = None,
     ) -> None:
-        """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode."""
+        """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode;
+        ``compiled``: takes the steps of phases in which nothing touches."""
         self.phase, self.holds = phase, holds
         self.guards = Guards(phase, admits, phase.still)
         loops = bool(phase.scene.model.constraints)
-        self.integrator = Integrator(phase, task.rtol, task.atol, task.events, dead_points=loops, statistics=statistics)
+        self.integrator = Integrator(
+            phase,
+            task.rtol,
+            task.atol,
+            task.events,
+            dead_points=loops,
+            statistics=statistics,
+            compiled=compiled if phase.is_free else None,
+        )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
             self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)
