@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -199,6 +199,23 @@ class _Point:
         return [self.call(m, "rate", q=q, v=v), a]
 
 
+class RateBlocks(Protocol):
+    """Rates of other equations of motion than those of the model alone."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What, with the model, says all about them."""
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """What comes with the call beside the rest, after the gains of an affine controller."""
+
+    def statements(self, space: WorkSpace, controlled: bool) -> tuple[list[Statement], list[Statement]]:
+        """What comes before a controller and after it: from the state X at a point and its time T to its rates F, and
+        where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
+        decide. A controller reads q and v and writes tau."""
+
+
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
@@ -219,8 +236,10 @@ class CollocationKernel:
         patience: Patience,
         control: Literal["none", "traced", "affine"],
         route: str | None,
+        blocks: RateBlocks | None = None,
     ) -> None:
-        """``control``: whether a controller acts, and whether it is part of the code or comes as gains."""
+        """``control``: whether a controller acts, and whether it is part of the code or comes as gains; ``blocks``: the
+        equations of motion, where they are not the model's."""
         controlled = self.controlled = control != "none"
         self.model, self.schemes, self.patience = model, schemes, patience
         self.point = _Point(model, route)
@@ -232,6 +251,7 @@ class CollocationKernel:
         given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,), "scheme": (len(schemes),)}
         given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
         given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
+        given |= {} if blocks is None else blocks.inputs
         space.add(*[Buffer(name, "input", shape) for name, shape in given.items()])
         found = {"coefficients": (STEPS, s, n), "states": (STEPS, n), "notes": (STEPS, len(Notes._fields))}
         found |= {"trial": (s, n), "verdict": (len(Verdict._fields),)}
@@ -249,14 +269,19 @@ class CollocationKernel:
             space.table(f"nodes {k}", scheme.nodes)
             space.table(f"A {k}", scheme.weights)
             space.table(f"C {k}", scheme.to_coefficients)
-        if model.constraints or controlled:
+        if model.constraints or controlled or blocks is not None:
             space.work(q=(model.nq,), v=(model.nv,), tau=(model.nv,))
         if model.constraints:
             space.work(earlier=(model.nq,), gap=(1,), shut=(1,), open=(1,))
         stiff = next((scheme for scheme in schemes if scheme.values is not None), None)
         self.newton = None if stiff is None else NewtonIteration(space, model, stiff, patience.difference)
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
-            self._before, self._after = self._rates() if model.constraints or controlled else ([self._free_rates()], [])
+            if blocks is not None:
+                self._before, self._after = blocks.statements(space, controlled)
+            elif model.constraints or controlled:
+                self._before, self._after = self._rates()
+            else:
+                self._before, self._after = [self._free_rates()], []
 
     def program(self, control: Block | None = None) -> Program:
         """All of it, under the controller of such a block."""

@@ -21,6 +21,7 @@ from whippletree.compiler.rollout.collocation_kernel import (
     STEPS,
     Notes,
     Patience,
+    RateBlocks,
     Scheme,
     Verdict,
 )
@@ -60,7 +61,11 @@ MOST_BODIES = 48
 class CompiledSteps:
     """Takes steps of a motion."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, blocks: RateBlocks | None = None) -> None:
+        """``blocks``: the equations of motion, where they are not those of the model alone."""
+        self.blocks = blocks
+        self.more: tuple[Array, ...] = ()
+        """What these take with each call."""
         self.task, self.motion = task, task.motion
         model = self.motion.model
         self.patience = Patience(
@@ -145,6 +150,7 @@ class CompiledSteps:
         more = (self.motion.all_on,) if len(self.motion.all_on) else ()
         if isinstance(self._controller, AffineForces):
             more = (*more, self._controller.gains)
+        more = (*more, *self.more)
         with np.errstate(all="ignore"):
             found = self._function(
                 clock, bounds, SECOND if call.stiff else FIRST, call.state, guess.coefficients, *more
@@ -155,10 +161,10 @@ class CompiledSteps:
         motion = self.motion
         try:
             if isinstance(self._controller, AffineForces):
-                return motion.dyn.collocation_steps(_schemes(), self.patience, "affine")
+                return motion.dyn.collocation_steps(_schemes(), self.patience, "affine", self.blocks)
             if motion.controller is not None and self._controller is None:
                 self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-            return motion.dyn.collocation_steps(_schemes(), self.patience, motion.controller)
+            return motion.dyn.collocation_steps(_schemes(), self.patience, motion.controller, self.blocks)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return None

@@ -286,6 +286,8 @@ class Integrator:
     """How the equations of a step are solved; None for Picard iteration or Newton's, as the problem asks for."""
     compiled: StepSolver | None = None
     """What solves steps by machine code where the iteration is Picard's."""
+    ahead: int = LOOK_AGAIN
+    """Steps that machine code may take before anybody looks at them."""
     solver: str = "auto"
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
 
@@ -333,7 +335,7 @@ class Integrator:
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
-        most = LOOK_AGAIN - self.statistics.steps % LOOK_AGAIN
+        most = min(self.ahead, LOOK_AGAIN - self.statistics.steps % LOOK_AGAIN)
         return self.compiled.stride(
             Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
         )

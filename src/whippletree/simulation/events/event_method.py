@@ -19,7 +19,6 @@ from whippletree.contact.impact.laws import Law, law_named
 from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.errors import AssemblyError
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
-from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import IntegrationError, Piece, Progress, Statistics
 from whippletree.simulation.events import event_output, zeno
 from whippletree.simulation.events.equations import Scene
@@ -31,7 +30,7 @@ from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
-from whippletree.simulation.events.smooth_motion import SmoothMotion
+from whippletree.simulation.events.smooth_motion import PhaseSteps, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
@@ -82,7 +81,7 @@ class Events(Method):
         self.variation = Variation(self.scene, task.rtol) if sensitivity else None
         self.log = EventLog(self.scene.contacts.names, self.scene.model.nq, self.scene.model.nv)
         self.statistics = Statistics()
-        self.compiled = CompiledSteps(task)
+        self.compiled = PhaseSteps(task, self.scene)
         self._impacts: list[float] = []
         self.patience = Patience(self.rules)
 

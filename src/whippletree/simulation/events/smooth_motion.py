@@ -15,6 +15,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import (
     IntegrationError,
     Integrator,
@@ -24,6 +25,7 @@ from whippletree.simulation.adaptive.integrator import (
     StepError,
     StepSolver,
 )
+from whippletree.simulation.events.equations import Scene
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
@@ -35,6 +37,27 @@ TOWARDS_STOP = 0.7
 
 CHECKS, MODE_HALVINGS = 8, 40
 """Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
+
+
+STEPS_AHEAD = 4
+"""Steps by machine code before guards are looked at: those after an event are thrown away."""
+
+
+class PhaseSteps:
+    """Steps of phases by machine code: of those in which nothing touches, and of those whose rows hold."""
+
+    def __init__(self, task: Task, scene: Scene) -> None:
+        self.free, self.scene = CompiledSteps(task), scene
+        self.held = CompiledSteps(task, scene.compiled) if scene.compiled.possible else None
+
+    def of(self, phase: Phase) -> StepSolver | None:
+        """Those of a phase; None where Python has to take its steps."""
+        if phase.is_free:
+            return self.free
+        if self.held is None or phase.held_rows is None or phase.turning:
+            return None
+        self.held.more = phase.held_rows
+        return self.held
 
 
 class Ending(NamedTuple):
@@ -58,10 +81,9 @@ class SmoothMotion:
         statistics: Statistics,
         admits: Admits | None,
         holds: Callable[[Phase, float, Array], bool],
-        compiled: StepSolver | None = None,
+        compiled: PhaseSteps,
     ) -> None:
-        """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode;
-        ``compiled``: takes the steps of phases in which nothing touches."""
+        """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode."""
         self.phase, self.holds = phase, holds
         self.guards = Guards(phase, admits, phase.still)
         loops = bool(phase.scene.model.constraints)
@@ -72,7 +94,8 @@ class SmoothMotion:
             task.events,
             dead_points=loops,
             statistics=statistics,
-            compiled=compiled if phase.is_free else None,
+            compiled=compiled.of(phase),
+            ahead=STEPS_AHEAD,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
