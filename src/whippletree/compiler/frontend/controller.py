@@ -9,7 +9,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.trace import Trace, Traced, finish, tangent
+from whippletree.arithmetic.trace import Trace, evaluate, finish, tangent
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, straight_program
@@ -69,9 +69,11 @@ def affine_forces(
         if found.shape != (model.nv,):
             return None
         columns = [tangent(list(found), list(x), unit) for unit in np.eye(len(x), dtype=int).tolist()]
-        slopes = [[_number(slope) for slope in column] for column in columns]
+        slopes = finish(trace, [slope for column in columns for slope in column])
+        if any(node[0] == "input" for node in slopes.nodes):
+            return None  # a slope changes
         function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
-        function.gains[:, 1:] = np.array(slopes).T
+        function.gains[:, 1:] = np.array(evaluate(slopes, []), dtype=float).reshape(len(x), model.nv).T
         t, q, v = samples[0]
         function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
         for sample in samples:
@@ -79,20 +81,6 @@ def affine_forces(
     except Exception:  # whatever it is, it is not this simple
         return None
     return function
-
-
-def _number(slope: Any) -> float:
-    """The value of a slope that does not depend on anything.
-
-    Raises:
-        NotTraceable: it does.
-    """
-    if not isinstance(slope, Traced):
-        return float(slope)
-    operation, *operands = slope.trace.nodes[slope.index]
-    if operation != "const":
-        raise NotTraceable("its slope changes")
-    return float(operands[0])
 
 
 def traced_function(

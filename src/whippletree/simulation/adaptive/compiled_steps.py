@@ -37,8 +37,8 @@ from whippletree.simulation.adaptive.integrator import (
     SHORTEST_AT_KINKS,
     SLOW,
     STALLED_CHANGE,
+    AcceptedStep,
     Departure,
-    Kept,
     Solution,
     Stride,
     worthwhile,
@@ -135,7 +135,7 @@ class CompiledSteps:
                 call.stiff,
             )
             y = states[k]
-            kept.append(Kept(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
+            kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
         through = bool(kept) and (kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
         return Stride(kept, slow, eased, failed=not (slow or eased or through))

@@ -216,7 +216,7 @@ class Departure:
     solver: str = "auto"
 
 
-class Kept(NamedTuple):
+class AcceptedStep(NamedTuple):
     """An accepted step."""
 
     solution: Solution
@@ -234,7 +234,7 @@ class Kept(NamedTuple):
 class Stride(NamedTuple):
     """Steps that were taken one after the other by machine code, and why they ended."""
 
-    kept: list[Kept]
+    kept: list[AcceptedStep]
     slow: bool = False
     """Picard iteration seems to limit the steps."""
     eased: bool = False
@@ -340,7 +340,7 @@ class Integrator:
             Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
         )
 
-    def _count(self, step: Kept) -> None:
+    def _count(self, step: AcceptedStep) -> None:
         """What a step by machine code has cost."""
         self.statistics.steps += 1
         self.statistics.rejections += step.rejections
@@ -352,15 +352,15 @@ class Integrator:
 
     def _single(
         self, t: float, y: Array, length: float, end: float, guess: Polynomial, error: float, stiff: bool
-    ) -> Kept:
+    ) -> AcceptedStep:
         """One accepted step, by whatever it takes."""
         stiffness = self._stiffness(t, y) if stiff else None
         trial, then, state = self._stepped(t, y, length, end, guess, stiffness)
         step = trial.polynomial.length
         trial = trial._replace(before=step_control.error_before(error, step / guess.length, trial.order))
-        return Kept(trial, then, state, step * self._growth(trial), 0.0)
+        return AcceptedStep(trial, then, state, step * self._growth(trial), 0.0)
 
-    def _stiff_after(self, step: Kept, stride: Stride) -> bool:
+    def _stiff_after(self, step: AcceptedStep, stride: Stride) -> bool:
         """Whether the step after an accepted one is solved by Newton's method."""
         if step.solution.stiff:
             if stride.kept or self.solver != "auto":

@@ -23,8 +23,8 @@ from whippletree.contact.problem.cones import largest
 from whippletree.simulation.events.equations import Scene
 from whippletree.tree.mechanism import Mechanism
 
-MOST_UNROLLED_ROWS, MOST_UNROLLED_VELOCITIES = 30, 14
-"""Rows and velocities up to which the block matrix is unrolled."""
+MOST_UNROLLED_ROWS, MOST_UNROLLED_VELOCITIES = 16, 14
+"""Rows and velocities up to which the block matrix is unrolled: code for 26 rows takes seconds to compile."""
 
 HELD_MOTIONS = 2
 """Massless motions that a mode may hold by rows of its own."""
@@ -39,7 +39,7 @@ NOTHING_YET = 1e300
 """More than any residual."""
 
 
-class Held(NamedTuple):
+class HeldRows(NamedTuple):
     """What a mode holds, as numbers of a call."""
 
     on: Array
@@ -63,14 +63,14 @@ class CompiledPhases:
         self.possible = few and scene.motion.can_be_unrolled and bool(self.rows)
         self.switched = bool(len(scene.motion.all_on)) if model.constraints else False
 
-    def loads(self, t: Array, q: Array, v: Array, tau: Array, held: Held) -> tuple[Array, Array] | None:
+    def loads(self, t: Array, q: Array, v: Array, tau: Array, held: HeldRows) -> tuple[Array, Array] | None:
         """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_loads", self._key), self._loads_program)
         with np.errstate(all="ignore"):
             a, f, trust = function(t, q, v, tau, *self._active, *held)
         return (a, f) if np.all(trust > 0) else None
 
-    def project(self, t: Array, q: Array, v: Array, held: Held) -> tuple[Array, Array] | None:
+    def project(self, t: Array, q: Array, v: Array, held: HeldRows) -> tuple[Array, Array] | None:
         """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_projection", self._key), self._projection_program)
         with np.errstate(all="ignore"):
@@ -153,7 +153,7 @@ class CompiledPhases:
             better = less(left, residual[0])
             # where a correction does not help, rounding has the last word
             kept = np.array([select(better, a, b) for a, b in zip(x, nearest, strict=True)], dtype=object)
-            closed = select(better & less(SHUT, left), -1, 1)
+            closed = select(better, select(less(SHUT, left), -1, 1), 1)
             return [kept, kept, [left], [closed], [-closed]]
 
         def correct(x: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.impact import holding_rows, massless_motions
 from whippletree.contact.modes import Mode
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, Held
+from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, HeldRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, Scene
 from whippletree.simulation.events.load_sharing import share
 from whippletree.simulation.events.pseudo_inverse import PseudoInverse
@@ -192,7 +192,7 @@ class Phase:
         return Loads(x[:, :n], *self._named(x[:, n:], d))
 
     @cached_property
-    def held_rows(self) -> Held | None:
+    def held_rows(self) -> HeldRows | None:
         """What machine code has to know of the mode; None where it has no answer."""
         phases, scene = self.scene.compiled, self.scene
         plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
@@ -204,7 +204,7 @@ class Phase:
         on[[first + row for row in self.contact_rows]] = 1.0
         holds = np.zeros((HELD_MOTIONS, scene.model.nv))
         holds[: len(self.holds)] = self.holds
-        return Held(on, holds, self._slide(self.heading[None])[0], self.rubbed)
+        return HeldRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
 
     def _slide(self, d: Array) -> Array:
         """Friction times direction (m, k, 2) of the contacts that slide along d (m, k, 2)."""
