@@ -7,6 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.held_motion import held_motion
+from whippletree.simulation.events import event_method, smooth_motion
 from whippletree.simulation.events.compiled_phase import CompiledPhases
 from whippletree.simulation.events.smooth_motion import PhaseSteps
 
@@ -66,6 +67,8 @@ def braked_crank_slider():
     ids=["massless foot", "block", "stops and dry friction"],
 )
 def test_machine_code_meets_the_events_of_python(model, duration, monkeypatch):
+    monkeypatch.setattr(smooth_motion, "BEFORE_COMPILING", 0)
+    monkeypatch.setattr(event_method, "BEFORE_COMPILING", 0)
     dyn = wt.compile(model)
     asked, by_code = [], PhaseSteps.of
 

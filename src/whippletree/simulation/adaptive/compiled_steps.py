@@ -61,8 +61,9 @@ MOST_BODIES = 48
 class CompiledSteps:
     """Takes steps of a motion."""
 
-    def __init__(self, task: Task, blocks: RateBlocks | None = None) -> None:
-        """``blocks``: the equations of motion, where they are not those of the model alone."""
+    def __init__(self, task: Task, blocks: RateBlocks | None = None, wait: int = 0) -> None:
+        """``blocks``: the equations of motion, where they are not those of the model alone; ``wait``: steps that a run
+        takes in Python in any case."""
         self.blocks = blocks
         self.more: tuple[Array, ...] = ()
         """What these take with each call."""
@@ -83,7 +84,7 @@ class CompiledSteps:
         )
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
-        self._wait = PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
+        self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
         self._function: NamedFunction | None = None
         self._controller: NamedFunction | AffineForces | None = None
         self._looked_at = self.motion.controller is None

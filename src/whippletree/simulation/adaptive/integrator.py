@@ -242,6 +242,11 @@ class Stride(NamedTuple):
     failed: bool = False
     """The next step was tried, and is not good enough."""
 
+    @property
+    def unsolved(self) -> bool:
+        """Whether not even the first step could be solved."""
+        return self.failed and not self.kept
+
 
 class StepSolver(Protocol):
     """What takes steps by machine code, where it can."""
@@ -310,6 +315,10 @@ class Integrator:
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
+            if stride.unsolved and not stiff and self._stiffness_of(t, y, length) is not None:
+                self._reject(t, length)
+                stiff = True
+                continue
             kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
             failed = stride.failed and bool(stride.kept)
             for step in kept:

@@ -61,18 +61,20 @@ class CompiledPhases:
         self.rows = len(scene.rows) + HELD_MOTIONS + 3 * scene.count
         few = self.rows <= MOST_UNROLLED_ROWS and model.nv <= MOST_UNROLLED_VELOCITIES
         self.possible = few and scene.motion.can_be_unrolled and bool(self.rows)
+        self.ready = False
+        """Whether phases that begin now are to use them."""
         self.switched = bool(len(scene.motion.all_on)) if model.constraints else False
 
     def loads(self, t: Array, q: Array, v: Array, tau: Array, held: HeldRows) -> tuple[Array, Array] | None:
         """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
-        function = self.dyn.program(("phase_loads", self._key), self._loads_program)
+        function = self.dyn.program(("phase_loads", self._key), self._loads_program, width=1)
         with np.errstate(all="ignore"):
             a, f, trust = function(t, q, v, tau, *self._active, *held)
         return (a, f) if np.all(trust > 0) else None
 
     def project(self, t: Array, q: Array, v: Array, held: HeldRows) -> tuple[Array, Array] | None:
         """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
-        function = self.dyn.program(("phase_projection", self._key), self._projection_program)
+        function = self.dyn.program(("phase_projection", self._key), self._projection_program, width=1)
         with np.errstate(all="ignore"):
             q, v, trust = function(t, q, v, *self._active, held.on, held.holds)
         return (q, v) if np.all(trust > 0) else None

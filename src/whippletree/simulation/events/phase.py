@@ -196,7 +196,7 @@ class Phase:
         """What machine code has to know of the mode; None where it has no answer."""
         phases, scene = self.scene.compiled, self.scene
         plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
-        if not (phases.possible and plain) or self.hyperstatic or len(self.holds) > HELD_MOTIONS:
+        if not (phases.possible and phases.ready and plain) or self.hyperstatic or len(self.holds) > HELD_MOTIONS:
             return None
         first = len(scene.rows) + HELD_MOTIONS
         on = np.zeros(phases.rows)

@@ -43,12 +43,17 @@ STEPS_AHEAD = 4
 """Steps by machine code before guards are looked at: those after an event are thrown away."""
 
 
+BEFORE_COMPILING = 20
+"""Steps that a run from event to event takes in Python: its code takes a second to compile, once on each machine, as
+some tens of steps do. It is counted in steps, so that the bits of a run do not depend on what the cache holds."""
+
+
 class PhaseSteps:
     """Steps of phases by machine code: of those in which nothing touches, and of those whose rows hold."""
 
     def __init__(self, task: Task, scene: Scene) -> None:
-        self.free, self.scene = CompiledSteps(task), scene
-        self.held = CompiledSteps(task, scene.compiled) if scene.compiled.possible else None
+        self.free, self.scene = CompiledSteps(task, wait=BEFORE_COMPILING), scene
+        self.held = CompiledSteps(task, scene.compiled, BEFORE_COMPILING) if scene.compiled.possible else None
 
     def of(self, phase: Phase) -> StepSolver | None:
         """Those of a phase; None where Python has to take its steps."""
