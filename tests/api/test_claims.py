@@ -350,7 +350,7 @@ def rounds_of_fixed_steps():
 
 @claim("docs/controllers.md", "The adaptive method calls it for its first hundred steps")
 def steps_before_a_controller_is_traced():
-    from whippletree.simulation.adaptive.compiled_step import FOR_A_CONTROLLER
+    from whippletree.simulation.adaptive.compiled_steps import FOR_A_CONTROLLER
 
     assert FOR_A_CONTROLLER == 100
 

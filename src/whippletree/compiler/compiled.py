@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, Scheme
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, RateBlocks, Scheme
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
@@ -229,19 +229,34 @@ class Compiled(CompiledTable):
             return self.program(("rollout", digest(program)), lambda: program)
         return self.program(key, lambda: rollout_program(self.model, plan, self.parameters))
 
-    def collocation_step(
-        self, scheme: Scheme, patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+    def collocation_steps(
+        self,
+        schemes: tuple[Scheme, ...],
+        patience: Patience,
+        controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
+        blocks: RateBlocks | None = None,
     ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`."""
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+
+        ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
+        equations of motion, where they are not the model's.
+        """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_step", scheme.name, patience)
+        key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience, blocks and blocks.key)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, False, self.route).program()
+                key, lambda: CollocationKernel(self.model, schemes, patience, "none", self.route, blocks).program()
             )
+        if controller == "affine":
+
+            def build() -> Program:
+                kernel = CollocationKernel(self.model, schemes, patience, "affine", self.route, blocks)
+                return kernel.program(kernel.affine_control())
+
+            return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, True, self.route)
+            self._kernels[key] = CollocationKernel(self.model, schemes, patience, "traced", self.route, blocks)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
