@@ -55,11 +55,14 @@ YIELDING = 1e-4
 """δ: what a limit of an entry of x yields for a change 1 of its multiplier; nothing, where the rounds end at an answer.
 As for rows, it decides how fast they end."""
 
+STILL = 1e-7
+"""Largest change of an unknown in a round below which rows that are not met never will be."""
+
 LEAST_PIVOT = 1e-15
 """Share of its diagonal entry below which a pivot is what rounding left of zero: nothing moves along it."""
 
 ROW, LIMIT, ROUND = "row", "limit", "round"
-I, J, K = "tile row", "tile column", "tile between"
+I, J, K, LINE = "tile row", "tile column", "tile between", "line"
 
 
 class Sizes(NamedTuple):
@@ -103,15 +106,16 @@ class ConeProgram:
             R=(rows, N, TILE), omega=(rows,), aim=(rows,), hard=(rows,), y=(rows,), residual=(rows,),
             diagonal=(N, TILE), linear=(N, TILE), x=(N, TILE), dx=(N, TILE), gradient=(N, TILE), right=(N, TILE),
             U=(limits, N, TILE), offset=(limits,), low=(limits,), high=(limits,),
-            has_low=(limits,), has_high=(limits,), effort=(limits,), value=(limits,), weight=(limits,), push=(limits,),
+            has_low=(limits,), has_high=(limits,), effort=(limits,), value=(limits,), weight=(limits,), push=(limits,), rate=(limits,),
             limit_s=(limits, 2), limit_z=(limits, 2), limit_second=(limits, 2),
             least=(N, TILE), most=(N, TILE), has_least=(N, TILE), has_most=(N, TILE),
             box_s=(N, 2, TILE), box_z=(N, 2, TILE), box_second=(N, 2, TILE),
             box_weight=(N, TILE), box_push=(N, TILE),
-            cone_z=(cones, TILE), cone_block=(cones, 2, 3, 3), cone_push=(cones, TILE),
+            cone_z=(cones, TILE), cone_push=(cones, TILE),
+            cone_matrix=(cones, 2, 3, 3), cone_inverse=(cones, 2, 3, 3), cone_square=(cones, 2, 3, 3),
             H0=(N, N, TILE, TILE), H=(N, N, TILE, TILE), inverse=(N, TILE, TILE),
             gap=(1,), pairs=(1,), fastest=(1,), share=(1,), centring=(1,), ahead=(1,),
-            scale=(1,), report=(5,), done=(1,),
+            scale=(1,), moved=(1,), report=(5,), done=(1,),
         )  # fmt: skip
 
     def statements(self) -> list[Statement]:
@@ -131,6 +135,7 @@ class ConeProgram:
         return [
             *self._begin(),
             put(-1, at("done")),
+            put(1, at("moved")),
             put(0, at("report")),
             Until(ROUND, ROUNDS, self.space.address("done"), body),
             *self._gradient(),
@@ -157,12 +162,9 @@ class ConeProgram:
 
         begin = [put(0, at("x")), put(0, at("y"))]
         begin += loop(I, self.sizes.cone_tiles, lambda: [middle], [], [at("x", I)])
-        outer = traced_block(
-            self._row_products, [piece(self.space.buffers["R"], None, I, None), *self._across("R", J), at("omega")],
-            [at("H0", I, J)],
-        )  # fmt: skip
+        outer = self._products("R", "omega", None, "H0")
         own = traced_block(
-            lambda H, d: [H + np.diag(d + PROXIMAL)], [self._diagonal("H0"), at("diagonal", I)], [self._diagonal("H0")]
+            lambda H, d: [H + np.diag(d + PROXIMAL)], [at("H0", I, I), at("diagonal", I)], [at("H0", I, I)]
         )
         begin.append(Loop(I, self.sizes.tiles, (Loop(J, Index(I, 1), (outer,)), own)))
         begin += [put(1, at("scale")), put(0, at("limit z")), put(0, at("box z")), put(0, at("cone z"))]
@@ -184,11 +186,6 @@ class ConeProgram:
             [at("scale")], [at("cone z", I)],
         )  # fmt: skip
         return begin
-
-    @staticmethod
-    def _row_products(left: Array, right: Array, omega: Array) -> list[Any]:
-        """Σ ωᵣ Rᵣ Rᵣᵀ of two tiles."""
-        return [left.T @ (right.T * omega).T]
 
     # ---- where the round stands ----------------------------------------------------------------------------------
 
@@ -254,10 +251,12 @@ class ConeProgram:
         def slope(g: Array, report: Array) -> list[Any]:
             return [_with(report, 3, largest([report[3], *g, *(-g)]))]
 
-        def decide(report: Array, gap: Array, pairs: Array, scale: Array) -> list[Any]:
+        def decide(report: Array, gap: Array, pairs: Array, scale: Array, moved: Array) -> list[Any]:
             mean = gap[0] / largest([pairs[0], 1])
-            shares = [mean / (scale[0] * SOLVED_GAP), report[1] / SOLVED_ROWS, report[2] / SOLVED_ROWS]
-            worst = largest([*shares, report[3] / (scale[0] * SOLVED_GRADIENT)])
+            # rows and limits are met, or they contradict each other and nothing moves any more
+            met = largest([report[1], report[2]]) / SOLVED_ROWS
+            met = select(less(moved[0], STILL), 0, met)
+            worst = largest([mean / (scale[0] * SOLVED_GAP), met, report[3] / (scale[0] * SOLVED_GRADIENT)])
             # NaN is not less than 1: a program that is lost is not solved
             done = select(less(worst, 1), 1, -1)
             made = report[4] + select(less(worst, 1), 0, 1) if count else report[4]
@@ -285,7 +284,7 @@ class ConeProgram:
                 [at("gap"), at("pairs"), at("right", I)],
             ),
             *loop(I, self.sizes.tiles, slope, [at("right", I), at("report")], [at("report")]),
-            traced_block(decide, [*totals, at("scale")], [at("report"), at("gap"), at("done")]),
+            traced_block(decide, [*totals, at("scale"), at("moved")], [at("report"), at("gap"), at("done")]),
         ]  # fmt: skip
 
     # ---- the linear system ---------------------------------------------------------------------------------------
@@ -306,10 +305,8 @@ class ConeProgram:
             return [w[0] + w[1], w[0] * up - w[1] * down]
 
         def cone(x: Array, z: Array) -> list[Any]:
-            return [np.stack([scaling_of(x[k : k + 3], z[k : k + 3]).square for k in range(0, TILE, 3)])]
-
-        def product(H: Array, left: Array, right: Array, weight: Array) -> list[Any]:
-            return [H + left.T @ (right.T * weight).T]
+            W = [scaling_of(x[k : k + 3], z[k : k + 3]) for k in range(0, TILE, 3)]
+            return [np.stack([w.matrix for w in W]), np.stack([w.inverse for w in W]), np.stack([w.square for w in W])]
 
         def own(H: Array, box: Array) -> list[Any]:
             return [H + np.diag(box)]
@@ -322,19 +319,16 @@ class ConeProgram:
 
         bounds = each(("low", "high", "has low", "has high", "effort", "limit s", "limit z"), LIMIT)
         ends = each(("x", "least", "most", "has least", "has most", "box s", "box z"), I)
-        if self.sizes.limits:
-            sides = [piece(self.space.buffers["U"], None, I, None), *self._across("U", J), at("weight")]
-            tile = traced_block(product, [at("H0", I, J), *sides], [at("H", I, J)])
-        else:
-            tile = traced_block(lambda H: [H], [at("H0", I, J)], [at("H", I, J)])
-        diagonal = self._diagonal("H")
+        tile = self._products("U", "weight", "H0", "H")
+        diagonal = at("H", I, I)
         return [
             *loop(LIMIT, self.sizes.limits, limit, [at("value", LIMIT), *bounds], each(("weight", "push"), LIMIT)),
             *loop(I, self.sizes.tiles, box, ends, each(("box weight", "box push"), I)),
-            *loop(I, self.sizes.cone_tiles, cone, each(("x", "cone z"), I), [at("cone block", I)]),
+            *loop(I, self.sizes.cone_tiles, cone, each(("x", "cone z"), I),
+                  each(("cone matrix", "cone inverse", "cone square"), I)),
             Loop(I, self.sizes.tiles, (Loop(J, Index(I, 1), (tile,)),)),
             *loop(I, self.sizes.tiles, own, [diagonal, at("box weight", I)], [diagonal]),
-            *loop(I, self.sizes.cone_tiles, cone_own, [diagonal, at("cone block", I)], [diagonal]),
+            *loop(I, self.sizes.cone_tiles, cone_own, [diagonal, at("cone square", I)], [diagonal]),
             self.space.put(0, at("cone push")),
             *self._right(),
         ]
@@ -357,17 +351,43 @@ class ConeProgram:
 
     def _factor(self) -> list[Statement]:
         """H = L Lᵀ by rows of tiles; the inverses of the diagonal tiles of L are kept."""
+        at, line = self.space.at, self.space.at("H", I, J, LINE)
+
+        def scaled(h: Array, inverse: Array) -> list[Any]:
+            return [[h[: k + 1] @ inverse[k, : k + 1] for k in range(TILE)]]
+
+        columns = self._lines(traced_block(scaled, [line, at("inverse", J)], [line]))
+        invert = traced_block(lambda H: [inverse_factor(H)], [at("H", I, I)], [at("inverse", I)])
+        below = Loop(J, Index(I), (Loop(K, Index(J), (self._minus(J),)), columns))
+        return [Loop(I, self.sizes.tiles, (below, Loop(K, Index(I), (self._minus(I),)), invert))]
+
+    def _lines(self, block: Statement) -> Statement:
+        """A block for every row of a tile.
+
+        In a row each number of the right factor is used once, so that it is read where it is needed: all of a tile at
+        once would not fit into registers.
+        """
+        return Loop(LINE, TILE, (block,))
+
+    def _minus(self, column: str) -> Statement:
+        """H[I, column] −= H[I, K] H[column, K]ᵀ."""
         at = self.space.at
-        less_ = traced_block(
-            lambda H, a, b: [H - a @ b.T], [at("H", I, J), at("H", I, K), at("H", J, K)], [at("H", I, J)]
-        )
-        scaled = traced_block(lambda H, inverse: [H @ inverse.T], [at("H", I, J), at("inverse", J)], [at("H", I, J)])
-        own = traced_block(
-            lambda H, a: [H - a @ a.T], [self._diagonal("H"), at("H", I, K)], [self._diagonal("H")]
-        )
-        invert = traced_block(lambda H: [inverse_factor(H)], [self._diagonal("H")], [at("inverse", I)])
-        columns = Loop(J, Index(I), (Loop(K, Index(J), (less_,)), scaled))
-        return [Loop(I, self.sizes.tiles, (columns, Loop(K, Index(I), (own,)), invert))]
+        here, left = at("H", I, column, LINE), at("H", I, K, LINE)
+        return self._lines(traced_block(lambda h, a, b: [h - b @ a], [here, left, at("H", column, K)], [here]))
+
+    def _products(self, name: str, weights: str, start: str | None, result: str) -> Statement:
+        """result[I, J] := start[I, J] + Σ weightᵣ Rᵣ Rᵣᵀ."""
+        at, buffer = self.space.at, self.space.buffers[name]
+        sides = [piece(buffer, None, I, LINE), piece(buffer, None, J, None)]
+
+        def row(weight: Array, left: Array, right: Array, *given: Array) -> list[Any]:
+            total = given[0] if given else zeros(TILE)
+            for k in range(len(weight)):
+                total = total + (weight[k] * left[k]) * right[k]
+            return [total]
+
+        given = [at(start, I, J, LINE)] if start else []
+        return self._lines(traced_block(row, [at(weights), *sides, *given], [at(result, I, J, LINE)]))
 
     def _solve(self) -> list[Statement]:
         """dx := H⁻¹ dx."""
@@ -379,6 +399,9 @@ class ConeProgram:
         return [
             Loop(I, tiles, (Loop(K, Index(I), (down,)), ahead)),
             Loop(I, tiles, (back, Loop(K, Index(I), (up,))), backwards=True),
+            *self._loop(
+                LIMIT, self.sizes.limits, lambda U, dx: [_dot(U, dx)], [at("U", LIMIT), at("dx")], [at("rate", LIMIT)]
+            ),
         ]
 
     # ---- steps ---------------------------------------------------------------------------------------------------
@@ -389,10 +412,10 @@ class ConeProgram:
         ahead = then == "second"
 
         def limit(
-            U: Array, dx: Array, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
+            rate: Any, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
             second: Array, centring: Array, fastest: Array,
         ) -> list[Any]:  # fmt: skip
-            steps = _limit_steps(U, dx, value, low, high, s, z, second, centring, ahead)
+            steps = _limit_steps(rate, value, low, high, s, z, second, centring, ahead)
             rates = [-on * d / a for on, d, a in zip((has, has_high) * 2, steps, (*s, *z))]
             moved = [steps[0] * steps[2], steps[1] * steps[3]] if ahead else second
             return [moved, [largest([fastest[0], *rates])]]
@@ -406,11 +429,11 @@ class ConeProgram:
             moved = [steps[0] * steps[2], steps[1] * steps[3]] if ahead else second
             return [moved, [largest([fastest[0], *np.concatenate(rates)])]]
 
-        def cone(dx: Array, x: Array, z: Array, push: Array, fastest: Array) -> list[Any]:
+        def cone(dx: Array, x: Array, z: Array, push: Array, square: Array, fastest: Array) -> list[Any]:
             rates = []
             for k in range(0, TILE, 3):
                 part = slice(k, k + 3)
-                dz = _cone_step(x[part], z[part], push[part], dx[part])
+                dz = push[part] - z[part] - square[k // 3] @ dx[part]
                 rates += [exit_rate(x[part], dx[part]), exit_rate(z[part], dz)]
             return [[largest([fastest[0], *rates])]]
 
@@ -420,12 +443,13 @@ class ConeProgram:
         return [
             self.space.put(0, at("fastest")),
             *loop(
-                LIMIT, self.sizes.limits, limit, [at("U", LIMIT), at("dx"), *bounds, *shared],
+                LIMIT, self.sizes.limits, limit, [at("rate", LIMIT), *bounds, *shared],
                 [at("limit second", LIMIT), at("fastest")],
             ),
             *loop(I, self.sizes.tiles, box, [*ends, *shared], [at("box second", I), at("fastest")]),
             *loop(
-                I, self.sizes.cone_tiles, cone, [*each(("dx", "x", "cone z", "cone push"), I), at("fastest")],
+                I, self.sizes.cone_tiles, cone,
+                [*each(("dx", "x", "cone z", "cone push", "cone square"), I), at("fastest")],
                 [at("fastest")],
             ),
         ]  # fmt: skip
@@ -435,10 +459,10 @@ class ConeProgram:
         at, each, loop, put = self.space.at, self.space.each, self._loop, self.space.put
 
         def limit(
-            U: Array, dx: Array, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
+            rate: Any, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
             second: Array, centring: Array, share: Array, ahead: Array,
         ) -> list[Any]:  # fmt: skip
-            d = _limit_steps(U, dx, value, low, high, s, z, second, centring, True)
+            d = _limit_steps(rate, value, low, high, s, z, second, centring, True)
             t = share[0]
             after = [(s[k] + t * d[k]) * (z[k] + t * d[k + 2]) for k in (0, 1)]
             return [[ahead[0] + has * after[0] + has_high * after[1]]]
@@ -452,11 +476,13 @@ class ConeProgram:
             after = [(s[k] + t * d[k]) * (z[k] + t * d[k + 2]) for k in (0, 1)]
             return [[ahead[0] + has @ after[0] + has_most @ after[1]]]
 
-        def cone(dx: Array, x: Array, z: Array, push: Array, share: Array, ahead: Array) -> list[Any]:
+        def cone(
+            dx: Array, x: Array, z: Array, push: Array, square: Array, share: Array, ahead: Array
+        ) -> list[Any]:  # fmt: skip
             total, t = ahead[0], share[0]
             for k in range(0, TILE, 3):
                 part = slice(k, k + 3)
-                dz = _cone_step(x[part], z[part], push[part], dx[part])
+                dz = push[part] - z[part] - square[k // 3] @ dx[part]
                 total = total + (x[part] + t * dx[part]) @ (z[part] + t * dz)
             return [[total]]
 
@@ -473,11 +499,11 @@ class ConeProgram:
             *self._steps("share"),
             traced_block(lambda fastest: [[1 / largest([fastest[0], 1])]], [at("fastest")], [at("share")]),
             put(0, at("ahead")),
-            *loop(LIMIT, self.sizes.limits, limit, [at("U", LIMIT), at("dx"), *bounds, *shared], [at("ahead")]),
+            *loop(LIMIT, self.sizes.limits, limit, [at("rate", LIMIT), *bounds, *shared], [at("ahead")]),
             *loop(I, self.sizes.tiles, box, [*ends, *shared], [at("ahead")]),
             *loop(
                 I, self.sizes.cone_tiles, cone,
-                [*each(("dx", "x", "cone z", "cone push"), I), at("share"), at("ahead")], [at("ahead")],
+                [*each(("dx", "x", "cone z", "cone push", "cone square"), I), at("share"), at("ahead")], [at("ahead")],
             ),
             *self._steps("second"),
             traced_block(centre, each(("ahead", "gap", "pairs")), [at("centring")]),
@@ -497,12 +523,12 @@ class ConeProgram:
             t, soft = centring[0], [s[0] + YIELDING * z[0], s[1] + YIELDING * z[1]]
             return [push + has * (t - second[0]) / soft[0] - has_most * (t - second[1]) / soft[1]]
 
-        def cone(dx: Array, x: Array, z: Array, centring: Array) -> list[Any]:
+        def cone(dx: Array, z: Array, matrix: Array, inverse: Array, square: Array, centring: Array) -> list[Any]:
             found = []
             for k in range(0, TILE, 3):
                 part = slice(k, k + 3)
-                W = scaling_of(x[part], z[part])
-                dz = _cone_step(x[part], z[part], zeros(3), dx[part])
+                W = BlockScaling(matrix[k // 3], inverse[k // 3], square[k // 3])
+                dz = -z[part] - W.square @ dx[part]
                 second = cone_product(W.inverse @ dx[part], W.matrix @ dz)
                 target = vector(centring[0] - second[0], -second[1], -second[2])
                 found.append(W.inverse @ cone_quotient(target, W.matrix @ z[part]))
@@ -510,7 +536,9 @@ class ConeProgram:
 
         return [
             *loop(
-                I, self.sizes.cone_tiles, cone, [*each(("dx", "x", "cone z"), I), at("centring")], [at("cone push", I)]
+                I, self.sizes.cone_tiles, cone,
+                [*each(("dx", "cone z", "cone matrix", "cone inverse", "cone square"), I), at("centring")],
+                [at("cone push", I)],
             ),
             *loop(
                 LIMIT, self.sizes.limits, limit,
@@ -530,10 +558,10 @@ class ConeProgram:
         at, each, loop = self.space.at, self.space.each, self._loop
 
         def limit(
-            U: Array, dx: Array, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
+            rate: Any, value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array,
             second: Array, centring: Array, share: Array,
         ) -> list[Any]:  # fmt: skip
-            d = _limit_steps(U, dx, value, low, high, s, z, second, centring, False)
+            d = _limit_steps(rate, value, low, high, s, z, second, centring, False)
             on, t = (has, has_high), share[0]
             return [[s[k] + t * on[k] * d[k] for k in (0, 1)], [z[k] + t * on[k] * d[k + 2] for k in (0, 1)]]
 
@@ -545,10 +573,13 @@ class ConeProgram:
             on, t = (has, has_most), share[0]
             return [[s[k] + t * on[k] * d[k] for k in (0, 1)], [z[k] + t * on[k] * d[k + 2] for k in (0, 1)]]
 
-        def cone(dx: Array, x: Array, z: Array, push: Array, share: Array) -> list[Any]:
-            parts = [slice(k, k + 3) for k in range(0, TILE, 3)]
-            dz = np.concatenate([_cone_step(x[p], z[p], push[p], dx[p]) for p in parts])
-            return [z + share[0] * dz]
+        def cone(dx: Array, z: Array, push: Array, square: Array, share: Array) -> list[Any]:
+            moved = np.concatenate([square[k] @ dx[3 * k : 3 * k + 3] for k in range(TILE // 3)])
+            return [z + share[0] * (push - z - moved)]
+
+        def move(x: Array, dx: Array, share: Array, moved: Array) -> list[Any]:
+            step = share[0] * dx
+            return [x + step, [largest([moved[0], *step, *(-step)])]]
 
         def row(R: Array, dx: Array, omega: Any, hard: Any, y: Any, r: Any, share: Array) -> list[Any]:
             # the multiplier of the point that a whole step leads to
@@ -564,21 +595,21 @@ class ConeProgram:
                 [at("fastest")], [at("share")],
             ),
             *loop(
-                LIMIT, self.sizes.limits, limit, [at("U", LIMIT), at("dx"), *bounds, *shared],
+                LIMIT, self.sizes.limits, limit, [at("rate", LIMIT), *bounds, *shared],
                 each(("limit s", "limit z"), LIMIT),
             ),
             *loop(I, self.sizes.tiles, box, [*ends, *shared], each(("box s", "box z"), I)),
             *loop(
-                I, self.sizes.cone_tiles, cone, [*each(("dx", "x", "cone z", "cone push"), I), at("share")],
-                [at("cone z", I)],
+                I, self.sizes.cone_tiles, cone,
+                [*each(("dx", "cone z", "cone push", "cone square"), I), at("share")], [at("cone z", I)],
             ),
             *loop(
                 ROW, self.sizes.rows, row,
                 [at("R", ROW), at("dx"), *each(("omega", "hard", "y", "residual"), ROW), at("share")], [at("y", ROW)],
             ),
+            self.space.put(0, at("moved")),
             *loop(
-                I, self.sizes.tiles, lambda x, dx, share: [x + share[0] * dx], [*each(("x", "dx"), I), at("share")],
-                [at("x", I)],
+                I, self.sizes.tiles, move, [*each(("x", "dx"), I), at("share"), at("moved")], [at("x", I), at("moved")]
             ),
         ]  # fmt: skip
 
@@ -588,29 +619,15 @@ class ConeProgram:
         """A block inside a loop; nothing where there is nothing to loop over."""
         return [Loop(register, count, (traced_block(function, reads, writes),))] if count else []
 
-    def _diagonal(self, name: str) -> Piece:
-        """The tile in row and column I."""
-        addresses = [Address(name, (Index(I), Index(I), Index(None, i), Index(None, j))) for i, j in _entries()]
-        return Piece((TILE, TILE), tuple(addresses))
-
-    def _across(self, name: str, register: str) -> list[Piece]:
-        """A column of tiles of R or U."""
-        return [piece(self.space.buffers[name], None, register, None)]
-
-
-def _entries() -> list[tuple[int, int]]:
-    return [(i, j) for i in range(TILE) for j in range(TILE)]
-
 
 # --- one limit, one cone ----------------------------------------------------------------------------------------------
 
 
 def _limit_steps(
-    U: Array, dx: Array, value: Any, low: Any, high: Any, s: Array, z: Array, second: Array, centring: Array,
+    rate: Any, value: Any, low: Any, high: Any, s: Array, z: Array, second: Array, centring: Array,
     ahead: bool,
 ) -> list[Any]:  # fmt: skip
     """Steps of both slacks and both multipliers of a limit."""
-    rate = _dot(U, dx)
     ds = [rate + value - low - s[0], -rate + high - value - s[1]]
     aims = [0, 0] if ahead else [centring[0] - second[0], centring[0] - second[1]]
     return [*ds, *[aim / a - b - b / a * d for aim, a, b, d in zip(aims, s, z, ds)]]
@@ -681,11 +698,6 @@ def exit_rate(x: Array, d: Array) -> Any:
     along = u[0] * e[0] - u[1] * e[1] - u[2] * e[2]
     factor = (along + e[0]) / (u[0] + 1)
     return length(e[1] - factor * u[1], e[2] - factor * u[2]) - along
-
-
-def _cone_step(x: Array, z: Array, push: Array, dx: Array) -> Array:
-    """dz of one cone: push − z − W⁻² dx."""
-    return push - z - scaling_of(x, z).square @ dx
 
 
 def inverse_factor(A: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from whippletree.contact.kinematics.contact_set import contact_set
 
 if TYPE_CHECKING:
-    from whippletree.control.whole_body import Answer, WholeBody
+    from whippletree.control.whole_body_program import Answer, WholeBody
 
 NOTICED = 1e-6
 """Residual of a hard row, in its units, above which it counts as not met."""

@@ -141,7 +141,7 @@ def whole_body(
         UnsupportedError: contacts without closed forms.
     """
     require_model(model, "whole_body")
-    chosen = _motors(model, motors)
+    chosen = chosen_motors(model, motors)
     feet = tuple((frame, float(x), float(y)) for frame, (x, y) in (support or {}).items())
     settings = Settings(
         chosen, bool(limits), float(force_cost), float(effort_cost), float(horizon), float(contact_damping), feet
@@ -149,7 +149,8 @@ def whole_body(
     return WholeBody(model, tuple(tasks), settings, dyn if dyn is not None else compile_model(model))
 
 
-def _motors(model: Model, motors: Sequence[str] | None) -> tuple[str, ...]:
+def chosen_motors(model: Model, motors: Sequence[str] | None) -> tuple[str, ...]:
+    """Joints with a motor: those that are named, else those of the actuators, else all but floating bases."""
     if motors is not None:
         for name in motors:
             model.joint_index(name)
