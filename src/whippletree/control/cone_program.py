@@ -42,21 +42,28 @@ PROXIMAL = 1e-9
 """Of the square of a step, which keeps the system definite where nothing asks for a direction. It is a cost of
 changes, not of x: where the rounds end it has no part."""
 
-SOLVED_GAP = 1e-10
-"""Mean of s z at which limits and cones count as settled, relative to the size of the gradient at the start."""
+SOLVED_GAP = 1e-8
+"""Mean of s z at which limits and cones count as settled, relative to the gradient of the costs at the start."""
+
+LEAST_AIM = 0.1
+"""Share of that gap at which steps aim at least."""
 
 SOLVED_ROWS = 1e-8
 """Largest |R x − b| of hard rows, in their units, and largest violation of a limit, of an answer."""
 
-SOLVED_GRADIENT = 1e-8
-"""Largest entry of the Lagrangian's gradient, relative to that at the start, of an answer."""
+SOLVED_GRADIENT = 1e-5
+"""Largest entry of the Lagrangian's gradient, relative to that of the costs at the start, of an answer. Next to a limit
+at which s is 1e-9, z changes by 1e-7 for a rounding error of x: much less cannot be asked for."""
 
-YIELDING = 1e-4
+YIELDING = 1e-6
 """δ: what a limit of an entry of x yields for a change 1 of its multiplier; nothing, where the rounds end at an answer.
 As for rows, it decides how fast they end."""
 
 STILL = 1e-7
 """Largest change of an unknown in a round below which rows that are not met never will be."""
+
+ENDLESS = 1e30
+"""Square of a step that is none: infinite, or no number."""
 
 LEAST_PIVOT = 1e-15
 """Share of its diagonal entry below which a pivot is what rounding left of zero: nothing moves along it."""
@@ -115,7 +122,7 @@ class ConeProgram:
             cone_matrix=(cones, 2, 3, 3), cone_inverse=(cones, 2, 3, 3), cone_square=(cones, 2, 3, 3),
             H0=(N, N, TILE, TILE), H=(N, N, TILE, TILE), inverse=(N, TILE, TILE),
             gap=(1,), pairs=(1,), fastest=(1,), share=(1,), centring=(1,), ahead=(1,),
-            scale=(1,), moved=(1,), report=(5,), done=(1,),
+            scale=(1,), moved=(1,), loose=(1,), report=(5,), done=(1,),
         )  # fmt: skip
 
     def statements(self) -> list[Statement]:
@@ -168,7 +175,7 @@ class ConeProgram:
         )
         begin.append(Loop(I, self.sizes.tiles, (Loop(J, Index(I, 1), (outer,)), own)))
         begin += [put(1, at("scale")), put(0, at("limit z")), put(0, at("box z")), put(0, at("cone z"))]
-        begin += self._gradient()
+        begin += self._gradient(costs_alone=True)
         begin += loop(
             I, self.sizes.tiles,
             lambda scale, g: [[largest([scale[0], *g, *(-g)])]], [at("scale"), at("gradient", I)], [at("scale")],
@@ -189,13 +196,17 @@ class ConeProgram:
 
     # ---- where the round stands ----------------------------------------------------------------------------------
 
-    def _gradient(self) -> list[Statement]:
-        """∇ of the augmented Lagrangian without the terms of limits and cones; residuals of rows, values of limits."""
+    def _gradient(self, *, costs_alone: bool = False) -> list[Statement]:
+        """∇ of the augmented Lagrangian without the terms of limits and cones; residuals of rows, values of limits.
+
+        ``costs_alone``: without hard rows, whose penalties say nothing of how large a gradient is.
+        """
         at, each, loop = self.space.at, self.space.each, self._loop
 
         def row(R: Array, x: Array, aim: Any, omega: Any, hard: Any, y: Any, g: Array) -> list[Any]:
             r = _dot(R, x) - aim
-            return [g + R * (omega * r + hard * y), r]
+            push = (1 - hard) * omega * r if costs_alone else omega * r + hard * y
+            return [g + R * push, r]
 
         def limit(U: Array, x: Array, offset: Any, effort: Any, g: Array) -> list[Any]:
             value = _dot(U, x) + offset
@@ -227,23 +238,25 @@ class ConeProgram:
 
         def limit(
             value: Any, low: Any, high: Any, has: Any, has_high: Any, s: Array, z: Array, report: Array, gap: Array,
-            pairs: Array, U: Array, g: Array,
+            pairs: Array, loose: Array, U: Array, g: Array,
         ) -> list[Any]:  # fmt: skip
             missing = largest([report[2], has * (low - value), has_high * (value - high)])
+            apart = largest([loose[0], has * (value - low - s[0]), has_high * (high - value - s[1])])
             found = gap[0] + has * s[0] * z[0] + has_high * s[1] * z[1]
             return [
-                _with(report, 2, missing), [found], [pairs[0] + has + has_high],
+                _with(report, 2, missing), [found], [pairs[0] + has + has_high], [apart],
                 g - U * (has * z[0] - has_high * z[1]),
             ]  # fmt: skip
 
         def box(
             x: Array, least: Array, most: Array, has: Array, has_most: Array, s: Array, z: Array, report: Array,
-            gap: Array, pairs: Array, g: Array,
+            gap: Array, pairs: Array, loose: Array, g: Array,
         ) -> list[Any]:  # fmt: skip
             missing = largest([report[2], *(has * (least - x)), *(has_most * (x - most))])
+            apart = largest([loose[0], *(has * (x - least - s[0])), *(has_most * (most - x - s[1]))])
             found = gap[0] + (has * s[0]) @ z[0] + (has_most * s[1]) @ z[1]
             total = pairs[0] + _sum(has) + _sum(has_most)
-            return [_with(report, 2, missing), [found], [total], g - has * z[0] + has_most * z[1]]
+            return [_with(report, 2, missing), [found], [total], [apart], g - has * z[0] + has_most * z[1]]
 
         def cone(x: Array, z: Array, gap: Array, pairs: Array, g: Array) -> list[Any]:
             return [[gap[0] + x @ z], [pairs[0] + TILE // 3], g - z]
@@ -251,21 +264,22 @@ class ConeProgram:
         def slope(g: Array, report: Array) -> list[Any]:
             return [_with(report, 3, largest([report[3], *g, *(-g)]))]
 
-        def decide(report: Array, gap: Array, pairs: Array, scale: Array, moved: Array) -> list[Any]:
+        def decide(report: Array, gap: Array, pairs: Array, loose: Array, scale: Array, moved: Array) -> list[Any]:
             mean = gap[0] / largest([pairs[0], 1])
             # rows and limits are met, or they contradict each other and nothing moves any more
             met = largest([report[1], report[2]]) / SOLVED_ROWS
             met = select(less(moved[0], STILL), 0, met)
+            met = largest([met, loose[0] / SOLVED_ROWS])  # a slack that is too small is no contradiction
             worst = largest([mean / (scale[0] * SOLVED_GAP), met, report[3] / (scale[0] * SOLVED_GRADIENT)])
             # NaN is not less than 1: a program that is lost is not solved
             done = select(less(worst, 1), 1, -1)
             made = report[4] + select(less(worst, 1), 0, 1) if count else report[4]
             return [[mean, *report[1:4], made], [mean], [done]]
 
-        totals = each(("report", "gap", "pairs"))
+        totals = each(("report", "gap", "pairs", "loose"))
         return [
             traced_block(lambda report: [[0, 0, 0, 0, report[4]]], [at("report")], [at("report")]),
-            put(0, at("gap"), at("pairs")),
+            put(0, at("gap"), at("pairs"), at("loose")),
             traced_block(lambda g: [g], [at("gradient")], [at("right")]),
             *loop(ROW, self.sizes.rows, row, [*each(("residual", "hard"), ROW), at("report")], [at("report")]),
             *loop(
@@ -486,10 +500,11 @@ class ConeProgram:
                 total = total + (x[part] + t * dx[part]) @ (z[part] + t * dz)
             return [[total]]
 
-        def centre(ahead: Array, gap: Array, pairs: Array) -> list[Any]:
-            left = ahead[0] / largest([pairs[0], 1]) / gap[0]
-            left = largest([left, 0])
-            return [[select(less(left, 1), left * left * left, 1) * gap[0]]]
+        def centre(ahead: Array, gap: Array, pairs: Array, scale: Array) -> list[Any]:
+            left = largest([ahead[0] / largest([pairs[0], 1]) / gap[0], 0])
+            aim = select(less(left, 1), left * left * left, 1) * gap[0]
+            # rows may take longer than cones: a point that comes closer to their boundary is lost to rounding
+            return [[largest([aim, LEAST_AIM * SOLVED_GAP * scale[0]])]]
 
         bounds = each(("value", "low", "high", "has low", "has high", "limit s", "limit z", "limit second"), LIMIT)
         ends = each(("dx", "x", "least", "most", "has least", "has most", "box s", "box z", "box second"), I)
@@ -506,7 +521,7 @@ class ConeProgram:
                 [*each(("dx", "x", "cone z", "cone push", "cone square"), I), at("share"), at("ahead")], [at("ahead")],
             ),
             *self._steps("second"),
-            traced_block(centre, each(("ahead", "gap", "pairs")), [at("centring")]),
+            traced_block(centre, each(("ahead", "gap", "pairs", "scale")), [at("centring")]),
         ]  # fmt: skip
 
     def _correct(self) -> list[Statement]:
@@ -579,6 +594,8 @@ class ConeProgram:
 
         def move(x: Array, dx: Array, share: Array, moved: Array) -> list[Any]:
             step = share[0] * dx
+            # what is no number is no step: x stays at the last point that was one
+            step = vector(*[select(less(d * d, ENDLESS), d, 0) for d in step])
             return [x + step, [largest([moved[0], *step, *(-step)])]]
 
         def row(R: Array, dx: Array, omega: Any, hard: Any, y: Any, r: Any, share: Array) -> list[Any]:

@@ -15,20 +15,23 @@ if TYPE_CHECKING:
 NOTICED = 1e-6
 """Residual of a hard row, in its units, above which it counts as not met."""
 
+TASK_NOTICED = 0.1
+"""m/s² or rad/s²: what a task must miss to be named."""
+
 AT_LIMIT = 1e-4
 """Share of a limit within which it counts as reached."""
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Something that is missing or at its limit."""
+    """Something that is missing, or a limit that stands in the way."""
 
     name: str
     kind: str
-    """``row`` for what is not met; ``effort``, ``cone``, ``stop`` for limits that stand in the way."""
+    """``row`` or ``task`` for what is not met; ``effort``, ``cone`` or ``contact`` for what is at fault."""
     amount: float
-    """Of rows: what is missing (m/s² or rad/s², or a share of the weight); of limits: the effort, N m or N, the normal
-    force, N, or the acceleration at the stop."""
+    """Of rows and tasks: what is missing, m/s² or rad/s², or a share of the weight; of limits: the effort, N m or N,
+    or the normal force, N."""
     text: str
 
     def __str__(self) -> str:
@@ -36,23 +39,32 @@ class Shortfall:
 
 
 def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
-    """Rows that are not met, the worst first, then limits and cones that are reached; nothing if every row is met."""
+    """What is missing, the worst first, then the limits and cones that are reached; nothing if all is met.
+
+    A task that misses something while no limit is reached has only made room for other tasks, and is not named.
+    """
     if np.ndim(answer.tau) != 1:
         raise ValueError("explain: one answer at a time; take an element of each field of a batch")
-    missing = _missing(control, np.asarray(answer.residual))
-    return [*missing, *_efforts(control, answer), *_cones(control, answer)] if missing else []
+    rows, tasks = _missing(control, np.asarray(answer.residual))
+    at_fault = [*_efforts(control, answer), *_cones(control, answer)]
+    if not rows and not (tasks and at_fault):
+        return []
+    return [*rows, *tasks, *at_fault]
 
 
-def _missing(control: WholeBody, residual: Any) -> list[Shortfall]:
+def _missing(control: WholeBody, residual: Any) -> tuple[list[Shortfall], list[Shortfall]]:
     worst: dict[str, float] = {}
-    for name, r in zip(control.layout.hard_names, residual, strict=True):
+    for name, r in zip(control.layout.row_names, residual, strict=True):
         worst[name] = max(worst.get(name, 0.0), abs(float(r)))
-    found = []
+    rows, tasks = [], []
     for name, r in sorted(worst.items(), key=lambda item: -item[1]):
-        if r > NOTICED:
+        if name.startswith("task"):
+            if r > TASK_NOTICED:
+                tasks.append(Shortfall(name, "task", r, f"{name} misses {r:.3g} m/s² or rad/s²"))
+        elif r > NOTICED:
             unit = "of the weight" if name.startswith("motion") else "m/s²"
-            found.append(Shortfall(name, "row", r, f"{name} cannot be met: {r:.3g} {unit} are missing"))
-    return found
+            rows.append(Shortfall(name, "row", r, f"{name} cannot be met: {r:.3g} {unit} are missing"))
+    return rows, tasks
 
 
 def _efforts(control: WholeBody, answer: Answer) -> list[Shortfall]:
@@ -60,10 +72,9 @@ def _efforts(control: WholeBody, answer: Answer) -> list[Shortfall]:
     for i, most in zip(layout.motors, layout.efforts, strict=True):
         tau = float(answer.tau[i])
         if np.isfinite(most) and abs(tau) > (1 - AT_LIMIT) * most:
-            joint = layout._velocity_owner(i)
-            found.append(
-                Shortfall(joint, "effort", tau, f"motor of {joint!r} is at its effort limit of {most:g} ({tau:.4g})")
-            )
+            joint = layout.joint_of(i)
+            text = f"motor of {joint!r} is at its effort limit of {most:g} ({tau:.4g})"
+            found.append(Shortfall(joint, "effort", tau, text))
     return found
 
 
@@ -72,8 +83,14 @@ def _cones(control: WholeBody, answer: Answer) -> list[Shortfall]:
         return []
     contacts, found = contact_set(control.model), []
     p = np.asarray(answer.contact_forces).reshape(-1, 3)
+    tip = AT_LIMIT * control.layout.force_unit
+    if np.all(p[:, 0] < tip):
+        return [Shortfall("contacts", "contact", 0.0, "no contact carries: each is off, or would have to pull")]
     for name, mu, (normal, *side) in zip(contacts.names, contacts.friction, p, strict=True):
-        if normal and np.hypot(*side) > (1 - AT_LIMIT) * mu * normal:
+        if 0 < normal < tip:
+            text = f"contact {name!r} is at the tip of its friction cone: it could only pull"
+            found.append(Shortfall(name, "cone", float(normal), text))
+        elif normal and np.hypot(*side) > (1 - AT_LIMIT) * mu * normal:
             text = f"contact {name!r} is at the edge of its friction cone ({normal:.4g} N, friction {mu:g})"
             found.append(Shortfall(name, "cone", float(normal), text))
     return found

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +32,15 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import clip, less, select
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.compiler.cpu.export import c_name, export_programs
+from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.actuation import RigidRows
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.control.cone_program import TILE, ConeProgram, Sizes
 from whippletree.control.operational_tasks import (
@@ -52,7 +56,7 @@ from whippletree.control.operational_tasks import (
 from whippletree.control.shortfalls import Shortfall, shortfalls
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import WORLD, Model, require_model
-from whippletree.tree import inertia, inverse
+from whippletree.tree import inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.element_forces import element_forces
 from whippletree.tree.mechanism import Mechanism
@@ -88,7 +92,8 @@ class Answer(NamedTuple):
     f: Any
     """Forces of the rows of constraints (..., rows)."""
     residual: Any
-    """What is missing of the hard rows (..., hard): dynamics as shares of the weight, loops and contacts in m/s²."""
+    """What is missing of every row (..., rows of the program): dynamics as shares of the weight, loops and contacts in
+    m/s² or rad/s², and then, as far as they are rows, what tasks ask for. ``control.layout.row_names`` has their names."""
     report: Any
     """(..., 5): gap, largest residual of a hard row, largest violation of a limit, gradient, rounds."""
 
@@ -260,19 +265,15 @@ class WholeBody:
         """What is missing in one answer, and the limits and cones at fault, by name; nothing if it is solved."""
         return shortfalls(self, answer)
 
-    def export(self, folder: Any, *, cpu: str | None = None) -> list[Any]:
+    def export(self, folder: str | Path, *, cpu: str | None = None) -> list[Path]:
         """Write the controller for programs without Python: an object file, a C header and an example.
 
         See ``dyn.export``; the C function takes the inputs of :attr:`function`, in its order, and the same bits come
         out.
         """
-        from pathlib import Path
-
-        from whippletree.compiler.cpu.export import c_name, export_programs
-
         program = whole_body_program(self.layout)
-        real = "double" if self.dyn.dtype == np.float64 else "float"
-        return export_programs(Path(folder), c_name(self.model.name), {"whole_body": program}, real, cpu)  # type: ignore[arg-type]
+        real: Real = "double" if self.dyn.dtype == np.float64 else "float"
+        return export_programs(Path(folder), c_name(self.model.name), {"whole_body": program}, real, cpu)
 
 
 @dataclass(frozen=True)
@@ -305,8 +306,6 @@ class Layout:
 
     def frame_of(self, task: OperationalTask) -> str:
         """The frame whose rows a task asks for."""
-        from whippletree.constraints.prescribed_joints import task_rows
-
         return task_rows(self.m, (task.what,))[0][0]
 
     @cached_property
@@ -353,17 +352,19 @@ class Layout:
         return len(self.passive) + len(self.closed) + 3 * self.contacts
 
     @cached_property
-    def hard_names(self) -> list[str]:
-        """Every hard row by name."""
-        names = [f"motion of {self._velocity_owner(i)!r}, which has no motor" for i in self.passive]
+    def row_names(self) -> list[str]:
+        """Every row of the program by name: hard ones, then those of tasks."""
+        names = [f"motion of {self.joint_of(i)!r}, which has no motor" for i in self.passive]
         if self.closed:
             rows = constraint_set(self.model).row_names
             names += [f"constraint row {rows[i]!r}" for i in self.closed]
         if self.contacts:
             names += [f"contact {name!r}" for name in contact_set(self.model).names for _ in range(3)]
-        return names
+        pairs = zip(self.tasks, self.task_rows, strict=True)
+        return names + [f"task {t.name!r}" for t, rows in pairs if not self.on_diagonal(t) for _ in rows]
 
-    def _velocity_owner(self, i: int) -> str:
+    def joint_of(self, i: int) -> str:
+        """The joint that a velocity belongs to."""
         return next(j.name for j, s in zip(self.model.joints, self.model.v_slices, strict=True) if s.start <= i < s.stop)
 
     @cached_property
@@ -420,7 +421,7 @@ def _require_distinct(names: Sequence[str]) -> None:
 
 def whole_body_program(layout: Layout) -> Program:
     """(q, v, targets, rates and accelerations of tasks, touching, t, active) → the fields of :class:`Answer`."""
-    space, model, settings = WorkSpace(), layout.model, layout.settings
+    space, model = WorkSpace(), layout.model
     shapes: dict[str, tuple[int, ...]] = {"q": (model.nq,), "v": (model.nv,)}
     for number, (task, rows) in enumerate(zip(layout.tasks, layout.task_rows, strict=True)):
         if task.kind != "momentum":
@@ -432,7 +433,7 @@ def whole_body_program(layout: Layout) -> Program:
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
     rows = len(constraint_set(model).row_names) if model.constraints else 0
     results = {"tau": model.nv, "a": model.nv, "contact_forces": 3 * layout.contacts, "f": rows}
-    results |= {"residual_out": layout.hard, "report_out": 5}
+    results |= {"residual_out": layout.sizes.rows, "report_out": 5}
     outputs = [Buffer(name, "output", (size,)) for name, size in results.items()]
     space.add(*inputs, *outputs)
     solver = ConeProgram(space, layout.sizes)
@@ -461,7 +462,6 @@ def whole_body_program(layout: Layout) -> Program:
             done = [layout.hard + k for k, own in enumerate(layout.soft_levels) if own == level]
             body += [_keep(space, done)] if done else []
     body.append(_answers(layout, space, rows))
-    del settings
     return space.program("whole_body", body)
 
 
@@ -514,9 +514,8 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
             f[i] = yielding[i, :-1] @ x + yielding[i, -1]
         return [tau, a, forces, f, residual, report]
 
-    hard = flat_piece(space.buffers["residual"], 0, layout.hard)
     value = flat_piece(space.buffers["value"], 0, count) if count else Piece((0,), ())
-    reads = [space.at("x"), value, *space.each(("force gain", "yielding")), hard, space.at("report")]
+    reads = [space.at("x"), value, *space.each(("force gain", "yielding", "residual", "report"))]
     writes = space.each(("tau", "a", "contact_forces", "f", "residual_out", "report_out"))
     return traced_block(answers, reads, writes)
 
@@ -644,8 +643,6 @@ class _Terms:
 
     def _pressure(self, frame: str, points: Array, half: tuple[float, float]) -> list[Array]:
         """Σ (1 ± xᵢ / half) pₙ ≥ 0 along both axes of a foot."""
-        from whippletree.tree import kinematics
-
         X = kinematics.pose(self.m.tree, self.at.links, self.m.place(frame))
         found = []
         for axis, most in enumerate(half):
