@@ -35,8 +35,8 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.cpu.export import c_name, export_programs
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.program import Buffer, Program, Statement
-from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece, traced_block
+from whippletree.compiler.program import Buffer, Loop, Program, Statement
+from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece, sparse_block, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.actuation import RigidRows
 from whippletree.constraints.constraint_set import constraint_set
@@ -75,6 +75,10 @@ EFFORT_COST = 1e-4
 
 HORIZON = 0.05
 """s within which a joint may reach its stop or its velocity limit."""
+
+LANES = 4
+"""States of a batch that go through the program together. The matrix of a humanoid does not fit into the first cache
+for more: µs per state of the G1 with 1, 2, 4 and 8 lanes: 1375, 932, 746, 700, and 8, 8, 8 and 20 s to compile."""
 
 CONTACT_DAMPING = 20.0
 """1/s: how fast velocity of contacts that carry is taken away."""
@@ -180,7 +184,8 @@ class WholeBody:
     def function(self) -> NamedFunction:
         """The compiled function, whose inputs are those of :meth:`inputs`."""
         layout = self.layout
-        return self.dyn.program(("whole_body", self.tasks, self.settings), lambda: whole_body_program(layout))
+        key = ("whole_body", self.tasks, self.settings)
+        return self.dyn.program(key, lambda: whole_body_program(layout), width=LANES)
 
     def __call__(
         self,
@@ -453,7 +458,8 @@ def whole_body_program(layout: Layout) -> Program:
         "has most", "base diagonal", "base linear", "last diagonal", "last linear", "force gain", "yielding",
     )  # fmt: skip
     filled = [space.at(name) for name in names]
-    body: list[Statement] = [traced_block(terms, [piece(b) for b in inputs], filled)]
+    body: list[Statement] = [zero for name in names for zero in _zeros(space, name)]
+    body.append(sparse_block(terms, [piece(b) for b in inputs], filled))
     for level in layout.levels:
         last = level == layout.levels[-1]
         body += _level(layout, space, level, last, count)
@@ -463,6 +469,16 @@ def whole_body_program(layout: Layout) -> Program:
             body += [_keep(space, done)] if done else []
     body.append(_answers(layout, space, rows))
     return space.program("whole_body", body)
+
+
+def _zeros(space: WorkSpace, name: str) -> list[Statement]:
+    """A buffer filled with zeros, by a loop where it is large."""
+    buffer = space.buffers[name]
+    if buffer.empty:
+        return []
+    if len(buffer.shape) == 1:
+        return [space.put(0, space.at(name))]
+    return [Loop("place", buffer.shape[0], (space.put(0, space.at(name, "place")),))]
 
 
 def _level(layout: Layout, space: WorkSpace, level: int, last: bool, count: int) -> list[Statement]:
