@@ -94,6 +94,8 @@ def lqr(
             f"the best forces of motors {list(names)}. wt.equilibrium finds where it does."
         )
     n, m = system.B.shape
+    if not m:
+        raise UnsupportedError(f"lqr: no joint of model {model.name!r} has a motor, which cannot stabilise anything")
     Q, R = _cost("state_cost", state_cost, n), _cost("input_cost", input_cost, m)
     try:
         S = scipy.linalg.solve_continuous_are(system.A, system.B, Q, R)
