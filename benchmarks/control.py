@@ -1,4 +1,4 @@
-"""Whole-body control: time of a cycle (model terms, program, torques), beside piqp and proxsuite on Pinocchio's matrices.
+"""Whole-body control: time of a cycle (terms, program, torques), beside piqp and proxsuite on Pinocchio's matrices.
 
     python -m benchmarks.control            a table, processor time
 
@@ -49,7 +49,7 @@ class Case:
             task("posture", weight=WEIGHTS["posture"], stiffness=GAIN),
         ]
         self.control = wt.control.whole_body(self.model, tasks, dyn=self.dyn)
-        self.center = self.dyn.center_of_mass(self.q) + (0.01, 0.005, -0.01)
+        self.center = np.asarray(self.dyn.center_of_mass(self.q)) + np.array([0.01, 0.005, -0.01])
         self.targets = {
             "center_of_mass": self.center,
             f"{self.base}.rotation": self.dyn.pose(self.base)(self.q),
@@ -83,7 +83,8 @@ def ours(case: Case, batch: int) -> None:
     many = case.inputs(case.v[:batch])
     with np.errstate(all="ignore"):
         together = seconds(lambda: control.function(*many), least=0.1) / batch
-    print(f"{name:8} ours: cycle alone {1e6 * single:8.0f} µs ({rounds:.1f} rounds)   batch of {batch} {1e6 * together:8.0f} µs each")
+    alone = f"cycle alone {1e6 * single:8.0f} µs ({rounds:.1f} rounds)"
+    print(f"{name:8} ours: {alone}   batch of {batch} {1e6 * together:8.0f} µs each")
 
 
 def peers(case: Case) -> None:
@@ -210,7 +211,8 @@ int main(int argc, char **argv) {{
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, 0);
     }}
     fclose(out);
-    printf("%d cycles at 1 kHz, mean %.0f us, worst %.0f us, %d late\\n", cycles, 1e6 * total / cycles, 1e6 * worst, late);
+    printf("%d cycles at 1 kHz, mean %.0f us, worst %.0f us, %d late\\n",
+           cycles, 1e6 * total / cycles, 1e6 * worst, late);
     return got == 0;
 }}
 """

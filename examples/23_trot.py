@@ -62,7 +62,9 @@ class Trot:
                 continue
             touching[leg] = 0.0
             landing = start[leg] + q[:3] * (1, 1, 0)  # below the hip, where it will be in the middle of its stance
-            landing[:2] += velocity[:2] * SWING / 2 + 0.08 * (velocity[:2] - (speed, 0)) + velocity[:2] * SWING * (1 - phase)
+            landing[:2] += (
+                velocity[:2] * SWING / 2 + 0.08 * (velocity[:2] - (speed, 0)) + velocity[:2] * SWING * (1 - phase)
+            )
             s, rate, bend = smooth(phase)
             way = landing - self.lifted[leg]
             up, up_rate, up_bend = np.sin(np.pi * phase), np.cos(np.pi * phase), -np.sin(np.pi * phase)
@@ -71,7 +73,7 @@ class Trot:
             extra[key] = bend / SWING**2 * way + (0, 0, LIFT * (np.pi / SWING) ** 2 * up_bend)
         found = control(q, v, targets=targets, rates=rates, accelerations=extra, touching=touching)
         forces = found.contact_forces.reshape(-1, 3)
-        self.log.append((np.hypot(forces[:, 1], forces[:, 2]) - 0.6 * forces[:, 0]).max())
+        self.log.append((np.hypot(forces[:, 1], forces[:, 2]) - 0.6 * forces[:, 0])[touching > 0].max())
         return found.tau
 
 
@@ -90,8 +92,10 @@ assert not run.attrs["failure"]
 x, z = run.q[:, 0].values, run.q[:, 2].values
 print(f"{SECONDS:g} s: went {x[-1]:.2f} m, trunk between {z.min():.3f} and {z.max():.3f} m")
 print(f"furthest out of a friction cone {max(trot.log):.1e} N")
-assert np.abs(run.q[-1, 1]) < 0.2 and z.min() > 0.8 * height and x[-1] > 0.7 * SPEED * (SECONDS - 1)
-assert max(trot.log) <= 0
+assert np.abs(run.q[-1, 1]) < 0.2
+assert z.min() > 0.8 * height
+assert x[-1] > 0.7 * SPEED * (SECONDS - 1)
+assert max(trot.log) < 0
 
 figure, (left, right) = subplots(1, 2, width=10.0, height=3.6)
 for k, leg in enumerate(LEGS):

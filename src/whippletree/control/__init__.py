@@ -1,7 +1,9 @@
 """Contact-aware control: from what a motion should do to the forces of motors, contacts and loops.
 
     operational_tasks   tasks: rows of frames, centre of mass, momentum and posture, on any scalar
+    cone_steps          one cone and one tile of a factor, on any scalar
     cone_program        a quadratic program with limits and friction cones, as statements of a kernel
+    whole_body_layout   which row and which unknown of a whole-body program is where
     whole_body_program  inverse dynamics as such a program: tasks, cones, limits, one compiled function
     shortfalls          what a controller could not do, and which limit or cone is at fault, by name
     projected_dynamics  projected inverse dynamics in closed form, hybrid control of motion and force

@@ -1,13 +1,13 @@
 """CasADi functions that call our machine code: ``casadi.external``, with exact derivatives and their sparsity.
 
-    f = wt.control.external(model, "forward_dynamics")               constrained dynamics, or any function of the catalogue
-    f = wt.control.external(model, "embedded_dynamics", "crank")     in minimal coordinates: y = v of the named joints
-    f = wt.control.external(model, "contact_step", sweeps=4)         one step with contact
+    external(model, "forward_dynamics")               constrained dynamics, or any function of the catalogue
+    external(model, "embedded_dynamics", "crank")     in minimal coordinates: y = v of the named joints
+    external(model, "contact_step", sweeps=4)         one step with contact
 
 A function is traced once; its derivative by every input is traced from it, and only entries that can differ from zero
 are computed. Both become object code, which a C compiler links with a few lines of glue into a library that CasADi
-loads: inside ``nlpsol`` no Python runs. With ``machine_code=False`` the trace is replayed on CasADi's SX instead: it has
-second derivatives, and is slower by an order of magnitude.
+loads: inside ``nlpsol`` no Python runs. With ``machine_code=False`` the trace is replayed on CasADi's SX instead, which
+has second derivatives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -112,10 +112,12 @@ def _traced(model: Model, name: str, names: Sequence[Any], sweeps: int) -> Trace
     return TracedFunction(c_name(f"{model.name}_{name}"), trace, inputs, given, outputs)
 
 
-def _implementation(
-    model: Model, name: str, names: Sequence[Any], sweeps: int
-) -> tuple[Callable[..., Any], dict[str, tuple[int, ...]], list[str]]:
-    """A function on any scalar, the shapes of its inputs, and what its outputs are called."""
+Described: TypeAlias = tuple[Callable[..., Any], dict[str, tuple[int, ...]], list[str]]
+"""A function on any scalar, the shapes of its inputs, and what its outputs are called."""
+
+
+def _implementation(model: Model, name: str, names: Sequence[Any], sweeps: int) -> Described:
+    """What is to be traced."""
     if name == EMBEDDED:
         return _embedded(model, names)
     if name == CONTACT_STEP:
@@ -128,7 +130,7 @@ def _implementation(
     return lambda *x: entry.implementation(Mechanism(tree), *chosen, *x), input_shapes(model, entry, ()), titles
 
 
-def _embedded(model: Model, names: Sequence[Any]) -> Any:
+def _embedded(model: Model, names: Sequence[Any]) -> Described:
     """(q, y, tau) → (v, rate of y): v meets the rows and has y at the named joints."""
     chosen = [i for joint in names for i in range(model.nv)[model.slice(joint)]]
     system, tree = constraint_set(model), skeleton(model)
@@ -136,8 +138,8 @@ def _embedded(model: Model, names: Sequence[Any]) -> Any:
     others = [i for i in range(model.nv) if i not in chosen]
     if len(others) != len(kept):
         raise UnsupportedError(
-            f"embedded_dynamics: model {model.name!r} has {model.nv - len(kept)} freedoms, and joints {list(names)} have "
-            f"{len(chosen)} velocities: name joints with as many"
+            f"embedded_dynamics: model {model.name!r} has {model.nv - len(kept)} freedoms, and joints {list(names)} "
+            f"have {len(chosen)} velocities: name joints with as many"
         )
     if system.timed or system.switches or any(system.compliance):
         raise UnsupportedError("embedded_dynamics: rows that depend on time, are switched or yield are not supported")
@@ -154,11 +156,11 @@ def _embedded(model: Model, names: Sequence[Any]) -> Any:
             v[others] = -(B.T @ linalg.ldlt(B @ B.T, lenient=True).solve(A[:, chosen] @ y))
         return v, entry.implementation(m, q, v, tau)[chosen]
 
-    shapes = {"q": (model.nq,), "y": (len(chosen),), "tau": (model.nv,)}
+    shapes: dict[str, tuple[int, ...]] = {"q": (model.nq,), "y": (len(chosen),), "tau": (model.nv,)}
     return implementation, shapes, ["v", "y_rate"]
 
 
-def _contact_step(model: Model, sweeps: int) -> Any:
+def _contact_step(model: Model, sweeps: int) -> Described:
     """(q, v, tau, dt) → (q_next, v_next, impulses) by sweeps from no impulses, as ``contact_rollout`` does."""
     blocks, tree = Blocks(model), skeleton(model)
     if not blocks.contacts.closed_form:

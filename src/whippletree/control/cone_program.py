@@ -23,11 +23,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
-from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Index, Loop, Statement, Until
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import Index, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.contact.problem.cones import largest, length
+from whippletree.contact.problem.cones import largest
+from whippletree.control.cone_steps import (
+    BlockScaling,
+    cone_product,
+    cone_quotient,
+    exit_rate,
+    inverse_factor,
+    scaling_of,
+)
 
 TILE = 6
 """Rows and columns of a tile: two cones."""
@@ -64,9 +72,6 @@ STILL = 1e-7
 
 ENDLESS = 1e30
 """Square of a step that is none: infinite, or no number."""
-
-LEAST_PIVOT = 1e-15
-"""Share of its diagonal entry below which a pivot is what rounding left of zero: nothing moves along it."""
 
 ROW, LIMIT, ROUND = "row", "limit", "round"
 I, J, K, LINE = "tile row", "tile column", "tile between", "line"
@@ -113,7 +118,8 @@ class ConeProgram:
             R=(rows, N, TILE), omega=(rows,), aim=(rows,), hard=(rows,), y=(rows,), residual=(rows,),
             diagonal=(N, TILE), linear=(N, TILE), x=(N, TILE), dx=(N, TILE), gradient=(N, TILE), right=(N, TILE),
             U=(limits, N, TILE), offset=(limits,), low=(limits,), high=(limits,),
-            has_low=(limits,), has_high=(limits,), effort=(limits,), value=(limits,), weight=(limits,), push=(limits,), rate=(limits,),
+            has_low=(limits,), has_high=(limits,), effort=(limits,), value=(limits,), weight=(limits,), push=(limits,),
+            rate=(limits,),
             limit_s=(limits, 2), limit_z=(limits, 2), limit_second=(limits, 2),
             least=(N, TILE), most=(N, TILE), has_least=(N, TILE), has_most=(N, TILE),
             box_s=(N, 2, TILE), box_z=(N, 2, TILE), box_second=(N, 2, TILE),
@@ -167,7 +173,7 @@ class ConeProgram:
             s = [[largest([a - lo, 1]) for a, lo in zip(x, least)], [largest([hi - a, 1]) for a, hi in zip(x, most)]]
             return [s, [[scale[0] / one for one in side] for side in s]]
 
-        begin = [put(0, at("x")), put(0, at("y"))]
+        begin: list[Statement] = [put(0, at("x")), put(0, at("y"))]
         begin += loop(I, self.sizes.cone_tiles, lambda: [middle], [], [at("x", I)])
         outer = self._products("R", "omega", None, "H0")
         own = traced_block(
@@ -338,8 +344,13 @@ class ConeProgram:
         return [
             *loop(LIMIT, self.sizes.limits, limit, [at("value", LIMIT), *bounds], each(("weight", "push"), LIMIT)),
             *loop(I, self.sizes.tiles, box, ends, each(("box weight", "box push"), I)),
-            *loop(I, self.sizes.cone_tiles, cone, each(("x", "cone z"), I),
-                  each(("cone matrix", "cone inverse", "cone square"), I)),
+            *loop(
+                I,
+                self.sizes.cone_tiles,
+                cone,
+                each(("x", "cone z"), I),
+                each(("cone matrix", "cone inverse", "cone square"), I),
+            ),
             Loop(I, self.sizes.tiles, (Loop(J, Index(I, 1), (tile,)),)),
             *loop(I, self.sizes.tiles, own, [diagonal, at("box weight", I)], [diagonal]),
             *loop(I, self.sizes.cone_tiles, cone_own, [diagonal, at("cone square", I)], [diagonal]),
@@ -658,87 +669,6 @@ def _box_steps(
     aims = [0 * dx, 0 * dx] if ahead else [centring[0] - second[0], centring[0] - second[1]]
     dz = [(aim - a * b - b * way) / (a + YIELDING * b) for aim, a, b, way in zip(aims, s, z, ways)]
     return [*[way + YIELDING * d for way, d in zip(ways, dz)], *dz]
-
-
-class BlockScaling(NamedTuple):
-    """Nesterov and Todd's W of one cone, W z = W⁻¹ x, on any scalar."""
-
-    matrix: Array
-    inverse: Array
-    square: Array
-    """W⁻²."""
-
-
-def scaling_of(x: Array, z: Array) -> BlockScaling:
-    """The scaling of two points (3,) inside the cone {x₀ > |x₁|}."""
-    size_x, size_z = cone_size(x), cone_size(z)
-    u, w = x / size_x, z / size_z
-    double = sqrt(2 * (1 + u @ w))
-    m = vector(u[0] + w[0], u[1] - w[1], u[2] - w[2]) / double
-    ratio = sqrt(size_x / size_z)
-    flipped = vector(m[0], -m[1], -m[2])
-    square = 2 * np.multiply.outer(flipped, flipped) - np.diag(vector(1, -1, -1))
-    return BlockScaling(_boost(m) * ratio, _boost(flipped) / ratio, square / (ratio * ratio))
-
-
-def _boost(m: Array) -> Array:
-    """The symmetric matrix with square 2 m mᵀ − R, for m of size 1."""
-    side = np.array(m[1:], dtype=object)
-    inner = np.eye(2, dtype=int).astype(object) + np.multiply.outer(side, side) / (1 + m[0])
-    found = zeros(3, 3)
-    found[0, 0], found[0, 1:], found[1:, 0], found[1:, 1:] = m[0], side, side, inner
-    return found
-
-
-def cone_size(x: Array) -> Any:
-    """√(x₀² − |x₁|²), without cancellation."""
-    side = length(x[1], x[2])
-    return sqrt((x[0] - side) * (x[0] + side))
-
-
-def cone_product(x: Array, y: Array) -> Array:
-    """x ∘ y of one cone."""
-    return vector(x @ y, x[0] * y[1] + y[0] * x[1], x[0] * y[2] + y[0] * x[2])
-
-
-def cone_quotient(y: Array, x: Array) -> Array:
-    """The z with x ∘ z = y."""
-    side = length(x[1], x[2])
-    first = (x[0] * y[0] - x[1] * y[1] - x[2] * y[2]) / ((x[0] - side) * (x[0] + side))
-    return vector(first, (y[1] - first * x[1]) / x[0], (y[2] - first * x[2]) / x[0])
-
-
-def exit_rate(x: Array, d: Array) -> Any:
-    """1 / t of the largest t at which x + t d is inside the cone; not above 0 if it never leaves."""
-    size = cone_size(x)
-    u, e = x / size, d / size
-    along = u[0] * e[0] - u[1] * e[1] - u[2] * e[2]
-    factor = (along + e[0]) / (u[0] + 1)
-    return length(e[1] - factor * u[1], e[2] - factor * u[2]) - along
-
-
-def inverse_factor(A: Array) -> Array:
-    """L⁻¹ of a tile A = L Lᵀ; along a pivot that is rounding nothing moves."""
-    n = len(A)
-    L, inverse = zeros(n, n), zeros(n, n)
-    for j in range(n):
-        pivot = A[j, j]
-        for k in range(j):
-            pivot = pivot - L[j, k] * L[j, k]
-        counts = less(LEAST_PIVOT * A[j, j], pivot)
-        inverse[j, j] = select(counts, 1 / sqrt(select(counts, pivot, 1)), 0)
-        for i in range(j + 1, n):
-            entry = A[i, j]
-            for k in range(j):
-                entry = entry - L[i, k] * L[j, k]
-            L[i, j] = entry * inverse[j, j]
-    for j in range(n):
-        for i in range(j + 1, n):
-            total: Any = 0
-            for k in range(j, i):
-                total = total + L[i, k] * inverse[k, j]
-            inverse[i, j] = -inverse[i, i] * total
-    return inverse
 
 
 def _dot(a: Array, b: Array) -> Any:

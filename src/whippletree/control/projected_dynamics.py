@@ -1,4 +1,4 @@
-"""Projected inverse dynamics in closed form, with a wanted force along the directions that constraints and contacts hold.
+"""Projected inverse dynamics in closed form, with wanted forces along what constraints and contacts hold.
 
 With all rows that hold (loops, and three of each contact that carries) in one matrix A and the orthogonal projector
 P = 1 − A⁺ A onto what they allow, document 001's equation (10) reads P (M a + c) = P Sᵀ u: reaction forces are gone
@@ -30,7 +30,7 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.control.whole_body_program import chosen_motors
+from whippletree.control.whole_body_layout import chosen_motors
 from whippletree.errors import ShapeError
 from whippletree.model import Model, require_model
 

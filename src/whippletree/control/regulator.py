@@ -16,7 +16,7 @@ import scipy.linalg
 
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
-from whippletree.control.whole_body_program import chosen_motors
+from whippletree.control.whole_body_layout import chosen_motors
 from whippletree.errors import EquilibriumError, ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
 from whippletree.tree.mechanism import Mechanism

@@ -21,7 +21,6 @@ or cone is at fault.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,9 +39,8 @@ from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece,
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.actuation import RigidRows
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.prescribed_joints import task_rows
-from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
-from whippletree.control.cone_program import TILE, ConeProgram, Sizes
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.control.cone_program import TILE, ConeProgram
 from whippletree.control.operational_tasks import (
     CENTER,
     POSTURE,
@@ -50,12 +48,12 @@ from whippletree.control.operational_tasks import (
     OperationalTask,
     require_shape,
     rows_of,
-    selected_rows,
     target_shape,
 )
 from whippletree.control.shortfalls import Shortfall, shortfalls
-from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.model import WORLD, Model, require_model
+from whippletree.control.whole_body_layout import Layout, Settings, chosen_motors
+from whippletree.errors import NameLookupError
+from whippletree.model import Model, require_model
 from whippletree.tree import inertia, inverse, kinematics
 from whippletree.tree import momentum as sums
 from whippletree.tree.element_forces import element_forces
@@ -97,23 +95,9 @@ class Answer(NamedTuple):
     """Forces of the rows of constraints (..., rows)."""
     residual: Any
     """What is missing of every row (..., rows of the program): dynamics as shares of the weight, loops and contacts in
-    m/s² or rad/s², and then, as far as they are rows, what tasks ask for. ``control.layout.row_names`` has their names."""
+    m/s² or rad/s², then, as far as they are rows, what tasks ask for. ``control.layout.row_names`` names them."""
     report: Any
     """(..., 5): gap, largest residual of a hard row, largest violation of a limit, gradient, rounds."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a controller is made of, apart from its model and tasks."""
-
-    motors: tuple[str, ...]
-    limits: bool
-    force_cost: float
-    effort_cost: float
-    horizon: float
-    contact_damping: float
-    support: tuple[tuple[str, float, float], ...]
-    """Frames of feet, with half of the length and of the width in which the centre of pressure has to stay, m."""
 
 
 def whole_body(
@@ -156,17 +140,6 @@ def whole_body(
         chosen, bool(limits), float(force_cost), float(effort_cost), float(horizon), float(contact_damping), feet
     )
     return WholeBody(model, tuple(tasks), settings, dyn if dyn is not None else compile_model(model))
-
-
-def chosen_motors(model: Model, motors: Sequence[str] | None) -> tuple[str, ...]:
-    """Joints with a motor: those that are named, else those of the actuators, else all but floating bases."""
-    if motors is not None:
-        for name in motors:
-            model.joint_index(name)
-        return tuple(motors)
-    driven = {joint for actuator in model.actuators for joint in actuator.joints}
-    floating = {j.name for j in model.joints if j.kind == "free" and j.parent == WORLD}
-    return tuple(j.name for j in model.joints if (j.name in driven if driven else j.name not in floating))
 
 
 class WholeBody:
@@ -281,157 +254,14 @@ class WholeBody:
         return export_programs(Path(folder), c_name(self.model.name), {"whole_body": program}, real, cpu)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which row and which unknown is where."""
-
-    model: Model
-    tasks: tuple[OperationalTask, ...]
-    settings: Settings
-    m: Mechanism = field(init=False)
-    task_rows: list[list[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "m", Mechanism.of(self.model))
-        _require_distinct([task.name for task in self.tasks])
-        rows = [selected_rows(task, self.m, self.settings.motors) for task in self.tasks]
-        object.__setattr__(self, "task_rows", rows)
-        for frame, _, _ in self.settings.support:
-            self.model.frame(frame)
-            if not self.feet[frame]:
-                raise UnsupportedError(f"whole_body: support: no contact of model {self.model.name!r} is on {frame!r}")
-        if self.contacts:
-            unwritten = [pair for pair in contact_set(self.model).pairs if pair.touching is None]
-            if unwritten:
-                raise UnsupportedError(f"whole_body: {no_closed_form(unwritten[0])}")
-
-    @cached_property
-    def names(self) -> list[str]:
-        return [task.name for task in self.tasks]
-
-    def frame_of(self, task: OperationalTask) -> str:
-        """The frame whose rows a task asks for."""
-        return task_rows(self.m, (task.what,))[0][0]
-
-    @cached_property
-    def contacts(self) -> int:
-        return len(contact_set(self.model).candidates) if self.model.touches else 0
-
-    @cached_property
-    def feet(self) -> dict[str, list[int]]:
-        """Candidates on the body of each frame of ``support``."""
-        found = {}
-        for frame, _, _ in self.settings.support:
-            body = self.model.frame(frame).body
-            candidates = contact_set(self.model).candidates if self.contacts else ()
-            found[frame] = [k for k, c in enumerate(candidates) if body in (c.first_body, c.second_body)]
-        return found
-
-    @cached_property
-    def timed(self) -> bool:
-        return bool(self.model.constraints) and constraint_set(self.model).timed
-
-    @cached_property
-    def switches(self) -> int:
-        return len(constraint_set(self.model).switches) if self.model.constraints else 0
-
-    @cached_property
-    def motors(self) -> list[int]:
-        """Velocities with a motor."""
-        return [i for name in self.settings.motors for i in range(self.model.nv)[self.model.slice(name)]]
-
-    @cached_property
-    def passive(self) -> list[int]:
-        return [i for i in range(self.model.nv) if i not in set(self.motors)]
-
-    @cached_property
-    def closed(self) -> list[int]:
-        """Independent rigid rows of the constraints."""
-        if not self.model.constraints:
-            return []
-        system = constraint_set(self.model)
-        return [i for i in system.structure.independent if not system.compliance[i]]
-
-    @cached_property
-    def hard(self) -> int:
-        return len(self.passive) + len(self.closed) + 3 * self.contacts
-
-    @cached_property
-    def row_names(self) -> list[str]:
-        """Every row of the program by name: hard ones, then those of tasks."""
-        names = [f"motion of {self.joint_of(i)!r}, which has no motor" for i in self.passive]
-        if self.closed:
-            rows = constraint_set(self.model).row_names
-            names += [f"constraint row {rows[i]!r}" for i in self.closed]
-        if self.contacts:
-            names += [f"contact {name!r}" for name in contact_set(self.model).names for _ in range(3)]
-        pairs = zip(self.tasks, self.task_rows, strict=True)
-        return names + [f"task {t.name!r}" for t, rows in pairs if not self.on_diagonal(t) for _ in rows]
-
-    def joint_of(self, i: int) -> str:
-        """The joint that a velocity belongs to."""
-        return next(j.name for j, s in zip(self.model.joints, self.model.v_slices, strict=True) if s.start <= i < s.stop)
-
-    @cached_property
-    def levels(self) -> list[int]:
-        return sorted({task.level for task in self.tasks}) or [0]
-
-    def on_diagonal(self, task: OperationalTask) -> bool:
-        """A posture of the last level is a cost of single unknowns."""
-        return task.kind == POSTURE and task.level == self.levels[-1]
-
-    @cached_property
-    def soft_levels(self) -> list[int]:
-        """Level of every row of a task that is a row of the program."""
-        pairs = zip(self.tasks, self.task_rows, strict=True)
-        return [task.level for task, rows in pairs if not self.on_diagonal(task) for _ in rows]
-
-    @cached_property
-    def force_unit(self) -> float:
-        """The weight of the model, N; 1 without gravity or mass."""
-        mass = float(sum(float(body.mass) for body in self.model.bodies))
-        found = mass * float(np.linalg.norm(np.asarray(self.model.gravity, dtype=float)))
-        return found if found > 0 else 1.0
-
-    @cached_property
-    def heaviest(self) -> float:
-        return max((task.weight for task in self.tasks), default=1.0)
-
-    @cached_property
-    def first_acceleration(self) -> int:
-        """Where accelerations begin among the unknowns: forces of contacts come first, in whole tiles."""
-        return TILE * (-(-3 * self.contacts // TILE))
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        unknowns = self.first_acceleration + self.model.nv + len(self.closed)
-        limits = len(self.motors) + 4 * len(self.settings.support)
-        cones = self.first_acceleration // 3
-        return Sizes(TILE * -(-unknowns // TILE), self.hard + len(self.soft_levels), limits, cones)
-
-    @cached_property
-    def efforts(self) -> list[float]:
-        """Effort limit of every velocity with a motor; infinite without."""
-        most = np.full(self.model.nv, np.inf)
-        for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):
-            most[part] = joint.effort_limit if self.settings.limits and joint.effort_limit > 0 else np.inf
-        return [float(most[i]) for i in self.motors]
-
-
-def _require_distinct(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"whole_body: two tasks have the name {name!r}: give one of them another, by name=")
-
-
 def whole_body_program(layout: Layout) -> Program:
     """(q, v, targets, rates and accelerations of tasks, touching, t, active) → the fields of :class:`Answer`."""
     space, model = WorkSpace(), layout.model
     shapes: dict[str, tuple[int, ...]] = {"q": (model.nq,), "v": (model.nv,)}
-    for number, (task, rows) in enumerate(zip(layout.tasks, layout.task_rows, strict=True)):
+    for number, (task, own) in enumerate(zip(layout.tasks, layout.task_rows, strict=True)):
         if task.kind != "momentum":
             shapes[f"target_{number}"] = target_shape(task, model)
-        shapes |= {f"rate_{number}": (len(rows),), f"acceleration_{number}": (len(rows),)}
+        shapes |= {f"rate_{number}": (len(own),), f"acceleration_{number}": (len(own),)}
     shapes |= {"touching": (layout.contacts,)} if layout.contacts else {}
     shapes |= {"t": ()} if layout.timed else {}
     shapes |= {"active": (layout.switches,)} if layout.switches else {}
@@ -586,7 +416,7 @@ class _Terms:
 
     def _rows(self) -> tuple[Array, Array]:
         """All rows of the program and their right-hand sides: hard ones, then those of tasks."""
-        layout, nv = self.layout, self.layout.model.nv
+        layout = self.layout
         R, aim = [self.E[layout.passive]], [-self.e[layout.passive]]
         if self.A is not None and self.gamma is not None and len(self.A):
             R.append(self._on_accelerations(self.A))

@@ -221,9 +221,13 @@ def humanoid(friction: Any = 0.7, bend: float = 0.4) -> Model:
                 builder.geometry(corner, parent, "point", position=(x, out, -sole))
                 builder.contact(f"{corner} on ground", corner, "ground", friction=friction)
         builder.body(f"{side} upper arm", 1.0, (0, 0, -0.12), (0.008, 0.008, 0.002))
-        builder.geometry(f"{side} upper bone", f"{side} upper arm", "capsule", radius=0.04, length=0.2, position=(0, 0, -0.12))
+        builder.geometry(
+            f"{side} upper bone", f"{side} upper arm", "capsule", radius=0.04, length=0.2, position=(0, 0, -0.12)
+        )
         builder.body(f"{side} lower arm", 0.7, (0, 0, -0.12), (0.006, 0.006, 0.001))
-        builder.geometry(f"{side} lower bone", f"{side} lower arm", "capsule", radius=0.03, length=0.2, position=(0, 0, -0.12))
+        builder.geometry(
+            f"{side} lower bone", f"{side} lower arm", "capsule", radius=0.03, length=0.2, position=(0, 0, -0.12)
+        )
         limits: dict[str, Any] = {"lower": -2.5, "upper": 2.5, "velocity_limit": 12.0, "effort_limit": 40.0}
         builder.joint(
             f"{side}_shoulder", "revolute", "trunk", f"{side} upper arm", position=(0, 2 * y, 0.45), axis=(0, 1, 0),
