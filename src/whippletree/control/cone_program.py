@@ -67,10 +67,10 @@ YIELDING = 1e-6
 """δ: what a limit of an entry of x yields for a change 1 of its multiplier; nothing, where the rounds end at an answer.
 As for rows, it decides how fast they end."""
 
-STILL = 1e-7
+STALLED_CHANGE = 1e-7
 """Largest change of an unknown in a round below which rows that are not met never will be."""
 
-ENDLESS = 1e30
+NO_STEP = 1e30
 """Square of a step that is none: infinite, or no number."""
 
 ROW, LIMIT, ROUND = "row", "limit", "round"
@@ -274,7 +274,7 @@ class ConeProgram:
             mean = gap[0] / largest([pairs[0], 1])
             # rows and limits are met, or they contradict each other and nothing moves any more
             met = largest([report[1], report[2]]) / SOLVED_ROWS
-            met = select(less(moved[0], STILL), 0, met)
+            met = select(less(moved[0], STALLED_CHANGE), 0, met)
             met = largest([met, loose[0] / SOLVED_ROWS])  # a slack that is too small is no contradiction
             worst = largest([mean / (scale[0] * SOLVED_GAP), met, report[3] / (scale[0] * SOLVED_GRADIENT)])
             # NaN is not less than 1: a program that is lost is not solved
@@ -606,7 +606,7 @@ class ConeProgram:
         def move(x: Array, dx: Array, share: Array, moved: Array) -> list[Any]:
             step = share[0] * dx
             # what is no number is no step: x stays at the last point that was one
-            step = vector(*[select(less(d * d, ENDLESS), d, 0) for d in step])
+            step = vector(*[select(less(d * d, NO_STEP), d, 0) for d in step])
             return [x + step, [largest([moved[0], *step, *(-step)])]]
 
         def row(R: Array, dx: Array, omega: Any, hard: Any, y: Any, r: Any, share: Array) -> list[Any]:
