@@ -112,7 +112,7 @@ class Scene:
         step, ctrl, h = self.dyn.step, self.ctrl, self.h
         q, v, impulses = self.q, np.zeros(self.model.nv), None
         for _ in range(calls):
-            q, v, _, impulses, _ = step(q, v, ctrl, h, impulses=impulses)
+            q, v, _, impulses, _, _ = step(q, v, ctrl, h, impulses=impulses)
 
     def kernel(self, calls: int) -> None:
         """``TOGETHER`` steps in a call."""

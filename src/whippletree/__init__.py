@@ -8,7 +8,7 @@
     run = wt.simulate(model, duration=2.0)     # an xarray.Dataset
     wt.export_html(model, run, "run.html")     # a replay
 
-Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, without_overlaps,
+Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts, with_motion, without_overlaps,
                without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from whippletree.model.builder import Builder as Builder
     from whippletree.model.contact_pairs import on_ground as on_ground
     from whippletree.model.contact_pairs import with_contacts as with_contacts
+    from whippletree.model.moving_bodies import with_motion as with_motion
     from whippletree.scenario.scenario_reader import load_scenario as load_scenario
     from whippletree.simulation.adaptive.integrator import Event as Event
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
@@ -145,6 +146,7 @@ _LAZY = {
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.tables",
     "with_contacts": "whippletree.model.contact_pairs",
+    "with_motion": "whippletree.model.moving_bodies",
     "without_overlaps": "whippletree.contact.kinematics.overlaps",
     "without_rows": "whippletree.constraints.rows",
     "workspace": "whippletree.analysis.maps",
@@ -215,6 +217,7 @@ __all__ = [
     "symbolic",
     "tidy_frame",
     "with_contacts",
+    "with_motion",
     "without_overlaps",
     "without_rows",
     "workspace",

@@ -20,8 +20,10 @@ from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
+from whippletree.compiler.rollout.activation_steps import checked_activations
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
 from whippletree.model import WORLD, Model
+from whippletree.tree.known_activations import KnownActivations
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -223,8 +225,11 @@ class _GravityCompensation:
         return compile_model(self.model).gravity
 
 
-def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -> Actuated:
+def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> Actuated:
     """The joint forces of the model's actuators under their commands.
+
+    A controller has no memory: activations of actuators are known at every time where commands do not depend on the
+    state, and only there (``wt.simulate(ctrl=…)`` integrates them).
 
     Args:
         model: with actuators.
@@ -232,32 +237,63 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None) -
             function of (t, q, v) that returns one of these, or a :func:`batched` one that returns (m, actuators); or a
             table (n, actuators), each row of which holds for an equal part of ``duration``. Default: 0.
         duration: of a table, s.
+        act: activations at the start, (activations,); default 0.
 
     Raises:
-        UnsupportedError: a model without actuators.
-        ShapeError: another number of commands than the model has actuators.
+        UnsupportedError: a model without actuators; commands by a function, where actuators have activations.
+        ShapeError: another number of commands than the model has actuators, or of activations.
         NameLookupError: a name that no actuator has.
     """
-    if not model.actuators:
-        raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")
-    given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
-    if not callable(given) and given.ndim == 2 and not duration:
-        raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
-    return Actuated(model, given, duration)
+    found = Actuated.of(model, ctrl, duration, act)
+    if model.activations:
+        found.require_known()
+    return found
 
 
 class Actuated:
     """A model's actuators under their commands: generic on symbols and traced scalars, compiled on plain numbers."""
 
-    def __init__(self, model: Model, ctrl: Any, duration: float | None) -> None:
+    def __init__(self, model: Model, ctrl: Any, duration: float | None, act: Any = None) -> None:
+        """``act``: activations at the start, (activations,)."""
         self.model, self.ctrl, self.duration = model.tree, ctrl, duration
+        self.act0 = np.asarray(checked_activations(model, "actuators", act), dtype=float)
+
+    @classmethod
+    def of(cls, model: Model, ctrl: Any, duration: float | None = None, act: Any = None) -> Actuated:
+        """As :func:`actuated`, also where nothing but an integration tells the activations."""
+        if not model.actuators:
+            raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")
+        given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
+        if not callable(given) and given.ndim == 2 and not duration:
+            raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
+        return cls(model, given, duration, act)
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
         ctrl = self.commands(t, q, v)
-        if all(np.asarray(x).dtype != object for x in (q, v, ctrl)):
-            return self._compiled(q, v, ctrl)
+        memory = [self.known(t)] if self.model.activations else []
+        if all(np.asarray(x).dtype != object for x in (q, v, ctrl, *memory)):
+            return self.forces(q, v, ctrl, *memory)
         entry = functions.find("actuator_forces").implementation
-        return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl)
+        return entry(Mechanism(self._tree), np.asarray(q), np.asarray(v), ctrl, *memory)
+
+    def require_known(self) -> None:
+        """Refuse commands that depend on the state, where activations follow them.
+
+        Raises:
+            UnsupportedError: naming the actuators.
+        """
+        if callable(self.ctrl):
+            names = listed([repr(self.model.actuators[k].name) for k in self.model.activations])
+            raise UnsupportedError(
+                f"ctrl: commands are given by a function, and actuators {names} of model {self.model.name!r} have "
+                f"activations, which depend on all commands before: wt.simulate(method='time_stepping') or 'adaptive' "
+                f"integrates them"
+            )
+
+    @cached_property
+    def known(self) -> KnownActivations:
+        """Activations as a function of time; commands must not depend on the state."""
+        return KnownActivations(self.model, np.atleast_2d(self.ctrl), self.duration, self.act0)
 
     def commands(self, t: Any, q: Any, v: Any) -> Array:
         """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
@@ -275,7 +311,8 @@ class Actuated:
         return skeleton(self.model)
 
     @cached_property
-    def _compiled(self) -> Any:
+    def forces(self) -> Any:
+        """Joint forces (..., nv) of (q, v, ctrl), and of activations where there are some."""
         return compile_model(self.model).actuator_forces
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.model import Actuator
+from whippletree.model import Activation, Actuator
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = []
@@ -164,7 +164,8 @@ def every_function_of_the_catalogue_has_derivatives():
     from whippletree.functions import CATALOGUE
 
     tree, loop, walker = wt.mechanisms.double_pendulum(), wt.mechanisms.four_bar(), wt.mechanisms.quadruped()
-    driven = replace(tree, actuators=(Actuator("motor", (tree.joints[0].name,)),))
+    motor = Actuator("motor", (tree.joints[0].name,), activation=Activation("filter", (0.1,)))
+    driven = replace(tree, actuators=(motor,))
     for name, entry in CATALOGUE.items():
         model = walker if entry.contacts else tree if entry.constraints == "refuses" else loop
         model = driven if entry.actuators else model

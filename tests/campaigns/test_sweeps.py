@@ -2,6 +2,9 @@
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,6 +17,7 @@ from scipy import stats
 import whippletree as wt
 from whippletree.campaigns import engines
 from whippletree.campaigns.campaign import plan_sweep
+from whippletree.campaigns.cases import ModelSubject, ScenarioSubject
 from whippletree.campaigns.engines import Here, Processes
 from whippletree.campaigns.store import Store
 from whippletree.cli import main
@@ -313,9 +317,66 @@ def test_dask_workers_give_the_same_files(tmp_path):
     assert _files(tmp_path / "calm") == _files(tmp_path / "dask")
 
 
+def _dask_process(role, *options):
+    command = [sys.executable, "-m", f"distributed.cli.dask_{role}", *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _slow(run):
+    time.sleep(0.1)
+    return 1.0
+
+
+def test_a_scheduler_that_is_killed_is_named_and_the_rest_done_elsewhere(tmp_path):
+    pytest.importorskip("distributed")
+    slow = {"metrics": {"slow": _slow}}
+    calm, left_alone = _random_plan(tmp_path / "calm", **slow), _random_plan(tmp_path / "left_alone", **slow)
+    calm.run(Here())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    scheduler = _dask_process("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    worker = _dask_process("worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    try:
+        first = engines.Dask(f"tcp://127.0.0.1:{port}")
+        while True:
+            try:
+                left_alone.run(first, range(1))
+                break
+            except (OSError, wt.UnsupportedError):  # not there yet
+                time.sleep(0.2)
+        threading.Timer(0.5, scheduler.kill).start()
+        with pytest.raises(OSError, match=r"the dask scheduler has gone .* does the rest"):
+            left_alone.run(first)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert 0 not in left_alone.missing()
+    left_alone.run(Here())
+    assert _files(tmp_path / "calm") == _files(tmp_path / "left_alone")
+
+
 def test_an_unreachable_scheduler_is_named(tmp_path):
     pytest.importorskip("distributed")
     begun = time.monotonic()
     with pytest.raises(OSError, match=r"no dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         _random_plan(tmp_path / "s").run(engines.Dask("tcp://127.0.0.1:9"))
     assert time.monotonic() - begun < 60
+
+
+def test_commands_of_a_scenario_drive_its_sweeps(tmp_path):
+    """Those of ``[ctrl]`` and of ``ctrl=`` hold beside the ones that vary."""
+    builder = wt.Builder("cart").body("mass", 1.0, inertia=(1, 1, 1))
+    builder.joint("rail", "prismatic", "world", "mass", axis=(1, 0, 0))
+    model = builder.actuator("push", "rail").actuator("pull", "rail", gear=-1).build()
+    wt.save(model, tmp_path / "cart.toml")
+    text = '[model]\nfile = "cart.toml"\n[ctrl]\nactuators = { push = 2.0 }\n[solver]\nduration = 1.0\nmethod = "rk4"\n'
+    (tmp_path / "run.toml").write_text(text)
+    swept = wt.sweep(tmp_path / "run.toml", {"ctrl.pull": [0.0, 0.5]}, folder=tmp_path / "a.sweep")
+    np.testing.assert_allclose(swept["v.rail"].values.ravel(), [2.0, 1.5], atol=1e-12)
+    assert ScenarioSubject(tmp_path / "run.toml").case({}).options["ctrl"] == {"push": 2.0}
+    subject = ModelSubject(model, options={"ctrl": [2.0, 0.0]})
+    assert subject.case({"ctrl.pull": 0.5}).options["ctrl"] == {"push": 2.0, "pull": 0.5}
+    with pytest.raises(ValueError, match=r"sweep: ctrl.pull vary, and ctrl is a function or a table"):
+        ModelSubject(model, options={"ctrl": lambda t, q, v: [0, 0]}).case({"ctrl.pull": 0.5})

@@ -226,7 +226,7 @@ def test_commands_in_roll_outs():
     rolled = dyn.contact_rollout(q0, v0, None, H, ctrl=ctrl, sweeps=60)
     q, v, impulses = q0, v0, None
     for k in range(steps):
-        q, v, _, impulses, _ = dyn.step(q, v, ctrl[:, k], H, impulses=impulses)
+        q, v, _, impulses, *_ = dyn.step(q, v, ctrl[:, k], H, impulses=impulses)
     np.testing.assert_allclose(rolled.v[:, -1], v, atol=1e-4)
     np.testing.assert_allclose(rolled.q[:, -1], q, atol=1e-5)
     flying = wt.compile(dataclasses.replace(model, contacts=(), joints=tuple(_unbound(j) for j in model.joints)))

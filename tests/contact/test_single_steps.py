@@ -138,5 +138,5 @@ def test_single_precision():
 def test_activations_are_refused_while_no_actuator_has_any():
     dyn = wt.compile(puck("servo"))
     dyn.step([0.0, 0.0], [0.0, 0.0], [0.0], H, act=np.zeros(0))
-    with pytest.raises(wt.UnsupportedError, match="no actuator of model 'puck' has activations"):
+    with pytest.raises(wt.UnsupportedError, match="no actuator of model 'puck' has an activation"):
         dyn.step([0.0, 0.0], [0.0, 0.0], [0.0], H, act=[1.0])

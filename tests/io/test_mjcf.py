@@ -288,15 +288,16 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
             f"""<mujoco><option density='1.2'/>{PAIR}<tendon><fixed name='t'><joint joint='ja' coef='1'/></fixed>
             <fixed name='spring' stiffness='2'><joint joint='jb' coef='1'/></fixed></tendon>
             <actuator><motor name='m' joint='ja'/><motor joint='jb'/>
-              <position name='slow' joint='ja' timeconst='.1'/><muscle name='flexor' tendon='t'/></actuator>
-            <sensor><jointpos name='angle' joint='ja'/><touch name='p' site='s'/></sensor>
+              <general name='slow' joint='ja' dyntype='user' actdim='1'/>
+              <general name='odd' tendon='t' gaintype='user'/></actuator>
+            <sensor><jointpos name='angle' joint='ja'/><magnetometer name='p' site='s'/></sensor>
             <contact><exclude body1='a' body2='b'/></contact></mujoco>""",
         )
     assert [actuator.name for actuator in model.actuators] == ["m", "jb"]
     left_out = [
-        "actuators that have activation dynamics (filterexact): 'slow'",
-        "actuators that are muscles: 'flexor'",
-        "sensors (touch): 'p'",
+        "actuators that have activation dynamics (user): 'slow'",
+        "actuators that have another law than a linear one or a muscle's: 'odd'",
+        "sensors (magnetometer): 'p'",
     ]
     assert model.source.splitlines() == [
         f"MJCF file '{tmp_path}/robot.xml'",

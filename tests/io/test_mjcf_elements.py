@@ -151,3 +151,24 @@ def test_faults_of_elements_are_named() -> None:
         "lift 'l': unknown frame or body 'c'",
         "actuator 'm': unknown tendon 's'",
     ]
+
+
+def test_the_armature_of_a_free_joint_resists_along_axes_of_the_world(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><body name="b"><joint name="float" type="free" armature="2.5"/>
+      <geom type="box" size=".1 .2 .3" pos=".1 .05 0" density="300"/>
+      <body pos="0 0 .3"><joint axis="0 1 .3" armature=".2"/>
+      <geom type="capsule" size=".05 .2"/></body></body></worldbody></mujoco>"""
+    (tmp_path / "armed.xml").write_text(text)
+    model, compiled = wt.load(tmp_path / "armed.xml"), mujoco.MjModel.from_xml_string(text)
+    ref, dyn, tau = wt.reference(model), wt.compile(model), np.arange(7.0)
+    for data, T in states(compiled):
+        q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
+        turning = np.concatenate([np.cross(T[:3, 3:6] @ v[:3], data.qvel[:3]), np.zeros(4)])
+        expected = np.linalg.solve(T, data.qacc_smooth - turning)
+        np.testing.assert_allclose(ref.forward_dynamics(q, v, 0 * v), expected, atol=1e-11)
+        np.testing.assert_allclose(dyn.forward_dynamics(q, v, 0 * v), expected, atol=1e-11)
+        operators = wt.spatial_operators(model, q, v)
+        np.testing.assert_allclose(operators.inverse_dynamics(ref.forward_dynamics(q, v, tau)), tau, atol=1e-11)
+        _, by_velocity, _ = dyn.forward_dynamics_derivatives(q, v, tau)
+        ends = [dyn.forward_dynamics(q, v + s * 1e-6 * np.eye(7), tau) for s in (1, -1)]
+        np.testing.assert_allclose(by_velocity, (ends[0] - ends[1]).T / 2e-6, atol=1e-7)

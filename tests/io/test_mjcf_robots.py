@@ -197,15 +197,17 @@ def test_native_files_keep_all_of_it(tmp_path: Path, suffix: str) -> None:
 def test_key_frames(tmp_path: Path) -> None:
     """Velocities of a free joint in its own axes; a quaternion of zeros is no turn; commands of what is taken over."""
     text = """<mujoco><worldbody><body><freejoint name="f"/><geom size=".1"/><body><joint name="j"/><geom size=".1"/>
-      </body></body></worldbody><actuator><intvelocity name="slow" joint="j"/><motor name="m" joint="j"/></actuator>
-      <keyframe><key name="thrown" qpos="1 2 3 2 2 0 0 .5" qvel="1 2 3 4 5 6 7" ctrl="8 9" act="0"/>
+      </body></body></worldbody><actuator><general name="slow" joint="j" dyntype="user" actdim="1"/>
+      <intvelocity name="swift" joint="j"/><motor name="m" joint="j"/></actuator>
+      <keyframe><key name="thrown" qpos="1 2 3 2 2 0 0 .5" qvel="1 2 3 4 5 6 7" ctrl="8 3 9" act="0 .7"/>
       <key name="zero" qpos="0 0 0 0 0 0 0 0"/></keyframe></mujoco>"""
     with pytest.warns(wt.LeftOutWarning, match="activation dynamics"):
         model = load_text(tmp_path, text)
     thrown = model.key_frame("thrown")
     np.testing.assert_allclose(thrown.q, [1, 2, 3, 0.5**0.5, 0.5**0.5, 0, 0, 0.5])
     np.testing.assert_allclose(thrown.v, [4, 5, 6, 1, 3, -2, 7], atol=1e-15)  # a quarter turn about x
-    assert thrown.commands.tolist() == [9]
+    assert thrown.commands.tolist() == [3, 9]
+    assert thrown.act.tolist() == [0.7]
     assert model.key_frame("zero").q.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     assert "the quaternion of joint 'f' is zero, and taken for no turn" in model.source
     with pytest.raises(wt.NameLookupError, match="Did you mean 'thrown'"):
@@ -219,6 +221,27 @@ def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> Non
     with pytest.warns(wt.LeftOutWarning, match="equalities with mocap bodies: 'tie'"):
         model = load_text(tmp_path, text)
     assert not model.constraints
+
+
+def test_a_mocap_body_follows_a_given_motion(tmp_path: Path) -> None:
+    """It pushes a ball without friction along, through a collision and at any mass; the file alone lets it stand."""
+    text = """<mujoco><option timestep=".002"/><worldbody><geom name="floor" type="plane" size="0 0 1" friction="0"/>
+      <body name="paddle" mocap="true" pos="0 0 .11" euler="0 0 90">
+        <geom type="box" size=".2 .05 .1" friction="0"/></body>
+      <body name="ball" pos=".2 0 .1"><freejoint/><geom size=".1" friction="0"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="mocap .the body stands still: wt.with_motion moves it.: 'paddle'"):
+        model = load_text(tmp_path, text)
+    moved = wt.with_motion(model, "paddle", lambda t: (t, 0, 0.11))
+    run = wt.simulate(moved, duration=0.4, points=["paddle", "ball"], progress=False)
+    np.testing.assert_allclose(run.points[-1], [[0.4, 0, 0.11], [0.55, 0, 0.1]], atol=1e-6)
+    np.testing.assert_allclose(
+        wt.compile(moved).pose("paddle")(run.q[-1])[:3, :3], [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-9
+    )
+    assert not run.attrs["failure"]
+    with pytest.raises(wt.UnsupportedError, match="body 'ball' hangs on joint"):
+        wt.with_motion(model, "ball", lambda t: (0, 0, 0))
+    with pytest.raises(wt.UnsupportedError, match="has 2 numbers"):
+        wt.with_motion(model, "paddle", lambda t: (0, 0))
 
 
 # --- files elsewhere ---

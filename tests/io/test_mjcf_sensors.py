@@ -75,3 +75,51 @@ def test_what_cannot_be_measured_is_told(tmp_path: Path) -> None:
     builder = wt.Builder("m").body("a", 1, (0, 0, 0), (1, 1, 1)).joint("j", "free", "world", "a")
     with pytest.raises(wt.ModelError, match="sensor 's': unknown joint 'k'"):
         builder.sensor("s", "joint_position", "k").build()
+
+
+FELT = """<mujoco><option timestep=".001"/><worldbody><geom name="floor" type="plane" size="0 0 1"/>
+    <geom type="box" size=".2 .2 .1" pos="2 0 .5"/><geom type="cylinder" size=".1 .3" pos="0 2 .5" euler="20 10 0"/>
+    <geom type="ellipsoid" size=".3 .2 .1" pos="-2 0 .5" euler="0 30 40"/>
+    <geom type="capsule" size=".1 .3" pos="0 -2 .5"/>
+    <geom type="sphere" size=".2" pos="1.5 1.5 .5"/>
+    <body name="box" pos="0 0 {height}"><freejoint/><geom type="box" size=".1 .1 .1"/>
+      <site name="foot" type="box" size=".1 .1 .02" pos="0 0 -.1"/>
+      <site name="off" type="sphere" size=".02" pos="0 0 .1"/>
+      {rays}
+      <body name="arm" pos="0 0 .15"><joint name="j" axis="0 1 0" damping=".3"/><geom type="capsule" size=".03 .1"/>
+        <site name="wrist" pos=".02 .03 .05" euler="20 30 40"/>
+        <body name="tip" pos="0 .1 .2" euler="10 0 0"><geom type="sphere" size=".05"/>
+          <site name="end" euler="0 50 0"/></body>
+      </body></body></worldbody>
+  <sensor><force site="wrist"/><torque site="wrist"/><force site="end"/><torque site="end"/>
+    <touch name="sole" site="foot"/><touch name="nothing" site="off"/>{ranges}</sensor></mujoco>"""
+
+
+def test_forces_and_ranges_are_mujocos(tmp_path: Path) -> None:
+    aims = [(0, angle) for angle in range(0, 360, 15)] + [(30, 45), (-60, 10), (90, 0)]
+    rays = "".join(f'<site name="r{k}" euler="0 {90 + up} {turn}"/>' for k, (up, turn) in enumerate(aims))
+    ranges = "".join(f'<rangefinder site="r{k}"/>' for k in range(len(aims)))
+    text = FELT.format(height=0.57, rays=rays, ranges=ranges).replace("<mujoco>", '<mujoco><compiler eulerseq="XYZ"/>')
+    (tmp_path / "felt.xml").write_text(text)
+    model, compiled = wt.load(tmp_path / "felt.xml"), mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(compiled)
+    data.qvel[:] = np.arange(7) / 5
+    mujoco.mj_forward(compiled, data)
+    w, u = data.qvel[3:6], data.qvel[:3]
+    v = np.concatenate([w, u, data.qvel[6:]])
+    a = np.concatenate([data.qacc[3:6], data.qacc[:3] - np.cross(w, u), data.qacc[6:]])
+    readings = wt.read_sensors(model, q=data.qpos.copy(), v=v, a=a)
+    found = np.concatenate([np.atleast_1d(x) for x in readings.values()])
+    np.testing.assert_allclose(found, data.sensordata, atol=1e-9)
+    assert (data.sensordata[14:] > 0).sum() > 6
+
+
+def test_touch_in_a_run(tmp_path: Path) -> None:
+    (tmp_path / "felt.xml").write_text(FELT.format(height=0.1, rays="", ranges=""))
+    model = wt.load(tmp_path / "felt.xml", limits=False)
+    run = wt.simulate(model, duration=0.02, reactions=True, progress=False)
+    found, weight = wt.read_sensors(model, run), 9.81 * sum(float(body.mass) for body in model.bodies)
+    assert float(found.sole[-1]) == pytest.approx(weight, rel=0.02)
+    assert float(np.abs(found.nothing).max()) == 0.0
+    with pytest.raises(wt.UnsupportedError, match="simulate with reactions=True"):
+        wt.read_sensors(model, run.drop_vars("joint_reactions"))

@@ -66,7 +66,8 @@ class ModelSubject:
                 asked = ", ".join(f"controller.{word}" for word in words["controller"])
                 raise ValueError(f"sweep: {asked} asks for controller=, a function of the model and these words")
             controller = controller(model, **words["controller"])
-        options = dict(self.options) | words["solver"] | ({"ctrl": words["ctrl"]} if words["ctrl"] else {})
+        options = dict(self.options) | words["solver"]
+        options |= _commands(model, options.get("ctrl"), words["ctrl"])
         return Case(
             model, _start("q0", self.q0, model.home.q), _start("v0", self.v0, model.home.v), controller, options
         )
@@ -89,8 +90,8 @@ class ScenarioSubject:
             "points": tuple(scenario.outputs.points), "variables": scenario.outputs.variables,
         }  # fmt: skip
         options |= dict(solver.options) | dict(self.options) | _words(chosen, "solver")
-        if commands := _words(chosen, "ctrl"):
-            options["ctrl"] = commands
+        options |= {} if scenario.act0 is None else {"act0": scenario.act0}
+        options |= _commands(scenario.model, options.get("ctrl", scenario.ctrl), _words(chosen, "ctrl"))
         model = with_contacts(
             scenario.model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")}
         )
@@ -104,6 +105,18 @@ class ScenarioSubject:
 def _words(chosen: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Values by what comes after ``kind.`` in their path."""
     return {path.partition(".")[2]: value for path, value in chosen.items() if path.partition(".")[0] == kind}
+
+
+def _commands(model: Model, given: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The option ``ctrl``: what is given, with the commands of some actuators in its place; nothing without both."""
+    if not chosen:
+        return {} if given is None else {"ctrl": given}
+    if callable(given) or np.ndim(given) > 1:
+        paths = ", ".join(f"ctrl.{name}" for name in chosen)
+        raise ValueError(f"sweep: {paths} vary, and ctrl is a function or a table: give one command for each actuator")
+    names = [actuator.name for actuator in model.actuators]
+    base = given if isinstance(given, Mapping) or given is None else dict(zip(names, given, strict=True))
+    return {"ctrl": {**(base or {}), **chosen}}
 
 
 def _start(name: str, given: Any, home: Array) -> Array:

@@ -253,6 +253,13 @@ class Dask:
             for future in done:
                 yield Receipt(*future.result())
                 done.update(submitted(1))
+        except (Exception, library.client.FutureCancelledError) as error:
+            if client.status == "running" and isinstance(error, Exception):
+                raise
+            raise OSError(
+                f"sweep: the dask scheduler has gone ({type(error).__name__}): what is written is kept, and the call "
+                f"again, with a scheduler that answers or with another engine, does the rest"
+            ) from None
         finally:
             if own:
                 client.close()

@@ -51,10 +51,11 @@ class BoundFunction:
 class Bound(Compiled):
     """The functions of one design, or of many side by side, by code that was compiled with its numbers left open."""
 
-    def __init__(self, opened: Compiled, values: Mapping[str, Any]) -> None:
+    def __init__(self, opened: Compiled, values: Mapping[str, Any], *, like: Model | None = None) -> None:
         """``values``: of every open parameter, of its own shape; or of many designs, with one more axis in front.
 
-        A call of many designs takes as many states, one for each.
+        A call of many designs takes as many states, one for each. ``like``: a model of their structure, where one is at
+        hand; default: the first design's, whose structure then has to be found.
         """
         shapes = {path: find_parameter(opened.model, path).shape for path in opened.parameters}
         self._values = {path: np.asarray(values[path], dtype=float) for path in opened.parameters}
@@ -68,7 +69,7 @@ class Bound(Compiled):
         if self.designs is not None:
             self._values = {p: np.broadcast_to(x, (self.designs, *shapes[p])) for p, x in self._values.items()}
         self._opened = opened
-        super().__init__(self._model_of(0), opened.dtype, None, (), route=opened.route)
+        super().__init__(like or self._model_of(0), opened.dtype, None, (), route=opened.route)
 
     def of(self, number: int) -> Bound:
         """One of many designs."""
@@ -76,7 +77,9 @@ class Bound(Compiled):
 
     def at(self, numbers: Array) -> Bound:
         """Designs by number, side by side in that order, repeated as often as they are named."""
-        return self if self.designs is None else Bound(self._opened, {p: x[numbers] for p, x in self._values.items()})
+        if self.designs is None:
+            return self
+        return Bound(self._opened, {p: x[numbers] for p, x in self._values.items()}, like=self.model)
 
     def _model_of(self, number: int) -> Model:
         several = self.designs is not None

@@ -181,7 +181,35 @@ class Compiled(CompiledTable):
         """``dyn.rollout(q0, v0, tau, dt, method=…)``: whole trajectories in one call."""
         from whippletree.compiler.rollout.rollout import Rollout
 
-        return Rollout(self._tree, self.rollout_function)
+        return Rollout(self._tree, self.rollout_function, self._activate)
+
+    def activations(self, ctrl: Any, dt: Any, act: Any = None) -> Any:
+        """Activations of the actuators after each of T steps: they follow the commands, whatever the motion.
+
+        Args:
+            ctrl: commands over each step, (..., T, actuators).
+            dt: length of a step, s, (...).
+            act: at the start, (..., activations); default 0.
+
+        Returns:
+            (..., T, activations), as in ``step``, ``rollout`` and ``contact_rollout``: Euler steps, but exact ones of
+            actuators that ask for it (``filterexact``).
+        """
+        if not self.model.activations:
+            raise UnsupportedError(f"activations: no actuator of model {self.model.name!r} has an activation")
+        return self._activate("activations", ctrl, act, dt)[1]
+
+    @cached_property
+    def activation_steps(self) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.activation_steps.activation_rows_program`."""
+        from whippletree.compiler.rollout.activation_steps import activation_rows_program
+
+        return self.program(("activation_rows",), lambda: activation_rows_program(self.model))
+
+    def _activate(self, what: str, ctrl: Any, act: Any, dt: Any) -> tuple[Any, Any]:
+        from whippletree.compiler.rollout.activation_steps import roll_activations
+
+        return roll_activations(self, what, ctrl, act, dt)
 
     def rollout_function(self, plan: Plan) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.rollout.rollout_program`."""
@@ -228,6 +256,7 @@ class Compiled(CompiledTable):
         dt: Any,
         *opened: Any,
         ctrl: Any = None,
+        act: Any = None,
         sweeps: int = 10,
         impulses: Any = None,
         out: Any = None,
@@ -241,6 +270,8 @@ class Compiled(CompiledTable):
             opened: open parameters, in their order.
             ctrl: commands of the actuators over each step, (..., T, actuators); default: they do nothing. Servos act
                 at the end of a step; those with a force range are further blocks.
+            act: activations of the actuators at the start, (..., activations); default 0. ``dyn.activations`` tells
+                what becomes of them.
             sweeps: over the contacts in each step, from the impulses of the step before; the same for every scene.
             impulses: to begin with, N s, (..., blocks, 3); default: none.
             out: an earlier result of the same shapes, whose arrays are written again: fresh memory costs time.
@@ -251,9 +282,14 @@ class Compiled(CompiledTable):
             NaN from there on, with a RuntimeWarning.
         """
         from whippletree.compiler.rollout import contact_rollout
+        from whippletree.compiler.rollout.activation_steps import refuse_idle_activations
         from whippletree.compiler.rollout.rollout import driven
 
         ctrl, tau = driven(self.model, "contact_rollout", ctrl, tau)
+        if ctrl is not None and self.model.activations:
+            ctrl, _ = self._activate("contact_rollout", ctrl, act, dt)
+        elif act is not None:
+            refuse_idle_activations(self.model, "contact_rollout", act)
         commands = [] if ctrl is None else [ctrl]
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
@@ -300,19 +336,25 @@ class Compiled(CompiledTable):
             ctrl: commands of the actuators, (..., actuators); default 0.
             dt: length of the step, s, (...); default the model's ``time_step``.
             opened: open parameters, in their order.
-            act: activations of the actuators, (..., activations); no actuator has any yet.
+            act: activations of the actuators that have some, (..., activations); default 0.
             tau: joint forces beside those of actuators, springs and dampers, (..., nv).
             impulses: of the step before, to begin with, N s, (..., blocks, 3); default: none.
 
         Returns:
-            The state after the step, and what acted in it: q, v, tau, impulses, measure.
+            The state after the step, and what acted in it: q, v, tau, impulses, measure, act.
         """
-        if act is not None and np.size(act):
-            raise UnsupportedError(f"step: act is given, but no actuator of model {self.model.name!r} has activations")
-        return self._single_step(q, v, ctrl, dt, opened, tau, impulses)
+        return self._single_step(q, v, ctrl, dt, opened, act, tau, impulses)
 
     def step_derivatives(
-        self, q: Any, v: Any, ctrl: Any = None, dt: Any = None, *, tau: Any = None, impulses: Any = None
+        self,
+        q: Any,
+        v: Any,
+        ctrl: Any = None,
+        dt: Any = None,
+        *,
+        act: Any = None,
+        tau: Any = None,
+        impulses: Any = None,
     ) -> StepDerivatives:
         """How the end of a step (:meth:`step`) depends on its start, its commands and its forces.
 
@@ -322,15 +364,15 @@ class Compiled(CompiledTable):
 
         Args:
             q, v: one state, (nq,) and (nv,).
-            ctrl, dt, tau, impulses: as for ``step``, of this state.
+            ctrl, dt, act, tau, impulses: as for ``step``, of this state.
 
         Returns:
-            Matrices of derivatives of the end state (q, v): by the start state (2 nv, 2 nv), by the commands (2 nv,
-            actuators), and by joint forces (2 nv, nv).
+            Matrices of derivatives of the end state (q, v, act), of n = 2 nv + activations numbers: by the start state
+            (n, n), by the commands (n, actuators), and by joint forces (n, nv).
         """
         from whippletree.compiler.rollout.single_step import step_derivatives
 
-        return step_derivatives(self._single_step, q, v, ctrl, dt, tau, impulses)
+        return step_derivatives(self._single_step, q, v, ctrl, dt, act, tau, impulses)
 
     @cached_property
     def _single_step(self) -> SingleStep:

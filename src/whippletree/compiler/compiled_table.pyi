@@ -501,14 +501,27 @@ class _ForwardDynamicsWithDiagonalRatio(_Function):
         """
 
 class _ActuatorForces(_Function):
-    def __call__(self, q: ArrayLike, v: ArrayLike, ctrl: ArrayLike, *, out: Any = None) -> Array:
+    def __call__(self, q: ArrayLike, v: ArrayLike, ctrl: ArrayLike, act: ArrayLike, *, out: Any = None) -> Array:
         """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+        Where actuators have activations, which take the place of their commands, these are an input too.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
         Returns tau (nv,).
+        """
+
+class _ActivationRates(_Function):
+    def __call__(self, ctrl: ArrayLike, act: ArrayLike, *, out: Any = None) -> Array:
+        """How fast the activations of actuators follow their commands; the ends of their ranges are not asked.
+
+        Inputs, with any batch dimensions in front:
+            ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
+        Returns rate (activations,).
         """
 
 class _ConstraintResidual(_Function):
@@ -1331,11 +1344,23 @@ class CompiledTable:
     def actuator_forces(self) -> _ActuatorForces:
         """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
 
+        Where actuators have activations, which take the place of their commands, these are an input too.
+
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
         Returns tau (nv,).
+        """
+    @property
+    def activation_rates(self) -> _ActivationRates:
+        """How fast the activations of actuators follow their commands; the ends of their ranges are not asked.
+
+        Inputs, with any batch dimensions in front:
+            ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
+        Returns rate (activations,).
         """
     @property
     def constraint_residual(self) -> _ConstraintResidual:

@@ -36,7 +36,7 @@ LEAST_INFLUENCE = 1e-3
 LARGEST_REPAIR = 1e-3
 """m or rad: how far a closing frame is moved at most; more is no rounding, but another mechanism."""
 
-EXACT = 1e-7
+EXACT = 1e-12
 """Sine of a row to those before it up to which it is redundant anyway."""
 
 CONFIGURATIONS, SPREAD = 3, 0.3

@@ -58,7 +58,7 @@ class Servo(NamedTuple):
     def push(self, length: Any, command: Any) -> Any:
         """a: its force at rest."""
         offset, position, _ = self.actuator.bias.tolist()
-        u = actuation.cut(command, self.actuator.command_range)
+        u = actuation.cut(command, self.actuator.drive_range)
         return self.actuator.gain.tolist()[0] * u + offset + position * length
 
 
@@ -176,8 +176,8 @@ def _servo(model: Model, number: int, actuator: Actuator) -> Servo | None:
     """The servo that an actuator is; None where its force does not depend on the state, or not in an affine way."""
     (_, *varying), (_, position, velocity) = actuator.gain.tolist(), actuator.bias.tolist()
     position = 0.0 if actuator.frame is not None else position
-    if actuator.tendon is not None:
-        return None  # its row turns with the route: it acts with the state at the start of the step
+    if actuator.tendon is not None or actuator.muscle is not None:
+        return None  # a tendon's row turns with its route, a muscle is not affine: they act as at the start of the step
     if any(varying) or position > 0 or velocity > 0 or not (position or velocity):
         return None
     lower, upper = actuator.force_range

@@ -501,14 +501,25 @@ class ReferenceTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns a (nv,), ratio.
         """
-    def actuator_forces(self, q: Any, v: Any, ctrl: Any) -> Array:
+    def actuator_forces(self, q: Any, v: Any, ctrl: Any, act: Any) -> Array:
         """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+        Where actuators have activations, which take the place of their commands, these are an input too.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
             v (nv,): rad/s or m/s
             ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
         Returns tau (nv,).
+        """
+    def activation_rates(self, ctrl: Any, act: Any) -> Array:
+        """How fast the activations of actuators follow their commands; the ends of their ranges are not asked.
+
+        Inputs, with any batch dimensions in front:
+            ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
+        Returns rate (activations,).
         """
     def constraint_residual(self, q: Any, t: Any = ...) -> Array:
         """g (positions,): the residuals of all rows that have a position, m or rad. Rows that are switched off are

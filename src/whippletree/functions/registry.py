@@ -50,6 +50,7 @@ SHAPES: dict[str, Shape] = {
     "reaction_weights": ("reactions", 6),
     "h": (),
     "ctrl": ("actuators",),
+    "act": ("activations",),
     "t": (),
     "active": ("switches",),
 }
@@ -68,6 +69,7 @@ UNITS = {
     "contact_costs": "of the squares of contact forces, 1/N², normal and two tangents of each, all positive",
     "touching": "1 for contacts that carry, 0 for others",
     "ctrl": "commands, in the units of each actuator",
+    "act": "activations, in the units of the commands that they follow",
     "h": "s",
     "t": "s",
     "active": "1 for on, 0 for off, one per switchable constraint",
@@ -78,7 +80,7 @@ SEE_ELEMENTS = ("passive_forces", "potential_energy")
 
 NAMES = ("frame", "joints", "task")
 OPTIONAL = ("t", "active")
-"""Inputs that only some models have; always the last ones."""
+"""Inputs that only some constraints need; always the last ones. ``act`` is one that only some actuators need."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Sizes(dict[str, int]):
         self.model = model
         count = len(model.bodies)
         super().__init__({"nq": model.nq, "nv": model.nv, "bodies": count, "parameters": 10 * count})
-        self["actuators"] = len(model.actuators)
+        self["actuators"], self["activations"] = len(model.actuators), len(model.activations)
 
     def __missing__(self, name: str) -> int:
         if name in ("contacts", "contact_rows"):
@@ -211,11 +213,12 @@ def find(name: str, model: Model | None = None) -> Function:
 
 
 def inputs_for(entry: Function, model: Model) -> dict[str, Shape]:
-    """The inputs that a function has for a model: ``t`` and ``active`` only where its constraints need them."""
-    needed = {"t": False, "active": False}
+    """The inputs that a function has for a model: ``t`` and ``active`` only where its constraints need them, ``act``
+    only where actuators have activations."""
+    needed = {"t": False, "active": False, "act": bool(model.activations)}
     if model.constraints and any(word in entry.inputs for word in OPTIONAL):
         system = constraint_set(model)
-        needed = {"t": system.timed, "active": bool(system.switches)}
+        needed |= {"t": system.timed, "active": bool(system.switches)}
     return {name: shape for name, shape in entry.inputs.items() if needed.get(name, True)}
 
 
@@ -232,6 +235,8 @@ def _specialised(entry: Function, model: Model) -> Function:
         _check_contacts(entry, model)
     if entry.actuators and not model.actuators:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
+    if ("activations",) in entry.outputs.values() and not model.activations:
+        raise UnsupportedError(f"{entry.name}: no actuator of model {model.name!r} has an activation")
     inputs = inputs_for(entry, model)
     if model.elements and entry.loops and entry.name in SEE_ELEMENTS:
         entry = replace(entry, loops=False)

@@ -106,7 +106,7 @@ def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: 
         joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
         model = replace(model, joints=tuple(joints))
     if not actuators and model.actuators:
-        keys = (replace(key, commands=np.zeros(0)) for key in model.key_frames)
+        keys = (replace(key, commands=np.zeros(0), act=np.zeros(0)) for key in model.key_frames)
         model = replace(model, actuators=(), key_frames=tuple(keys))
     if contacts is False:
         return replace(model, contacts=(), contact_groups=()) if model.touches else model

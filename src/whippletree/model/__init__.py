@@ -1,12 +1,14 @@
 """The description of a mechanism: frozen data with names, and no algorithm.
 
     model               bodies, joints, frames, constraints, geometry, contacts, actuators, and the Model of them
+    activations         actuators with a memory, and muscles
     force_elements      tendons, drag of a fluid, held-up weight
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
     closing_joints      joints that close loops: which are cut, and what takes their place
     faults              what is wrong with a description, all of it at once
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
+    moving_bodies       ``wt.with_motion``: bodies whose motion is an input
     constraint_syntax   the kinds of constraints and the words that each understands
     sensors             what a model measures
     parameters          numbers of a model by path, ``bodies.rod.mass``, to be left open or replaced
@@ -16,6 +18,7 @@ The chapter imports ``spatial``, ``graph`` and ``arithmetic``; only the start st
 ``constraints`` to assemble it.
 """
 
+from whippletree.model.activations import Activation, Muscle
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -37,6 +40,7 @@ from whippletree.model.model import (
 __all__ = [
     "EARTH_GRAVITY",
     "WORLD",
+    "Activation",
     "Actuator",
     "Body",
     "Constraint",
@@ -47,6 +51,7 @@ __all__ = [
     "Joint",
     "KeyFrame",
     "Model",
+    "Muscle",
     "State",
     "Vector",
     "require_model",

@@ -11,6 +11,7 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, ScalarError, did_you_mean
+from whippletree.model.activations import Activation, Muscle, activation_faults
 from whippletree.model.closing_joints import (
     Cut,
     Opened,
@@ -84,7 +85,7 @@ class Builder:
         self._actuators: list[Actuator] = []
         self._elements: list[Element] = []
         self._sensors: list[Sensor] = []
-        self._key_frames: list[tuple[str, Any, Any, Any]] = []
+        self._key_frames: list[tuple[str, Any, Any, Any, Any]] = []
         self.time_step: float | None = None
         """s: the step that the model asks for."""
         self._start: dict[str, Any] = {}
@@ -233,17 +234,21 @@ class Builder:
         command_range: tuple[float, float] = (-np.inf, np.inf),
         force_range: tuple[float, float] = (-np.inf, np.inf),
         tendon: str | None = None,
+        activation: Activation | None = None,
+        muscle: Muscle | None = None,
     ) -> Builder:
         """Let a command drive joints of one freedom, a frame, or a tendon: see :class:`~whippletree.model.Actuator`.
 
-        ``.actuator("lift", "elbow", gear=50)`` is a motor; ``gain=(k, 0, 0), bias=(0, -k, -d)`` makes it a servo.
+        ``.actuator("lift", "elbow", gear=50)`` is a motor; ``gain=(k, 0, 0), bias=(0, -k, -d)`` makes it a servo, and
+        ``activation=Activation("filter", (0.02,))`` lets it follow its command with a delay.
         """
         name = self._named("actuator", name)
         try:
             gears = frozen_array(gear, (np.size(gear),))
             numbers = (gears, vector_of("gain", gain), vector_of("bias", bias))
             ends = tuple(command_range), tuple(force_range)
-            self._actuators.append(Actuator(name, joints, frame, *numbers, *ends, tendon))  # type: ignore[arg-type]
+            memory = tendon, activation, muscle
+            self._actuators.append(Actuator(name, joints, frame, *numbers, *ends, *memory))  # type: ignore[arg-type]
         except (ValueError, TypeError) as error:
             self._faults.append(f"actuator {name!r}: {error}")
         return self
@@ -319,9 +324,10 @@ class Builder:
         self._sensors.append(Sensor(self._named("sensor", name), kind, on, reference, cutoff))
         return self
 
-    def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None) -> Builder:
-        """Give a state a name: q (nq,), v (nv,) and commands (actuators,); home, rest and 0 where nothing is said."""
-        self._key_frames.append((self._named("key frame", name), q, v, commands))
+    def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None, act: Any = None) -> Builder:
+        """Give a state a name: q (nq,), v (nv,), commands (actuators,) and activations act (activations,); home, rest
+        and 0 where nothing is said."""
+        self._key_frames.append((self._named("key frame", name), q, v, commands, act))
         return self
 
     @property
@@ -420,9 +426,11 @@ class Builder:
         faults += element_faults(self._elements, self._joints, places)
         tendons = [element.name for element in self._elements if isinstance(element, Tendon)]
         faults += actuator_faults(self._actuators, self._joints, places, tendons)
+        faults += activation_faults(self._actuators)
         faults += naming_faults("sensor", [sensor.name for sensor in self._sensors])
         known = {"joint": [joint.name for joint in self._joints], "tendon": tendons}
         known |= {"actuator": [a.name for a in self._actuators], "frame": [WORLD, *(place.name for place in places)]}
+        known |= {"geometry": [geometry.name for geometry in self._geometries]}
         faults += sensor_faults(self._sensors, known)
         if self.time_step is not None and not self.time_step > 0:
             faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")
@@ -483,16 +491,16 @@ class Builder:
             return model
         faults, found = [], []
         for name, *given in self._key_frames:
-            usual = (model.start or model.neutral).q, np.zeros(model.nv), np.zeros(len(model.actuators))
+            counts = model.nv, len(model.actuators), len(model.activations)
+            usual = (model.start or model.neutral).q, *(np.zeros(count) for count in counts)
             numbers = [u if x is None else x for u, x in zip(usual, given, strict=True)]
-            for word, x, u in zip(("q", "v", "commands"), numbers, usual, strict=True):
+            for word, x, u in zip(("q", "v", "commands", "act"), numbers, usual, strict=True):
                 wrong = number_faults(f"key frame {name!r}: {word}", x)
                 if not wrong and np.size(x) != len(u):
                     wrong = [f"key frame {name!r}: {word} has {counted(np.size(x))}, expected {len(u)}"]
                 faults += wrong
             if not faults:
-                q, v, commands = (frozen_array(x, (len(u),)) for x, u in zip(numbers, usual, strict=True))
-                found.append(KeyFrame(name, q, v, commands))
+                found.append(KeyFrame(name, *[frozen_array(x, (len(u),)) for x, u in zip(numbers, usual, strict=True)]))
         if faults:
             raise ModelError(f"model {self.name!r}", faults)
         return replace(model, key_frames=tuple(found))

@@ -32,6 +32,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array as Array
 from whippletree.errors import NameLookupError
+from whippletree.model.activations import Activation, Muscle
 from whippletree.model.force_elements import Element, Tendon
 from whippletree.model.frozen import Part, PartWithParameters, frozen_array
 from whippletree.model.frozen import Vector as Vector
@@ -84,7 +85,8 @@ class Joint(Part):
     pitch: Any = 0
     """Helical joints: m of advance per rad."""
     rotor_inertia: Any = 0
-    """kg m² (or kg) of the rotor about (along) each of the joint's freedoms, before the gear."""
+    """kg m² (or kg) of the rotor about (along) each of the joint's freedoms, before the gear. Of a free joint: a mass
+    and moments of inertia of that size at the body's origin, without weight."""
     gear_ratio: Any = 1
     """Rotor speed over joint speed; the joint feels rotor_inertia · gear_ratio²."""
     stiffness: Any = 0
@@ -225,10 +227,21 @@ class Actuator(Part):
     """Forces beyond it are cut to its nearer end."""
     tendon: str | None = None
     """What it pulls instead: a tendon, whose length times gear, (1,), is its own."""
+    activation: Activation | None = None
+    """Its memory, which takes the place of the command u; None if it has none."""
+    muscle: Muscle | None = None
+    """Its law, in place of gain and bias, if it is a muscle."""
+
+    @property
+    def drive_range(self) -> tuple[float, float]:
+        """Ends to which u is cut in its law; an activation keeps its own."""
+        return self.command_range if self.activation is None else (-np.inf, np.inf)
 
     @property
     def kind(self) -> str:
-        """``motor``, ``position`` or ``velocity`` (servos), else ``general``."""
+        """``motor``, ``position`` or ``velocity`` (servos), ``muscle``, else ``general``."""
+        if self.muscle is not None:
+            return "muscle"
         (k, *varying), (offset, position, velocity) = self.gain.tolist(), self.bias.tolist()
         if any(varying) or offset:
             return "general"
@@ -243,7 +256,10 @@ class Actuator(Part):
         """Whether it may push while its command is 0."""
         low, high = self.command_range
         return (
-            bool(np.any(self.bias != 0)) or not low <= 0 <= high or not self.force_range[0] <= 0 <= self.force_range[1]
+            self.muscle is not None
+            or bool(np.any(self.bias != 0))
+            or not low <= 0 <= high
+            or not self.force_range[0] <= 0 <= self.force_range[1]
         )
 
 
@@ -256,6 +272,8 @@ class KeyFrame(Part):
     v: Array
     commands: Array
     """One for each actuator of the model, (actuators,)."""
+    act: Array = field(default_factory=lambda: frozen_array([], (0,)))
+    """One for each actuator with an activation, (activations,)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -379,6 +397,11 @@ class Model(Part):
     def geometry(self, name: str) -> Geometry:
         """A geometry by name."""
         return self.geometries[self._find("geometry", self._geometry_numbers, name)]
+
+    @cached_property
+    def activations(self) -> tuple[int, ...]:
+        """Numbers of the actuators that have an activation: their order is that of ``act``."""
+        return tuple(k for k, actuator in enumerate(self.actuators) if actuator.activation is not None)
 
     def key_frame(self, name: str) -> KeyFrame:
         """A state of the author's by name."""

@@ -29,6 +29,10 @@ SIZES = {
     "accelerometer": 3,
     "gyro": 3,
     "velocimeter": 3,
+    "force": 3,
+    "torque": 3,
+    "touch": 0,
+    "rangefinder": 0,
 }
 """Kinds of sensors, and how many numbers each gives; 0 for a single one, or the coordinates of a joint."""
 
@@ -38,10 +42,13 @@ REFERRING = tuple(kind for kind in SIZES if kind.startswith("frame_") and not ki
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensor(Part):
-    """A measurement of the state: of a joint, an actuator, a tendon or a frame.
+    """A measurement: of a joint, an actuator, a tendon, a frame or a geometry.
 
     ``frame_…`` are in world axes, or as seen from ``reference``. ``accelerometer`` (with gravity: +9.81 upwards at
-    rest), ``gyro`` and ``velocimeter`` are fixed to their frame, and in its axes.
+    rest), ``gyro`` and ``velocimeter`` are fixed to their frame, and in its axes. ``force`` and ``torque`` are what the
+    parent of a frame's body applies to it, in the frame, about its origin. ``touch`` is the sum of the normal forces on
+    a body that pass through a geometry of it. ``rangefinder`` is the distance from a frame along its z axis to the next
+    geometry of another body; −1 where there is none. Meshes count as their convex hulls.
     """
 
     name: str
@@ -55,11 +62,11 @@ class Sensor(Part):
 
 
 def sensor_faults(sensors: Sequence[Sensor], known: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is wrong with sensors; ``known``: names of joints, actuators, tendons and frames."""
+    """What is wrong with sensors; ``known``: names of joints, actuators, tendons, frames and geometries."""
     faults = []
     for sensor in sensors:
         where, word = f"sensor {sensor.name!r}", sensor.kind.partition("_")[0]
-        word = word if word in ("joint", "actuator", "tendon") else "frame"
+        word = "geometry" if word == "touch" else word if word in ("joint", "actuator", "tendon") else "frame"
         if sensor.kind not in SIZES:
             faults.append(f"{where}: unknown kind {sensor.kind!r}{did_you_mean(sensor.kind, SIZES)}")
         elif sensor.on not in known[word]:

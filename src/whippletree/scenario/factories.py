@@ -70,7 +70,7 @@ def commands_of(model: Model, table: schema.Commands | None, folder: Path, durat
         found = frames[table.key_frame]
     elif given == ["file"]:
         found = _from_python(schema.Controller("python", table.file, table.function, table.parameters), folder, "ctrl")
-    controllers.actuated(model, found, duration=duration)  # which refuses what does not fit
+    controllers.Actuated.of(model, found, duration)  # which refuses what does not fit
     return found
 
 

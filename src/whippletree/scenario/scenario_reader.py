@@ -48,6 +48,8 @@ class Scenario:
     outputs: schema.Outputs
     ctrl: Any = None
     """Commands of the actuators, as ``ctrl=`` of ``wt.simulate`` takes them."""
+    act0: Array | None = field(default=None, repr=False)
+    """Activations of the actuators at the start."""
 
     def run(self, *, progress: bool | None = None) -> xarray.Dataset:
         """Simulate it; the file for the run itself is not written here. The same file gives the same bits."""
@@ -55,7 +57,7 @@ class Scenario:
         checkpoint = self.place(self.outputs.checkpoint) if self.outputs.checkpoint else None
         run = simulate(
             self.model, self.q0, self.v0, duration=s.duration, controller=self.controller, ctrl=self.ctrl,
-            method=s.method, reactions=self.outputs.reactions,
+            act0=self.act0, method=s.method, reactions=self.outputs.reactions,
             rtol=s.rtol, atol=s.atol, output_dt=s.output_dt, points=self.outputs.points,
             variables=self.outputs.variables, massless=s.massless,
             project=s.project, effort_limits=s.effort_limits, progress=progress, checkpoint=checkpoint, **s.options,
@@ -126,12 +128,13 @@ class _Reader:
         assert solver is not None
         built = self.named(lambda: self.model(model, ground))
         q, v = self.named(lambda: _start(built, start or schema.Start()))
+        act = self.named(lambda: _activations(built, start.activations)) if start and start.activations else None
         parts = [c for c in controllers if c is not None]
         controller = self.named(lambda: controller_of(built, parts, self.path.parent))
         commands = self.named(lambda: commands_of(built, ctrl, self.path.parent, solver.duration))
         for name in (outputs or schema.Outputs()).points:
             self.named(partial(built.frame, name))
-        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs(), commands)
+        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs(), commands, act)
 
     def model(self, given: schema.Model, ground: schema.Ground | None) -> Model:
         """From a file or ready-made; with the scenario's own constraints, contacts and ground."""
@@ -188,6 +191,18 @@ def _changed(path: Path, document: dict[str, Any], changes: Mapping[str, Any]) -
             raise FileError(str(path), [f"{word}: a scenario takes changes of model.WORD and controllers.K.WORD"])
         table.setdefault("parameters", {})[rest] = value
     return document
+
+
+def _activations(model: Model, given: Mapping[str, float]) -> Array:
+    """Activations of the actuators at the start: those of the key frame home or 0, with what is given in its place."""
+    names = [model.actuators[k].name for k in model.activations]
+    home = [key.act for key in model.key_frames if key.name == "home"]
+    act = np.array(home[0] if home else np.zeros(len(names)), dtype=float)
+    for name, value in given.items():
+        if name not in names:
+            raise NameLookupError("actuator with an activation", name, names, where="start")
+        act[names.index(name)] = value
+    return act
 
 
 def _start(model: Model, given: schema.Start) -> tuple[Array, Array]:

@@ -20,6 +20,7 @@
     q = [0.1, 0.2, 0.3]                    # all of them, or joints by name; loops are closed near here
     joints = { crank = 0.4 }
     velocities = { crank = 2.0 }
+    activations = { grip = 0.1 }           # of actuators that have one
 
     [[controllers]]                        # their forces add up
     kind = "gravity_compensation"
@@ -75,12 +76,15 @@ class Ground(Struct, forbid_unknown_fields=True):
 
 
 class Start(Struct, forbid_unknown_fields=True):
-    """``[start]``: all coordinates and velocities, or some by the name of their joint; the others stay at home."""
+    """``[start]``: all coordinates and velocities, or some by the name of their joint; the others stay at home.
+    Activations are given by actuator."""
 
     q: list[float] | None = None
     v: list[float] | None = None
     joints: dict[str, float | list[float]] = {}
     velocities: dict[str, float | list[float]] = {}
+    activations: dict[str, float] = {}
+    """By name of actuator."""
 
 
 class Controller(Struct, forbid_unknown_fields=True):

@@ -372,11 +372,13 @@ def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
         chunks = [preview(chunks[-1].memo) or chunks[-1]]
     states = np.concatenate([chunk.states for chunk in chunks])
     across = ("time",) if states.ndim == 2 else ("time", "run")
-    nq = int(about.identity["nq"])
+    nq, nv = int(about.identity["nq"]), int(about.identity["nv"])
     variables: dict[str, Any] = {
         "q": ((*across, "coordinate"), states[..., :nq]),
-        "v": ((*across, "velocity"), states[..., nq:]),
+        "v": ((*across, "velocity"), states[..., nq : nq + nv]),
     }
+    if states.shape[-1] > nq + nv:
+        variables["act"] = (*across, "activation"), states[..., nq + nv :]
     for name in chunks[0].variables:
         values = np.concatenate([chunk.variables[name] for chunk in chunks])
         variables[name] = ((*across, *(f"{name}_{i}" for i in range(values.ndim - len(across)))), values)

@@ -40,7 +40,8 @@ class Task:
 
     motion: Motion
     start: Array
-    """(nq + nv,), on the constraint manifold; (runs, nq + nv) for a batch."""
+    """(nq + nv,), on the constraint manifold; (runs, nq + nv) for a batch. Activations follow where the motion
+    remembers them."""
     times: Array
     """When output is wanted, s, ascending; the first is the start."""
     rtol: float
@@ -102,6 +103,9 @@ class Method(ABC):
     """Whether it sees contacts."""
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
+    remembers: ClassVar[str] = "never"
+    """When activations of actuators are part of its states, behind q and v: ``"always"``, where commands depend on the
+    ``"state"``, or ``"never"``: then they must be known as functions of time."""
     instants: ClassVar[bool] = True
     """Whether its own accelerations and constraint forces belong to moments, and not to the steps that lead there."""
     counters: ClassVar[tuple[str, ...]] = ()

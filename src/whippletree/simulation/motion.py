@@ -48,6 +48,7 @@ class Motion:
         controller: Callable[[float, Array, Array], Any] | None = None,
         position_tolerance: float = 1e-15,
         actuated: Actuated | None = None,
+        remembers: bool = False,
     ) -> None:
         """
         Args:
@@ -55,6 +56,8 @@ class Motion:
             controller: forces of (t, q, v).
             position_tolerance: residual of a position row, m or rad, that counts as closed.
             actuated: the model's actuators under their commands; their forces join the controller's.
+            remembers: whether activations of the actuators are part of its states, behind q and v; otherwise they are
+                known as functions of time.
         """
         self.dyn = dyn
         self.model = dyn.model
@@ -63,8 +66,11 @@ class Motion:
         self.ties: set[str] = set()
         """What was said of rest at points where branches meet that are equally good."""
         self.own_controller, self.actuated = controller, actuated
+        self.remembers = remembers and actuated is not None and bool(self.model.activations)
         parts = [part for part in (controller, actuated) if part is not None]
-        self.controller = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
+        self.all_that_drives = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
+        self.controller = controller if self.remembers else self.all_that_drives
+        """Forces of (t, q, v); those of actuators are not, where their activations are part of the state."""
         self._quaternions = [
             slice(part.stop - 4, part.stop)
             for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True)
@@ -83,13 +89,16 @@ class Motion:
         """That of one run, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
-        return Motion(self.dyn.of(number), self.own_controller, self.position_tolerance, self.actuated)
+        return self._with(self.dyn.of(number))
 
     def of_runs(self, numbers: Array) -> Motion:
         """That of states whose runs are given by number, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
-        return Motion(self.dyn.at(numbers), self.own_controller, self.position_tolerance, self.actuated)
+        return self._with(self.dyn.at(numbers))
+
+    def _with(self, dyn: Compiled) -> Motion:
+        return Motion(dyn, self.own_controller, self.position_tolerance, self.actuated, self.remembers)
 
     @property
     def has_manifold(self) -> bool:
@@ -98,7 +107,17 @@ class Motion:
 
     def split(self, y: Array) -> tuple[Array, Array]:
         """q and v of one state or many."""
-        return y[..., : self.model.nq], y[..., self.model.nq :]
+        nq = self.model.nq
+        return y[..., :nq], y[..., nq : nq + self.model.nv]
+
+    @property
+    def has_activations(self) -> bool:
+        """Whether there are activations that commands drive."""
+        return self.actuated is not None and bool(self.model.activations)
+
+    def act(self, y: Array) -> Array:
+        """Activations of one state or many that hold them, (..., activations); else (..., 0)."""
+        return y[..., self.model.nq + self.model.nv :]
 
     @cached_property
     def moving_bodies(self) -> int:
@@ -108,8 +127,9 @@ class Motion:
     @property
     def can_be_unrolled(self) -> bool:
         """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
-        forces decide, for contacts that are worked out in Python, and for designs whose numbers are left open."""
-        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None:
+        forces decide, for contacts that are worked out in Python, for activations that commands by the state move, and
+        for designs whose numbers are left open."""
+        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None or self.remembers:
             return False
         return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
 
@@ -118,8 +138,11 @@ class Motion:
         itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
         self._compiled_controller, self._names_failures = controller, names_failures
 
-    def forces(self, t: Array, q: Array, v: Array) -> Array:
-        """All joint forces (m, nv) at m states: the controller's, and those of springs and dampers."""
+    def forces(self, t: Array, q: Array, v: Array, act: Array | None = None) -> Array:
+        """All joint forces (m, nv) at m states: the controller's, those of springs and dampers, and of actuators.
+
+        ``act``: activations (m, activations) of states that hold them.
+        """
         tau = np.zeros(v.shape)
         if self._compiled_controller is not None:
             tau = np.asarray(self._compiled_controller(t, q, v))
@@ -128,16 +151,32 @@ class Motion:
                 tau = self.asked_at(self.controller, t, q, v)  # which names the joint
         elif self.controller is not None:
             tau = tau + self.asked_at(self.controller, t, q, v)
-        return tau + self.dyn.passive_forces(q, v) if self._passive else tau
+        return np.asarray(tau + self._further_forces(t, q, v, act))
 
-    def forces_if_told(self, t: Array, q: Array, v: Array) -> Array:
+    def forces_if_told(self, t: Array, q: Array, v: Array, act: Array | None = None) -> Array:
         """The same, NaN where the controller has no answer, such as the state at which a run has ended for it."""
         try:
-            return self.forces(t, q, v)
+            return self.forces(t, q, v, act)
         except IntegrationError:
             assert self.controller is not None
             tau = self.asked_if_told(self.controller, t, q, v)
-            return tau + self.dyn.passive_forces(q, v) if self._passive else tau
+            return np.asarray(tau + self._further_forces(t, q, v, act))
+
+    def _further_forces(self, t: Array, q: Array, v: Array, act: Array | None) -> Any:
+        """Of springs and dampers, and of actuators whose activations are given."""
+        found: Any = self.dyn.passive_forces(q, v) if self._passive else 0.0
+        if self.remembers and act is not None:
+            assert self.actuated is not None
+            found = found + self.actuated.forces(q, v, self.commands(t, q, v), act)
+        return found
+
+    def commands(self, t: Array, q: Array, v: Array) -> Array:
+        """Commands of the actuators (m, actuators) at m states."""
+        assert self.actuated is not None
+        commands = self.actuated.commands
+        if is_batched(self.actuated):
+            return np.asarray(commands(t, q, v), dtype=float)
+        return np.array([commands(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
 
     def asked_at(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
         """A controller's forces (m, nv) at m states, in one call if it is batched."""
@@ -217,13 +256,27 @@ class Motion:
                 )
 
     def rates(self, t: Array, y: Array) -> Array:
-        """(q̇, v̇) (m, nq + nv) at m states, each taken to the manifold first.
+        """(q̇, v̇, ẇ) (m, nq + nv + activations) at m states, each taken to the manifold first; w where they hold it.
 
         Near a dead point accelerations of a state that is off the manifold by δ are wrong by δ over the distance to it.
         """
+        act = self.act(y)
         q, v = self.split(self.project(t, y) if self.model.constraints else y)
-        a = self.evaluate("forward_dynamics", q=q, v=v, tau=self.forces(t, q, v), t=t)
-        return np.concatenate([self.dyn.rate(q, v), a], axis=1)
+        a = self.evaluate("forward_dynamics", q=q, v=v, tau=self.forces(t, q, v, act), t=t)
+        rates = [self.dyn.rate(q, v), a]
+        return np.concatenate([*rates, self._activation_rates(t, q, v, act)] if self.remembers else rates, axis=1)
+
+    def _activation_rates(self, t: Array, q: Array, v: Array, act: Array) -> Array:
+        """ẇ (m, activations): none that leads out of a range."""
+        found = np.asarray(self.dyn.activation_rates(self.commands(t, q, v), act))
+        low, high = self._activation_ranges
+        return np.where(((act >= high) & (found > 0)) | ((act <= low) & (found < 0)), 0.0, found)
+
+    @cached_property
+    def _activation_ranges(self) -> Array:
+        """Least and greatest activations, (2, activations)."""
+        own = [self.model.actuators[k].activation for k in self.model.activations]
+        return np.array([activation.range for activation in own if activation is not None]).T
 
     def project(self, t: Any, y: Array) -> Array:
         """One state or many: quaternions to unit length, positions onto g(q, t) = 0, velocities onto A v + gₜ = 0.
@@ -238,9 +291,11 @@ class Motion:
                 self._require_closed(t, q)
             v = self.evaluate("project_velocity", q=q, v=v, t=t)
         if self._relaxed and self.controller is not None:
-            tau = self.forces(np.atleast_1d(t), np.atleast_2d(q), np.atleast_2d(v)).reshape(v.shape)
+            states = [np.atleast_2d(x) for x in (q, v, self.act(y))]
+            tau = self.forces(np.atleast_1d(t), *states).reshape(v.shape)
             v = self.evaluate("relaxed_velocity", q=q, v=v, tau=tau, t=t)
-        return np.concatenate([q, v], axis=-1)
+        act = self.act(y)
+        return np.concatenate([q, v, np.clip(act, *self._activation_ranges) if act.shape[-1] else act], axis=-1)
 
     def normalised(self, q: Array) -> Array:
         """The coordinates with quaternions at unit length."""

@@ -18,9 +18,10 @@ from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
+from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.controllers import Actuated, actuated, limited
+from whippletree.controllers import Actuated, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
@@ -59,6 +60,7 @@ def simulate(
     duration: float,
     controller: Controller | None = None,
     ctrl: Any = None,
+    act0: Any = None,
     method: str = "auto",
     rtol: float = 1e-8,
     atol: float = 1e-10,
@@ -90,6 +92,8 @@ def simulate(
         ctrl: commands of the model's actuators: one for each, (actuators,), or by name, or as a function of (t, q, v);
             or a table (n, actuators), each row of which holds for an equal part of the duration. Default: those of the
             key frame ``home``, else 0.
+        act0: activations of the actuators that have some, at the start, (activations,) or (runs, activations). Default:
+            those of the key frame ``home``, else 0.
         method: how to step through time, a name of :data:`whippletree.simulation.method.METHODS`; ``"auto"`` takes the
             one that suits the model: with contacts, joint limits or dry friction, one that sees them, and time stepping
             with the model's own ``time_step`` where it has one.
@@ -153,12 +157,18 @@ def simulate(
         model.frame(name)
     if effort_limits and controller is not None:
         controller = limited(controller, model)
-    motion = Motion(dyn, controller, actuated=_actuators(model, ctrl, duration))
+    driven = _actuators(model, ctrl, duration, act0)
+    remembers = way.remembers == "always" or (way.remembers == "state" and callable(driven and driven.ctrl))
+    motion = Motion(dyn, controller, actuated=driven, remembers=remembers)
+    if driven is not None and model.activations and not remembers:
+        driven.require_known()
+        _require_common_activations(driven, method)
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(motion, *_first(q, v, model), rtol if way.tolerances else np.inf)
-    found_by = tuple(_on_state(event, model.nq) for event in events)
-    start = motion.project(0.0, np.concatenate([q, v], axis=-1))
+    found_by = tuple(_on_state(event, model.nq, model.nv) for event in events)
+    memory = [_rows_of(driven.act0, q)] if driven is not None and motion.remembers else []
+    start = motion.project(0.0, np.concatenate([q, v, *memory], axis=-1))
     task = Task(motion, start, times, watch.rtol, atol, found_by)
     one_by_one = start.ndim == 2 and not (way.batches and (way.opens or parameters is None))
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
@@ -170,7 +180,7 @@ def simulate(
         if checkpoint is not None:
             choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
             choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
-            identify = partial(run_identity, dyn, task, motion.controller, tuple(events), choices)
+            identify = partial(run_identity, dyn, task, motion.all_that_drives, tuple(events), choices)
             keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
         record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
         if keep is not None:
@@ -182,14 +192,36 @@ def simulate(
     return _with_ties(result, motion)
 
 
-def _actuators(model: Model, ctrl: Any, duration: float) -> Actuated | None:
+def _actuators(model: Model, ctrl: Any, duration: float, act0: Any) -> Actuated | None:
     """The model's actuators under their commands; None where they do nothing."""
+    homes = [key for key in model.key_frames if key.name == "home"]
+    if act0 is None and homes and len(homes[0].act):
+        act0 = homes[0].act.astype(float)
+    elif act0 is not None:
+        checked_activations(model, "simulate", act0)
     if ctrl is None:
-        commands = [key.commands for key in model.key_frames if key.name == "home" and np.any(key.commands != 0)]
-        if not commands and not any(actuator.acts_uncommanded for actuator in model.actuators):
+        commands = [key.commands for key in homes if np.any(key.commands != 0)]
+        acts = any(actuator.acts_uncommanded for actuator in model.actuators) or bool(model.activations)
+        if not commands and not acts:
             return None  # motors without a command
         ctrl = commands[0] if commands else None
-    return actuated(model, ctrl, duration=duration)
+    return Actuated.of(model, ctrl, duration, act0)
+
+
+def _require_common_activations(driven: Actuated, method: str) -> None:
+    if driven.act0.ndim > 1:
+        raise ShapeError(
+            f"simulate: act0 has shape {driven.act0.shape}; method {method!r} takes the same activations for all runs, "
+            f"(activations,): 'time_stepping' takes those of each"
+        )
+
+
+def _rows_of(act: Array, q: Array) -> Array:
+    """Activations (..., activations) of as many states as there are coordinates q (..., nq)."""
+    try:
+        return np.broadcast_to(act, (*q.shape[:-1], act.shape[-1]))
+    except ValueError:
+        raise ShapeError(f"simulate: act0 has shape {act.shape}, and there are {len(q)} runs") from None
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
@@ -383,9 +415,9 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         require_consistent(motion.of_run(int(k)).model, q[k], v[k])
 
 
-def _on_state(event: Event, nq: int) -> Event:
+def _on_state(event: Event, nq: int, nv: int) -> Event:
     """An event of (t, q, v) as one of (t, y)."""
     if not isinstance(event, Event):
         raise TypeError(f"simulate: {event!r} is no event: give wt.Event(name, function)")
     function: Any = event.function
-    return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq:])), event.direction, event.terminal)
+    return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])), event.direction, event.terminal)

@@ -67,6 +67,7 @@ def run_identity(
     content = Content()
     content.text("model", model.name)
     content.text("nq", str(model.nq))
+    content.text("nv", str(model.nv))
     content.add("content of the model", model)
     content.text("start", _digest(task.start.tobytes()))
     content.text("output times", _digest(task.times.tobytes()))

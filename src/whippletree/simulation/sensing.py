@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ import xarray
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
+from whippletree.constraints.reactions import reaction_names
+from whippletree.contact.geometry.rays import way_along_ray
+from whippletree.contact.geometry.shapes import shape_of
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.errors import ShapeError, UnsupportedError
-from whippletree.model import Model, require_model
+from whippletree.model import WORLD, Geometry, Model, require_model
 from whippletree.model.sensors import Sensor
 from whippletree.spatial import rotation_quaternion
 
@@ -25,17 +31,19 @@ def read_sensors(
 
     Args:
         model: with sensors.
-        run: by ``wt.simulate``: its states and accelerations are taken.
+        run: by ``wt.simulate``: its states, accelerations and contact forces are taken; with ``reactions=True`` where
+            there are sensors of force or torque.
         q: (..., nq), instead of a run.
         v: (..., nv); default: at rest.
-        a: (..., nv), which accelerometers need; default: none.
+        a: (..., nv), which accelerometers need, and sensors of force and torque; default: none. Without a run nothing
+            touches.
 
     Returns:
         A dataset with one variable for each sensor, over the time of the run; for states a dict of arrays, (...,) or
         (..., n).
 
     Raises:
-        UnsupportedError: a model without sensors.
+        UnsupportedError: a model without sensors; sensors of force in a run without reactions.
         ShapeError: neither a run nor q is given.
     """
     require_model(model, "read_sensors")
@@ -44,7 +52,7 @@ def read_sensors(
     if run is not None:
         state = {word: np.asarray(run[word].values) for word in ("q", "v", "a")}
         dims = run["q"].dims[:-1]
-        readings = _Readings(model, state["q"], state["v"], state["a"]).all()
+        readings = _Readings(model, state["q"], state["v"], state["a"], run).all()
         found = {
             sensor.name: ((*dims, *(() if readings[sensor.name].ndim == len(dims) else (f"{sensor.name} part",))), x)
             for sensor, x in zip(model.sensors, readings.values(), strict=True)
@@ -54,14 +62,15 @@ def read_sensors(
         raise ShapeError("read_sensors: give a run, or states q= and v=")
     at = np.asarray(q, dtype=float)
     rest = np.zeros((*at.shape[:-1], model.nv))
-    return _Readings(model, at, *(rest if x is None else np.asarray(x, dtype=float) for x in (v, a))).all()
+    speed, rate = (rest if x is None else np.asarray(x, dtype=float) for x in (v, a))
+    return _Readings(model, at, speed, rate).all()
 
 
 class _Readings:
     """All sensors of a model at states (...)."""
 
-    def __init__(self, model: Model, q: Array, v: Array, a: Array) -> None:
-        self.model, self.q, self.v, self.a = model, q, v, a
+    def __init__(self, model: Model, q: Array, v: Array, a: Array, run: xarray.Dataset | None = None) -> None:
+        self.model, self.q, self.v, self.a, self.run = model, q, v, a, run
         self.dyn: Compiled = compile_model(model.tree)
 
     def all(self) -> dict[str, Array]:
@@ -75,6 +84,12 @@ class _Readings:
             return self._joint(sensor.on, what)
         if word in ("actuator", "tendon"):
             return self._length(sensor, word, what)
+        if sensor.kind in ("force", "torque"):
+            return self._load(sensor)
+        if sensor.kind == "touch":
+            return self._touch(self.model.geometry(sensor.on))
+        if sensor.kind == "rangefinder":
+            return self._range(sensor)
         if sensor.kind in ("accelerometer", "gyro", "velocimeter") or sensor.kind.endswith("acceleration"):
             return self._fixed_to_frame(sensor)
         return self._frame(sensor)
@@ -144,6 +159,71 @@ class _Readings:
             return _turned(R, A[..., :3])
         felt = linear - _turned(np.swapaxes(R, -1, -2), self.model.gravity.astype(float))
         return felt if sensor.kind == "accelerometer" else _turned(R, felt)
+
+    def _load(self, sensor: Sensor) -> Array:
+        """What the parent of a frame's body applies to it, in the frame."""
+        frame = self.model.frame(sensor.on)
+        R, p = np.array(frame.pose[:3, :3], dtype=float), np.array(frame.pose[:3, 3], dtype=float)
+        carriers = [joint.name for joint in self.model.joints if joint.child == frame.body]
+        if not carriers:
+            raise UnsupportedError(f"read_sensors: {sensor.name!r} is fixed to the world, which nothing carries")
+        wrench = self._reactions[..., reaction_names(self.model).index(carriers[0]), :]
+        moment, force = wrench[..., :3], wrench[..., 3:]
+        return np.asarray(force @ R if sensor.kind == "force" else (moment - np.cross(p, force)) @ R)
+
+    @cached_property
+    def _reactions(self) -> Array:
+        """Moment and force in every joint, on the child and in its frame, (..., reactions, 6)."""
+        if self.run is not None:
+            if "joint_reactions" not in self.run:
+                raise UnsupportedError(
+                    "read_sensors: sensors of force and torque need reactions of joints: simulate with reactions=True"
+                )
+            return np.asarray(self.run["joint_reactions"].values)
+        shape = self.q.shape[:-1]
+        wrenches = np.zeros((*shape, len(self.model.bodies), 6))
+        found, _ = self.dyn.joint_reactions_of_motion(self.q, self.v, self.a, np.zeros((*shape, 0)), wrenches)
+        return np.asarray(found)
+
+    def _touch(self, zone: Geometry) -> Array:
+        """Sum of the normal forces on a body whose lines, into the body, meet one of its geometries."""
+        total = np.zeros(self.q.shape[:-1])
+        if self.run is None or "contact_force" not in self.run:
+            return total
+        pushes = np.asarray(self.run["contact_force"].values)[..., 0]
+        pose, shape = self._placed(zone), shape_of(zone)
+        touching = contact_set(self.model)
+        own = [(i, c) for i, c in enumerate(touching.candidates) if zone.body in (c.first_body, c.second_body)]
+        for at in np.argwhere(np.any(pushes[..., [i for i, _ in own]] > 0, axis=-1)) if own else ():
+            points, row = Snapshot(touching, self.q[tuple(at)]).points, tuple(at)
+            R, p = pose[row][:3, :3], pose[row][:3, 3]
+            for i, candidate in own:
+                if pushes[row][i] > 0:
+                    inwards = points.axes[i, 0] * (1 if candidate.first_body == zone.body else -1)
+                    ray = ((points.point[i] - p) @ R)[None], (inwards @ R)[None]
+                    total[row] += pushes[row][i] * bool(np.isfinite(way_along_ray(shape, *ray)[0]))
+        return total
+
+    def _range(self, sensor: Sensor) -> Array:
+        """Distance along a frame's z axis to the next geometry of another body; −1 for none."""
+        X, body = np.asarray(self.dyn.pose(sensor.on)(self.q)), self.model.frame(sensor.on).body
+        start, along = X[..., :3, 3].reshape(-1, 3), X[..., :3, 2].reshape(-1, 3)
+        nearest = np.full(len(start), np.inf)
+        for geometry in self.model.geometries:
+            if geometry.body == body or not (geometry.visible or geometry.collides):
+                continue
+            pose = np.broadcast_to(self._placed(geometry), X.shape).reshape(-1, 4, 4)
+            arms, turned = start - pose[:, :3, 3], pose[:, :3, :3]
+            own = (np.einsum("ki,kij->kj", x, turned) for x in (arms, along))
+            nearest = np.minimum(nearest, way_along_ray(shape_of(geometry), *own))
+        return np.where(np.isfinite(nearest), nearest, -1.0).reshape(X.shape[:-2])
+
+    def _placed(self, geometry: Geometry) -> Array:
+        """The pose of a geometry in the world, (..., 4, 4)."""
+        local = np.array(geometry.pose, dtype=float)
+        if geometry.body == WORLD:
+            return np.broadcast_to(local, (*self.q.shape[:-1], 4, 4))
+        return np.asarray(np.asarray(self.dyn.pose(geometry.body)(self.q)) @ local)
 
 
 def _turned(R: Array, x: Array) -> Array:

@@ -15,7 +15,10 @@ The theory first, then the recursions in the order in which they build on each o
     forward          accelerations under forces: the articulated recursion
     hybrid           some joints given forces, others accelerations
     element_forces   joint forces of tendons, fluids and held-up weight
-    actuation        joint forces of actuators under their commands
+    actuation        joint forces of actuators under what drives them
+    activation       activations of actuators: how they follow commands
+    known_activations   activations as functions of time, where commands are
+    muscle           the force of a muscle by length, speed and activation
     momentum         energies, momentum, centre of mass, regressor
     moments          mass, its first and second moments, and how fast they change
     reduced_inertia  the mechanics of a tree whose joints and bodies are simplified where that changes nothing

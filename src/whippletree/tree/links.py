@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.spatial import Hinge, Pose, RigidInertia, cross_force, cross_motion, join
+from whippletree.spatial import Hinge, Pose, RigidInertia, cross, cross_force, cross_motion, join
 from whippletree.spatial.joints import Screw
 from whippletree.tree.skeleton import Node
 from whippletree.tree.sweeps import BlockWeight, Field, Sweeper
@@ -89,6 +89,8 @@ def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
     V = X.motion(parent) + slip
     a = cross_motion(V, slip) + drift
     b = cross_force(V, node.inertia @ V)
+    if node.turns:  # a mass against the world has the acceleration v̇ + ω × v
+        b = b + node.armature * join(zeros(3), cross(slip[:3], slip[3:]))
     return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
 
 

@@ -49,7 +49,8 @@ from whippletree.graph import (
     identity,
 )
 from whippletree.model import Model, require_model
-from whippletree.spatial import Pose, RigidInertia, cross_force, cross_motion, join
+from whippletree.spatial import Pose, RigidInertia, cross, cross_force, cross_motion, join
+from whippletree.tree.skeleton import rotor_turns
 from whippletree.tree.sweeps import BlockWeight
 
 
@@ -134,9 +135,18 @@ def _moving(model: Model, still: SpatialOperators, q: Array, v: Array) -> Spatia
     biases = (kind.bias(q[i], v[j]) for kind, i, j in zip(model.joint_types, model.q_slices, model.v_slices))
     a = [cross_motion(V, moved) + bias for V, moved, bias in zip(twists, relative, biases)]
     b = [cross_force(V, momentum) for V, momentum in zip(twists, momenta)]
+    for i, joint in enumerate(model.joints):
+        if rotor_turns(joint) and _stands(model, model.parents[i]):
+            spin, linear = np.split(v[model.v_slices[i]], 2)
+            b[i] = b[i] + joint.armature * join(zeros(3), cross(spin, linear))
     a, b = _same_numbers(a, b)
     names = bodies.names
     return replace(still, a=still.a + bodies.join(dict(zip(names, a))), b=still.b + bodies.join(dict(zip(names, b))))
+
+
+def _stands(model: Model, body: int) -> bool:
+    """Whether nothing moves a body, by its number; −1 is the world."""
+    return body < 0 or (not model.joint_types[body].nv and _stands(model, model.parents[body]))
 
 
 @dataclass(frozen=True, eq=False)

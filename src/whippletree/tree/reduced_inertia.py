@@ -36,6 +36,8 @@ class Part(NamedTuple):
     v: slice
     node: int
     """The skeleton's node whose frame this is; −1 for a part between."""
+    turns: bool = False
+    """Whether its rotor resists along axes that turn with it."""
 
 
 def parts(tree: Skeleton) -> list[Part]:
@@ -60,7 +62,7 @@ def _lifted(node: Node, parent: int, number: int, q: slice, v: slice) -> list[Pa
         x, y = plane_directions(joint.axis)
         chain = [Prismatic(x), Prismatic(y), Screw(joint.axis)]
     else:
-        return [Part(parent, joint, node.placement, Moments.nothing(), node.armature, q, v, -1)]
+        return [Part(parent, joint, node.placement, Moments.nothing(), node.armature, q, v, -1, node.turns)]
     placements = [node.placement, *[Pose.identity()] * (len(chain) - 1)]
     parents = [parent, *range(number, number + len(chain) - 1)]
     return [

@@ -40,6 +40,9 @@ class Node(NamedTuple):
     """About the node frame's origin, in its axes."""
     armature: Any
     """What the rotor adds to each freedom's inertia."""
+    turns: bool = False
+    """Whether that inertia resists along axes that turn with the node: of a free joint on the world. (On another part
+    its velocities are taken as they are.)"""
 
 
 class Place(NamedTuple):
@@ -163,9 +166,9 @@ def _skeleton(model: Model) -> Skeleton:
                 nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
             continue
         # equal bodies on equal joints share a node: then a chain of a million rods is made once, not a million times
-        key = (id(at), *_content(body, joint))
+        key = (id(at), node < 0, *_content(body, joint))
         if key not in made:
-            part, back = _moving_part(at, body, joint)
+            part, back = _moving_part(at, body, joint, on_world=node < 0)
             made[key] = part, turns.setdefault((joint.kind in ALIGNED, joint.axis.tobytes()), back)
         part, back = made[key]
         bodies[body.name] = Place(len(nodes), back)
@@ -190,12 +193,19 @@ def _content(body: Body, joint: Joint) -> tuple[Any, ...]:
     return (joint.kind, *[a.dtype.char for a in arrays], *[a.tobytes() for a in arrays], *scalars, *map(type, scalars))
 
 
-def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
+def _moving_part(at: Pose, body: Body, joint: Joint, on_world: bool) -> tuple[Node, Pose]:
     """The node of a body on a joint, and the pose of the body's frame in it; ``at``: pose of the parent in its node."""
     own = RigidInertia.about_center(body.mass, body.center, body.inertia)
     kind, align = _aligned(joint)
     back = align.inverse()
-    return Node(kind, at @ Pose.from_matrix(joint.pose) @ align, own.carried(back), joint.armature), back
+    turns = on_world and rotor_turns(joint)
+    return Node(kind, at @ Pose.from_matrix(joint.pose) @ align, own.carried(back), joint.armature, turns), back
+
+
+def rotor_turns(joint: Joint) -> bool:
+    """Whether a joint has a rotor that resists along axes which turn: a free one, whose linear velocity has them."""
+    armature = joint.armature
+    return joint.kind == "free" and not (isinstance(armature, (int, float)) and armature == 0)
 
 
 def _aligned(joint: Joint) -> tuple[JointType, Pose]:

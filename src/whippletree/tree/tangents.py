@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.spatial import Pose, RigidInertia, add_cross_force, add_cross_motion, cross_motion, join
+from whippletree.spatial import Pose, RigidInertia, add_cross_force, add_cross_motion, cross_motion, join, skew
 from whippletree.spatial.joints import Free
 from whippletree.tree.links import falling
 from whippletree.tree.moments import Coriolis, Flow, Moments
@@ -158,6 +158,10 @@ class Tangents:
             self.M[i, i] = self.M[i, i] + part.armature
         wrenches = [B.added(R @ f.swing, 2 * f.S[:3]) for f in self.freedoms[part.v]]
         self._relate(self.dv, k, self.columns, wrenches)
+        if part.turns:  # of the rotor's force J ω × v
+            w, linear = self.v[part.v][:3], self.v[part.v][3:]
+            rows = slice(part.v.start + 3, part.v.stop)
+            self.dv[rows, part.v] = self.dv[rows, part.v] + part.armature * np.hstack([-skew(linear), skew(w)])
         return total, Body(own.rigid(), flow.wrench(), R, B)
 
     def _relate(self, matrix: Array, k: int, columns: Sequence[Array], wrenches: Sequence[Array]) -> None:

@@ -40,8 +40,9 @@ class Motion:
         self.model, self.dyn = model, compile_model(model)
         self.dt = DRIVEN_STEP if model.time_step is None else float(model.time_step)
         self.start = np.asarray(single(model, q).q[0], dtype=float)
-        home = [key.commands for key in model.key_frames if key.name == "home"]
-        self.ctrl = np.array(home[0] if home else np.zeros(len(model.actuators)), dtype=float)
+        home = [key for key in model.key_frames if key.name == "home"]
+        self.ctrl = np.array(home[0].commands if home else np.zeros(len(model.actuators)), dtype=float)
+        self._start_act = np.array(home[0].act if home else np.zeros(len(model.activations)), dtype=float)
         self.restart()
         self.advance(1)  # what cannot be stepped is refused here, before a page is there
         self.restart()
@@ -50,13 +51,15 @@ class Motion:
         """Go back to the start, at rest."""
         self.q, self.v, self.time = self.start.copy(), np.zeros(self.model.nv), 0.0
         self._impulses: Any = None
+        self.act = self._start_act.copy()
 
     def advance(self, steps: int) -> None:
         """Some steps under the present commands."""
         commands = self.ctrl if len(self.ctrl) else None
         for _ in range(steps):
-            made = self.dyn.step(self.q, self.v, commands, self.dt, impulses=self._impulses)
+            made = self.dyn.step(self.q, self.v, commands, self.dt, act=self.act, impulses=self._impulses)
             self.q, self.v, self._impulses = np.asarray(made.q), np.asarray(made.v), made.impulses
+            self.act = np.asarray(made.act)
             self.time += self.dt
 
     def poses(self) -> Array:

@@ -26,6 +26,7 @@ import numpy as np
 from whippletree.compiler.call_shapes import convert
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Loop, Program, Statement
+from whippletree.compiler.rollout.activation_steps import refuse_held_activations, refuse_idle_activations
 from whippletree.compiler.rollout.rollout_blocks import (
     NOT_CLOSED,
     NOT_CONVERGED,
@@ -224,13 +225,19 @@ def _clock(t: Any, dt: Any, tau: Any) -> Any:
 class Rollout:
     """``dyn.rollout``: whole trajectories in one call. ``status`` and ``steps`` tell of the last one."""
 
-    def __init__(self, tree: Skeleton, function: Callable[[Plan], NamedFunction]) -> None:
+    def __init__(
+        self,
+        tree: Skeleton,
+        function: Callable[[Plan], NamedFunction],
+        activate: Callable[[str, Any, Any, Any], tuple[Any, Any]],
+    ) -> None:
+        """``activate``: drives and activations of (what, ctrl, act, dt), for models that have some."""
         self.status: Any = None
         """Of each state of the last call: 0, or what stopped it."""
         self.steps: Any = None
         """Good steps of each state of the last call."""
         self._tree = tree
-        self._function = function
+        self._function, self._activate = function, activate
 
     def __call__(
         self,
@@ -240,6 +247,7 @@ class Rollout:
         dt: Any,
         *opened: Any,
         ctrl: Any = None,
+        act: Any = None,
         method: str = "semi_implicit_euler",
         t: Any = 0.0,
         active: Any = None,
@@ -255,6 +263,8 @@ class Rollout:
             opened: open parameters, in their order.
             ctrl: commands of the actuators over each step, (..., T, actuators); default: they do nothing. Their forces
                 are those of the states at which the method asks for them.
+            act: activations of the actuators at the start, (..., activations); default 0. ``dyn.activations`` tells
+                what becomes of them. They act in ``semi_implicit_euler`` only.
             method: ``semi_implicit_euler`` (first order), ``rk4`` (fourth order) or ``implicit_midpoint`` (second
                 order, bounded energy error); each step ends on the constraints.
             t: when the roll-outs start, s, (...), for constraints that depend on time.
@@ -268,6 +278,11 @@ class Rollout:
         """
         _require_plan(method, iterations)
         ctrl, tau = driven(self._tree.model, "rollout", ctrl, tau)
+        if ctrl is not None and self._tree.model.activations:
+            refuse_held_activations(self._tree.model, method)
+            ctrl, _ = self._activate("rollout", ctrl, act, dt)
+        elif act is not None:
+            refuse_idle_activations(self._tree.model, "rollout", act)
         plan = Plan(method, commands=ctrl is not None, passive=bool(passive), iterations=int(iterations))
         function = self._function(plan)
         named = {"q0": q0, "v0": v0, "tau": tau} | ({} if ctrl is None else {"ctrl": ctrl}) | {"dt": dt}

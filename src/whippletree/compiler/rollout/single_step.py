@@ -17,6 +17,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
+from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
 from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
@@ -47,17 +48,19 @@ class StepResult(NamedTuple):
     begin with them."""
     measure: Any
     """Residual of the contact problem as impulse (N s), as velocity (m/s), and violation of a cone (N s), (..., 3)."""
+    act: Any
+    """Activations of actuators, (..., activations)."""
 
 
 class StepDerivatives(NamedTuple):
-    """Derivatives of the end of a step, (q, v) in velocity space."""
+    """Derivatives of the end of a step, (q, v, act) with q in velocity space: n = 2 nv + activations numbers."""
 
     state: Array
-    """By the start state, (2 nv, 2 nv)."""
+    """By the start state, (n, n)."""
     ctrl: Array
-    """By the commands, (2 nv, actuators)."""
+    """By the commands, (n, actuators)."""
     tau: Array
-    """By joint forces, (2 nv, nv)."""
+    """By joint forces, (n, nv)."""
 
 
 SHARP = 1e-13
@@ -79,6 +82,8 @@ class SingleStep:
         self._nothing = np.zeros(self.model.nv, dyn.dtype)
         self._idle = np.zeros(self.actuators, dyn.dtype)
         self._still = np.zeros((self.blocks.count, 3), dyn.dtype)
+        self._remembered = list(self.model.activations)
+        self._asleep = np.zeros(len(self._remembered), dyn.dtype)
         plain = not dyn.parameters
         self._by_lists = plain and suits_lists(self.model)
         self._freely = plain and not self.blocks.count and not self.model.constraints
@@ -90,6 +95,7 @@ class SingleStep:
         ctrl: Any,
         dt: Any,
         opened: tuple[Any, ...],
+        act: Any,
         tau: Any,
         impulses: Any,
         tolerance: Array | None = None,
@@ -97,15 +103,33 @@ class SingleStep:
         """See ``dyn.step``; ``tolerance`` (m/s) where the program has one."""
         dt = self._length(dt)
         ctrl, tau = self._commands(ctrl), self._forces(tau)
+        told = ctrl, act
+        if self._remembered:
+            ctrl, act = self._activation_kernel(ctrl, checked_activations(self.model, "step", act), self._as_array(dt))
+        elif act is None or np.size(act) == 0:
+            act = self._asleep
+        else:
+            checked_activations(self.model, "step", act)
         if self._by_lists:
-            return self._listed(q, v, ctrl, dt, tau, impulses, self._tolerance if tolerance is None else tolerance)
+            tolerance = self._tolerance if tolerance is None else tolerance
+            return self._listed(q, v, ctrl, dt, tau, impulses, tolerance, act)
         if self._freely:
             commands = (ctrl,) if self.actuators else ()
-            found = self.dyn.program(("free step",), lambda: free_step_program(self.model))(q, v, tau, *commands, dt)
-            return self._untouched(*found)
-        return self._unrolled(q, v, ctrl, dt, opened, tau, impulses)
+            end_q, end_v, force = self._free_kernel(q, v, tau, *commands, self._as_array(dt))
+            return self._untouched(end_q, end_v, force, act)
+        return self._unrolled(q, v, told, dt, opened, tau, impulses)._replace(act=self._kept(act, v))
 
-    def _listed(self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array) -> StepResult:
+    @cached_property
+    def _activation_kernel(self) -> NamedFunction:
+        return self.dyn.program(("activation_step",), lambda: activation_step_program(self.model))
+
+    @cached_property
+    def _free_kernel(self) -> NamedFunction:
+        return self.dyn.program(("free step",), lambda: free_step_program(self.model))
+
+    def _listed(
+        self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array, act: Any
+    ) -> StepResult:
         start = self._still if impulses is None else impulses
         given = (q, v, start, tau, *((ctrl,) if self.actuators else ()), self._as_array(dt), tolerance)
         if isinstance(q, np.ndarray) and q.ndim == 1:
@@ -115,7 +139,11 @@ class SingleStep:
                 made = self._kernel(*given)
         q, v, impulses, measure, *forces = made
         force = forces[0] if forces else np.broadcast_to(tau, np.shape(v))
-        return StepResult(q, v, force, impulses, measure)
+        return StepResult(q, v, force, impulses, measure, self._kept(act, v))
+
+    def _kept(self, act: Any, v: Any) -> Any:
+        """Activations (..., activations), also of models that have none."""
+        return act if self._remembered or np.ndim(v) == 1 else np.zeros((*np.shape(v)[:-1], 0))
 
     @cached_property
     def _kernel(self) -> NamedFunction:
@@ -130,26 +158,29 @@ class SingleStep:
         return self._dt
 
     def _unrolled(
-        self, q: Any, v: Any, ctrl: Any, dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
+        self, q: Any, v: Any, told: tuple[Any, Any], dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
     ) -> StepResult:
-        """A step of the roll-outs, for models that neither of the other programs takes."""
-        commands = np.asarray(ctrl)[..., None, :] if self.actuators else None
-        forces = np.asarray(tau + self.dyn.actuator_forces(q, v, ctrl, *opened) if self.actuators else tau)
+        """A step of the roll-outs, for models that neither of the other programs takes; ``told``: ctrl and act."""
+        commands = np.asarray(told[0])[..., None, :] if self.actuators else None
+        memory = [self._asleep if told[1] is None else told[1]] if self._remembered else []
+        driven = told[0], *memory, *opened
+        forces = np.asarray(tau + self.dyn.actuator_forces(q, v, *driven) if self.actuators else tau)
         given = np.asarray(tau)[..., None, :]
         if not self.blocks.count:
-            end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands)
-            return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces)
+            end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands, act=told[1])
+            return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces, self._asleep)
         found = self.dyn.contact_rollout(
-            q, v, given, dt, *opened, ctrl=commands, sweeps=SWEEPS_OF_STEP, impulses=impulses
+            q, v, given, dt, *opened, ctrl=commands, act=told[1], sweeps=SWEEPS_OF_STEP, impulses=impulses
         )
         end = found.q[..., 0, :], found.v[..., 0, :]
         # servos have acted at the end of the step
-        forces = np.asarray(tau + self.dyn.actuator_forces(*end, ctrl, *opened) if self.actuators else tau)
-        return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :])
+        forces = np.asarray(tau + self.dyn.actuator_forces(*end, *driven) if self.actuators else tau)
+        return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :], self._asleep)
 
-    def _untouched(self, q: Any, v: Any, tau: Any) -> StepResult:
+    def _untouched(self, q: Any, v: Any, tau: Any, act: Any) -> StepResult:
         batch = np.shape(v)[:-1]
-        return StepResult(q, v, tau, np.zeros((*batch, self.blocks.count, 3)), np.zeros((*batch, 3)))
+        none = np.zeros((*batch, self.blocks.count, 3)), np.zeros((*batch, 3))
+        return StepResult(q, v, tau, *none, self._kept(act, v))
 
     def _length(self, dt: Any) -> Any:
         if dt is not None:
@@ -183,24 +214,28 @@ class SingleStep:
         return tau
 
 
-def step_derivatives(step: SingleStep, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any) -> StepDerivatives:
+def step_derivatives(
+    step: SingleStep, q: Any, v: Any, ctrl: Any, dt: Any, act: Any, tau: Any, impulses: Any
+) -> StepDerivatives:
     """``dyn.step_derivatives``; see there."""
-    nv, count, dyn = step.model.nv, step.actuators, step.dyn
+    nv, count, dyn, own = step.model.nv, step.actuators, step.dyn, len(step.model.activations)
     if dyn.parameters:
         raise UnsupportedError("step_derivatives: compile the model without open parameters")
-    size = 3 * nv + count
+    state, size = 2 * nv + own, 3 * nv + own + count
     away = APART * np.concatenate([np.eye(size), -np.eye(size)])
-    moved, faster, pushed, told = np.split(away, [nv, 2 * nv, 3 * nv], axis=1)
-    given = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x, n in ((tau, nv), (ctrl, count))]
+    moved, faster, roused, pushed, told = np.split(away, [nv, 2 * nv, state, state + nv], axis=1)
+    inputs = (tau, nv), (ctrl, count), (act, own)
+    given = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x, n in inputs]
     begin = np.asarray(dyn.integrate(q, np.zeros(nv)))
     states = np.asarray(dyn.integrate(np.broadcast_to(begin, (2 * size, len(begin))), moved))
     commands = given[1] + told if count else None
     speeds, forces = np.asarray(v, dtype=float) + faster, given[0] + pushed
-    found = step(states, speeds, commands, dt, (), forces, impulses, np.array(SHARP))
-    ends = [np.split(np.asarray(part), 2) for part in (found.q, found.v)]
-    difference = [dyn.difference(ends[0][1], ends[0][0]), ends[1][0] - ends[1][1]]
+    memory = given[2] + roused if own else None
+    found = step(states, speeds, commands, dt, (), memory, forces, impulses, np.array(SHARP))
+    ends = [np.split(np.asarray(part), 2) for part in (found.q, found.v, found.act)]
+    difference = [dyn.difference(ends[0][1], ends[0][0]), ends[1][0] - ends[1][1], ends[2][0] - ends[2][1]]
     D = np.concatenate(difference, axis=1).T / (2 * APART)
-    return StepDerivatives(D[:, : 2 * nv], D[:, 3 * nv :], D[:, 2 * nv : 3 * nv])
+    return StepDerivatives(D[:, :state], D[:, state + nv :], D[:, state : state + nv])
 
 
 def free_step_program(model: Model) -> Program:

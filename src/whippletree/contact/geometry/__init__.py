@@ -11,5 +11,6 @@ bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart
 nearest_points          nearest points polished to rounding
 polytope_pairs          boxes and hulls against each other
+rays                    how far along a ray a shape begins
 coal_pairs              all other pairs, by the library ``coal``
 """

@@ -70,6 +70,11 @@ class Grid:
             _dot(w, fxx) / (dx * dx), _dot(wy, fx) / (dx * dy), _dot(wyy, f) / (dy * dy),
         )  # fmt: skip
 
+    @cached_property
+    def top(self) -> float:
+        """A height that the surface does not exceed within the grid, m: a spline is a mean of its coefficients."""
+        return float(self.coefficients.max())
+
     def reach(self) -> tuple[float, float]:
         """Half lengths of the grid along x and y, m."""
         (dx, dy), (n, m) = self.cell, self.heights.shape

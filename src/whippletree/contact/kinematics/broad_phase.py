@@ -13,7 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import ContactSet
-from whippletree.contact.kinematics.large_scenes import Snapshot
+from whippletree.contact.kinematics.large_scenes import Snapshot, is_slow
 
 LOOK_AHEAD = 2.0
 """How many times farther than the fastest shape moves in a step a contact is looked for: two shapes may approach each
@@ -21,7 +21,11 @@ other."""
 
 
 TOLD_ALL_UP_TO = 32
-"""Pairs without a closed form up to which every one is worked out for a row of output, however far apart it is."""
+"""Slow pairs, without a closed form or on curved ground, up to which every one is worked out for a row of output,
+however far apart it is."""
+
+COMPILED_UP_TO = 48
+"""Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
 
 TOLD_WITHIN = 0.01
 """m: how near such pairs must be in larger scenes, where each costs milliseconds."""
@@ -44,11 +48,16 @@ class Neighbourhood:
     def __init__(self, contacts: ContactSet) -> None:
         self.contacts = contacts
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kinematics of all candidates is worth compiling."""
+        return self.contacts.closed_form and 0 < self.contacts.corners <= COMPILED_UP_TO
+
     def gaps(self, q: Array) -> Array:
-        """Of all candidates at q (nq,), m; in a scene with many pairs without a closed form, those of them that are
-        farther apart than ``TOLD_WITHIN`` have infinite gaps."""
-        many = sum(pair.touching is None for pair in self.contacts.pairs) > TOLD_ALL_UP_TO
-        return Snapshot(self.contacts, q).within(TOLD_WITHIN if many else np.inf).gap
+        """Of all candidates at q (nq,), m; in a scene with many slow pairs, those of them that are farther apart than
+        ``TOLD_WITHIN`` may have infinite gaps."""
+        many = sum(map(is_slow, self.contacts.pairs)) > TOLD_ALL_UP_TO
+        return Snapshot(self.contacts, q).within(TOLD_WITHIN if many else np.inf, of_slow_pairs=True).gap
 
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
@@ -58,6 +67,17 @@ class Neighbourhood:
     def within(self, q: Array, reach: float) -> Near:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _found(Snapshot(self.contacts, q), reach)
+
+    def joint_forces(self, q: Array, forces: Array) -> Array:
+        """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,), from the rows of those that carry a force."""
+        numbers = np.flatnonzero(np.any(forces, axis=1))
+        if not len(numbers):
+            return np.zeros(self.contacts.model.nv)
+        at = Snapshot(self.contacts, q)
+        points = at.within(TOLD_WITHIN)
+        if not np.isfinite(points.gap[numbers]).all():
+            points = at.points
+        return np.asarray(at.jacobian(numbers, points).T @ forces[numbers].ravel())
 
 
 def _found(at: Snapshot, reach: float) -> Near:

@@ -6,6 +6,7 @@ large to write down, and for pairs without a closed form.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from whippletree.arithmetic.lanes import Lanes, plain
 from whippletree.contact.geometry.bounds import at_least_apart, bound
 from whippletree.contact.geometry.closed_forms import Touch, Touching
 from whippletree.contact.geometry.coal_pairs import ABSENT
-from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain
 from whippletree.contact.kinematics.body_poses import Posture, Postures
 from whippletree.contact.kinematics.contact_set import ContactSet, Points, contact_set
 from whippletree.contact.kinematics.pairs import Pair
@@ -48,11 +49,11 @@ class Snapshot:
         """Gaps (k,), points (k, 3) and axes (k, 3, 3) of all candidates, float64."""
         return self.within(np.inf)
 
-    def within(self, reach: float) -> Points:
-        """The same; pairs without a closed form that are farther apart than ``reach``, m, have infinite gaps."""
+    def within(self, reach: float, *, of_slow_pairs: bool = False) -> Points:
+        """The same; pairs that are farther apart than ``reach``, m, may have infinite gaps, or only slow ones."""
         k = self.layout.first_slot[-1]
         found = Points(np.full(k, ABSENT), np.zeros((k, 3)), np.zeros((k, 3, 3)))
-        for group in self.layout.groups:
+        for group in self._groups_within(reach, of_slow_pairs):
             for slot, touch in enumerate(self._touches(group)):
                 at = self.layout.first_slot[group.numbers] + slot
                 found.gap[at] = plain(touch.gap) - self.layout.margins[group.numbers]
@@ -65,6 +66,38 @@ class Snapshot:
                 own = slice(self.layout.first_slot[number], self.layout.first_slot[number + 1])
                 found.gap[own], found.point[own], found.axes[own] = zip(*touches, strict=True)
         return found
+
+    def _groups_within(self, reach: float, of_slow_pairs: bool) -> Iterator[_Group]:
+        """Groups of pairs with a closed form, less pairs whose bounding balls are farther apart."""
+        for group in self.layout.groups:
+            near = self._may_be_near(group, reach)
+            if near.all() or (of_slow_pairs and not _iterates(*group.shapes)):
+                yield group
+            elif near.any():
+                shapes = [_some_lanes(shape, near) for shape in group.shapes]
+                yield _Group(group.numbers[near], group.touching, (shapes[0], shapes[1]))
+
+    def _may_be_near(self, group: _Group, reach: float) -> Array:
+        """Which pairs of a group are not certainly farther apart than ``reach``."""
+        if reach == np.inf:
+            return np.ones(len(group.numbers), dtype=bool)
+        first, second = self.layout.sides[group.numbers].T
+        arms = self.poses[first, :, 3] - self.poses[second, :, 3]
+        match group.shapes:
+            case (Cavity() | Terrain(), _) | (_, Cavity() | Terrain()):
+                return np.ones(len(group.numbers), dtype=bool)
+            case (_, HalfSpace() | HeightField() as ground):
+                x, y, z = np.einsum("ni,nij->jn", arms, self.poses[second, :, :3])
+                apart = z - self.layout.bounds[first]
+                if isinstance(ground, HeightField):
+                    sides = (
+                        limit - self.layout.bounds[first] - np.abs(w)
+                        for limit, w in zip(ground.grid.reach(), (x, y), strict=True)
+                    )
+                    apart = np.where(np.minimum(*sides) > 0, apart - ground.grid.top, -np.inf)
+            case _:
+                apart = np.linalg.norm(arms, axis=1) - self.layout.bounds[first] - self.layout.bounds[second]
+        return np.asarray(~(apart - self.layout.margins[group.numbers] > reach))  # NaN is told, not left out
 
     def _touches(self, group: _Group) -> list[Touch]:
         """The candidates of a group of pairs, slot by slot."""
@@ -187,6 +220,28 @@ def _group(pairs: list[Pair], numbers: Array) -> _Group:
     first, second = (_stacked_shape([pair.shapes[side] for pair in pairs]) for side in (0, 1))
     assert pairs[0].touching is not None
     return _Group(numbers, pairs[0].touching, (first, second))
+
+
+def is_slow(pair: Pair) -> bool:
+    """Whether comparing a pair takes Python milliseconds: it has no closed form, or one that iterates."""
+    return pair.touching is None or _iterates(*pair.shapes)
+
+
+def _iterates(first: Shape, second: Shape) -> bool:
+    """Whether the closed form of two shapes looks for the foot of a point on a curved ground."""
+    return isinstance(second, Terrain | HeightField)
+
+
+def _some_lanes(shape: Shape, which: Array) -> Shape:
+    """Those of the shapes in one that are asked for, by truth values (n,)."""
+    if isinstance(shape, Hull | Terrain | HeightField):
+        return shape
+    some: list[Any] = []
+    for field in fields(shape):
+        numbers = getattr(shape, field.name)
+        one = isinstance(numbers, Lanes)
+        some.append(Lanes(numbers.values[which]) if one else tuple(Lanes(x.values[which]) for x in numbers))
+    return type(shape)(*some)
 
 
 def _stacked_pose(X: Array) -> Pose:

@@ -1,8 +1,9 @@
 """Actuators and key frames of an MJCF model.
 
-Taken over are actuators without memory (no activation dynamics) whose gain and bias are constant or linear in length
-and velocity: motors, position and velocity servos, dampers, and general ones of that kind. They drive a joint of one
-freedom, a tendon that wraps around nothing, or a site. Others are left out, and named.
+Taken over are actuators whose gain and bias are constant or linear in length and velocity: motors, position and
+velocity servos, dampers, and general ones of that kind; and muscles. They may have activations (integrator, filter,
+filterexact, muscle). They drive a joint of one freedom, a tendon that wraps around nothing, or a site. Others are left
+out, and named.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft
-from whippletree.io.mjcf.spec import Parts, line_of, switched_off
+from whippletree.io.mjcf.spec import MUSCLE, Parts, line_of, switched_off
+from whippletree.model import Activation, Muscle
+from whippletree.model.activations import ACTIVATIONS
 
 _FREE, _BALL = 0, 1
 _LINEAR = 3
@@ -40,17 +43,50 @@ def _law(parts: Parts, number: int) -> dict[str, Any]:
     from mujoco import mjtBias, mjtGain
 
     compiled = parts.masses
+    if compiled.actuator_gaintype[number] == mjtGain.mjGAIN_MUSCLE:
+        return {"muscle": _muscle(compiled, number, parts.mass_scale)} | _limits(parts, number)
     gain = [float(x) for x in compiled.actuator_gainprm[number][:_LINEAR]]
     if compiled.actuator_gaintype[number] == mjtGain.mjGAIN_FIXED:
         gain[1:] = [0.0, 0.0]
     affine = compiled.actuator_biastype[number] == mjtBias.mjBIAS_AFFINE
     law: dict[str, Any] = {"gain": gain}
     law["bias"] = [float(x) for x in compiled.actuator_biasprm[number][:_LINEAR]] if affine else [0.0] * _LINEAR
+    return law | _limits(parts, number)
+
+
+def _limits(parts: Parts, number: int) -> dict[str, Any]:
+    """Ranges of the command and the force, and the activation, where there are any."""
+    from mujoco import mjtDyn
+
+    compiled = parts.masses
+    law: dict[str, Any] = {}
     if compiled.actuator_ctrllimited[number] and not switched_off(parts.spec, "CLAMPCTRL"):
         law["command_range"] = tuple(map(float, compiled.actuator_ctrlrange[number]))
     if compiled.actuator_forcelimited[number]:
         law["force_range"] = tuple(map(float, compiled.actuator_forcerange[number]))
+    dynamics = mjtDyn(int(compiled.actuator_dyntype[number]))
+    if dynamics != mjtDyn.mjDYN_NONE:
+        kind = dynamics.name.removeprefix("mjDYN_").lower()
+        times = tuple(map(float, compiled.actuator_dynprm[number][: ACTIVATIONS[kind]]))
+        limited = compiled.actuator_actlimited[number]
+        low, high = map(float, compiled.actuator_actrange[number]) if limited else (-np.inf, np.inf)
+        law["activation"] = Activation(kind, times, (low, high), bool(compiled.actuator_actearly[number]))
     return law
+
+
+def _muscle(compiled: Any, number: int, mass_scale: float) -> Muscle:
+    """A muscle's numbers; its range of lengths is the file's, or what MuJoCo's compiler has found."""
+    from mujoco import mjtBias
+
+    r_0, r_1, peak, scale, shortest, longest, fastest, passive, lengthening = (
+        float(x) for x in compiled.actuator_gainprm[number][:MUSCLE]
+    )
+    low, high = map(float, compiled.actuator_lengthrange[number])
+    if peak < 0:  # as strong as it must be to accelerate what it moves
+        peak = scale * mass_scale / float(compiled.actuator_acc0[number])
+    if compiled.actuator_biastype[number] == mjtBias.mjBIAS_NONE:
+        passive = 0.0
+    return Muscle((low, high), peak, (r_0, r_1), shortest, longest, fastest, passive, lengthening)
 
 
 def _target(parts: Parts, number: int) -> tuple[tuple[str, ...], dict[str, Any], list[float]]:
@@ -90,17 +126,23 @@ def _note_one_sided_efforts(draft: Draft, parts: Parts) -> None:
 
 def add_key_frames(draft: Draft, parts: Parts) -> None:
     """Every key frame of the file, unless the model has other coordinates than the file."""
+    from mujoco import mjtDyn
+
     compiled = parts.poses
     kept = [k for k, part in enumerate(parts.spec.actuators) if part.name in parts.driven]
+    held = [part.name in parts.driven for part in parts.spec.actuators if part.dyntype != mjtDyn.mjDYN_NONE]
     for key in parts.spec.keys:
-        qpos, qvel, ctrl = (np.array(numbers, dtype=float) for numbers in (key.qpos, key.qvel, key.ctrl))
+        qpos, qvel, ctrl, act = (np.array(numbers, dtype=float) for numbers in (key.qpos, key.qvel, key.ctrl, key.act))
         if len(qpos) not in (0, compiled.nq) or len(qvel) not in (0, compiled.nv):
             draft.leave_out("key frames of another size than the model", key.name)
             continue
         q = unit_quaternions(draft, compiled, qpos if len(qpos) else compiled.qpos0, key.name)
         v = body_velocities(compiled, q, qvel) if len(qvel) else None
         commands = ctrl[kept] if len(ctrl) == len(parts.spec.actuators) else None
-        draft.builder.key_frame(key.name, q=q, v=v, commands=commands)
+        own = act[held] if len(act) == len(held) else None
+        if len(act) not in (0, len(held)):
+            draft.leave_out("activations of key frames, beside actuators that have several", key.name)
+        draft.builder.key_frame(key.name, q=q, v=v, commands=commands, act=own)
 
 
 def unit_quaternions(draft: Draft, compiled: Any, qpos: Array, where: str) -> Array:

@@ -15,7 +15,7 @@ from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
 from whippletree.io.mjcf.sensors import add_sensors
-from whippletree.io.mjcf.spec import PAD, Parts, line_of, switched_off
+from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -44,7 +44,7 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
     draft.builder.time_step = float(compiled.opt.timestep)
     lines = {body.name: line_of(body) for body in parts.spec.bodies}
     floating = _floating_root(draft, compiled, base)
-    scale = _mass_scale(parts)
+    scale = parts.mass_scale
     qpos = _home(draft, parts)
     for number in range(1, compiled.nbody):
         name = compiled.body(number).name
@@ -75,7 +75,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     quaternions = compiled.jnt_type <= _BALL
     for word, which in (
         ("springs of ball and free joints", quaternions & np.any(np.atleast_2d(compiled.jnt_stiffness.T), axis=0)),
-        ("turning of the axes along which a free joint's armature resists", _armed(compiled)),
         ("limits of ball joints", quaternions & compiled.jnt_limited.astype(bool)),
         ("dry friction of ball and free joints", quaternions & (compiled.dof_frictionloss[compiled.jnt_dofadr] != 0)),
     ):
@@ -91,11 +90,6 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
     draft.notes.append(
         "contacts, limits and equalities are rigid: MuJoCo's softness (solref, solimp) is not taken over"
     )
-
-
-def _armed(compiled: Any) -> Array:
-    """Which joints are free and have armature: it resists along world axes in MuJoCo, along the body's own here."""
-    return np.asarray((compiled.jnt_type == _FREE) & (compiled.dof_armature[compiled.jnt_dofadr] != 0))
 
 
 def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
@@ -123,20 +117,10 @@ def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
 def _inertia(draft: Draft, parts: Parts, number: int, scale: float) -> tuple[float, Array, Array]:
     """Mass, centre and inertia (3, 3) of a body; what only the compiler's lower bound put there is 0 again."""
     compiled = parts.masses
-    mass = _unpadded(compiled.body_mass[number]) * scale
-    moments = np.diag([_unpadded(moment) * scale for moment in compiled.body_inertia[number]])
+    mass = unpadded(compiled.body_mass[number]) * scale
+    moments = np.diag([unpadded(moment) * scale for moment in compiled.body_inertia[number]])
     rotation = draft.rotation(rotations.from_quaternion(compiled.body_iquat[number]))
     return mass, np.array(compiled.body_ipos[number]), rotations.rotate_inertia(rotation, moments)
-
-
-def _unpadded(value: Any) -> float:
-    return 0.0 if value == PAD else float(value)
-
-
-def _mass_scale(parts: Parts) -> float:
-    if not parts.total_mass:
-        return 1.0
-    return parts.total_mass / sum(_unpadded(mass) for mass in parts.masses.body_mass)
 
 
 # --- joints ---
@@ -198,19 +182,20 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
 
 def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
     """What acts along a joint, less what the file switches off."""
-    compiled = parts.poses
+    compiled, weighed = parts.poses, parts.masses  # springs and dampers may follow from masses (springdamper)
     first = compiled.jnt_dofadr[joint]
     kind = int(compiled.jnt_type[joint])
+    scale = parts.mass_scale if np.any(parts.spec.joint(compiled.jnt(joint).name).springdamper) else 1.0
     data: dict[str, Any] = {
         "rotor_inertia": float(compiled.dof_armature[first]),
-        "damping": 0.0 if switched_off(parts.spec, "DAMPER", "PASSIVE") else float(compiled.dof_damping[first]),
+        "damping": 0.0 if switched_off(parts.spec, "DAMPER", "PASSIVE") else scale * float(weighed.dof_damping[first]),
     }
     if kind > _BALL and not switched_off(parts.spec, "FRICTIONLOSS", "CONSTRAINT"):
         data["friction"] = float(compiled.dof_frictionloss[first])
     if kind in (_HINGE, _SLIDE):
         data["axis"] = np.array(compiled.jnt_axis[joint])
         sprung = not switched_off(parts.spec, "SPRING", "PASSIVE")
-        data["stiffness"] = float(np.ravel(compiled.jnt_stiffness[joint])[0]) if sprung else 0.0
+        data["stiffness"] = scale * float(np.ravel(weighed.jnt_stiffness[joint])[0]) if sprung else 0.0
     if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint] and not switched_off(parts.spec, "LIMIT", "CONSTRAINT"):
@@ -264,7 +249,7 @@ def _shapes(draft: Draft, parts: Parts) -> None:
     compiled = parts.poses
     for k in range(compiled.ngeom):
         name = compiled.geom(k).name
-        shape = dict(parts.shapes.get(name) or _primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
+        shape = dict(parts.shapes.get(name) or primitive(int(compiled.geom_type[k]), compiled.geom_size[k]))
         draft.builder.geometry(
             name,
             compiled.body(int(compiled.geom_bodyid[k])).name,
@@ -291,23 +276,3 @@ def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
     pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
     others = tuple(b if a == body else a for a, b in pairs if body in (a, b))
     return {"excludes": others} if others else {}
-
-
-def _primitive(kind: int, size: Array) -> dict[str, Any]:
-    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
-    from mujoco import mjtGeom
-
-    a, b, c = (float(x) for x in size)
-    match mjtGeom(kind):
-        case mjtGeom.mjGEOM_PLANE:
-            return {"kind": "half_space"}
-        case mjtGeom.mjGEOM_SPHERE:
-            return {"kind": "sphere", "radius": a}
-        case mjtGeom.mjGEOM_CAPSULE:
-            return {"kind": "capsule", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_CYLINDER:
-            return {"kind": "cylinder", "radius": a, "length": 2 * b}
-        case mjtGeom.mjGEOM_BOX:
-            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
-        case other:
-            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}

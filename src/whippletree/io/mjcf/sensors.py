@@ -1,4 +1,4 @@
-"""Sensors of an MJCF model: those of joints, actuators, tendons and frames, and inertial ones. Others are named."""
+"""Sensors of an MJCF model: of joints, actuators, tendons, frames, forces, touch and ranges. Others are named."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.mjcf.spec import Parts, line_of
+from whippletree.io.mjcf.spec import Parts, line_of, primitive
 from whippletree.model.sensors import REFERRING
 
 KINDS = {
@@ -32,6 +32,10 @@ KINDS = {
     "ACCELEROMETER": "accelerometer",
     "GYRO": "gyro",
     "VELOCIMETER": "velocimeter",
+    "FORCE": "force",
+    "TORQUE": "torque",
+    "TOUCH": "touch",
+    "RANGEFINDER": "rangefinder",
 }
 """MuJoCo's types of sensors, and this library's kinds."""
 
@@ -66,6 +70,8 @@ def _target(draft: Draft, parts: Parts, kind: str, objtype: Any, name: str) -> s
         return name if name in parts.driven else None
     if kind.startswith("tendon"):
         return name if name in {tendon.name for tendon in draft.builder.tendons} else None
+    if kind == "touch":
+        return _zone(draft, parts, name)
     if objtype == mjtObj.mjOBJ_SITE:
         return parts.site_frames.get(name)
     if objtype == mjtObj.mjOBJ_XBODY:
@@ -79,6 +85,24 @@ def _target(draft: Draft, parts: Parts, kind: str, objtype: Any, name: str) -> s
         body = parts.poses.body(int(parts.poses.geom_bodyid[number])).name
         return _frame(draft, f"{name}/geom", body, parts.poses.geom_pos[number], parts.poses.geom_quat[number])
     return None
+
+
+def _zone(draft: Draft, parts: Parts, site: str) -> str:
+    """The volume of a site as a geometry that touches nothing, made once."""
+    compiled, number, name = parts.poses, parts.poses.site(site).id, f"{site}/zone"
+    if name not in draft.builder.shapes:
+        shape = primitive(int(compiled.site_type[number]), compiled.site_size[number])
+        draft.builder.geometry(
+            name,
+            compiled.body(int(compiled.site_bodyid[number])).name,
+            shape.pop("kind"),
+            position=np.array(compiled.site_pos[number]),
+            rotation=draft.rotation(rotations.from_quaternion(compiled.site_quat[number])),
+            collides=False,
+            visible=False,
+            **shape,
+        )
+    return name
 
 
 def _frame(draft: Draft, name: str, body: str, position: Any, quaternion: Any) -> str:

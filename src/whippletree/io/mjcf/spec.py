@@ -15,6 +15,7 @@ from whippletree.files.bounded_files import is_inside, limit_text, limits, resol
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.height_fields import height_field
 from whippletree.io.paths import package_folder
+from whippletree.model.activations import ACTIVATIONS
 
 PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
@@ -32,6 +33,9 @@ _SIZES = (
 """Sizes that a file may ask for: -1 is MuJoCo's own choice."""
 
 _MESH_SUFFIXES = (".stl", ".obj", ".msh")
+
+MUSCLE = 9
+"""Numbers of a muscle's law."""
 
 
 @dataclass
@@ -57,6 +61,18 @@ class Parts:
     """kg that the masses are scaled to; 0 for none."""
     poses: Any = None
     masses: Any = None
+
+    @property
+    def mass_scale(self) -> float:
+        """What compiled masses, and numbers that follow from them, are multiplied by."""
+        if not self.total_mass:
+            return 1.0
+        return self.total_mass / sum(unpadded(mass) for mass in self.masses.body_mass)
+
+
+def unpadded(value: Any) -> float:
+    """A mass or moment of inertia of the file, whose zero was padded for the compiler."""
+    return 0.0 if value == PAD else float(value)
 
 
 def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
@@ -87,6 +103,7 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     parts.mass_spec = spec.copy()
     _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
     parts.pose_spec = parts.mass_spec.copy()
+    parts.pose_spec.compiler.LRopt.mode = 0  # lengths of muscles are found by moving masses, which this one lacks
     _keep_weighing_meshes(draft, parts)
     return parts
 
@@ -150,7 +167,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 def _report_left_out(draft: Draft, spec: Any) -> None:
     """What acts in the file, or measures, and is not taken over."""
     for word, group in (
-        ("mocap (the body stands still)", [b for b in spec.bodies if b.mocap]),
+        ("mocap (the body stands still: wt.with_motion moves it)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
         ("softness (solref, solimp)", _softened(spec)),
         ("flexible bodies", getattr(spec, "flexes", ())),
@@ -232,18 +249,34 @@ def _unsupported_actuator(spec: Any, part: Any) -> str | None:
 
     if part.plugin.active:
         return "are plugins"
-    if part.gaintype == mjtGain.mjGAIN_MUSCLE or part.dyntype == mjtDyn.mjDYN_MUSCLE:
-        return "are muscles"
-    if part.dyntype != mjtDyn.mjDYN_NONE:
-        return f"have activation dynamics ({part.dyntype.name.removeprefix('mjDYN_').lower()})"
-    gains, biases = (mjtGain.mjGAIN_FIXED, mjtGain.mjGAIN_AFFINE), (mjtBias.mjBIAS_NONE, mjtBias.mjBIAS_AFFINE)
-    if part.gaintype not in gains or part.biastype not in biases:
-        return "have another law than a linear one"
+    dynamics = part.dyntype.name.removeprefix("mjDYN_").lower()
+    if part.dyntype != mjtDyn.mjDYN_NONE and dynamics not in ACTIVATIONS:
+        return f"have activation dynamics ({dynamics})"
+    constants = {"filter": 1, "filterexact": 1, "muscle": 2}.get(dynamics, 0)
+    if not all(time > 0 for time in part.dynprm[:constants]):
+        return "have activation dynamics with a time constant of 0"
+    linear = (mjtGain.mjGAIN_FIXED, mjtGain.mjGAIN_AFFINE), (mjtBias.mjBIAS_NONE, mjtBias.mjBIAS_AFFINE)
+    pulls = part.gaintype == mjtGain.mjGAIN_MUSCLE and part.biastype in (mjtBias.mjBIAS_NONE, mjtBias.mjBIAS_MUSCLE)
+    if not pulls and (part.gaintype not in linear[0] or part.biastype not in linear[1]):
+        return "have another law than a linear one or a muscle's"
+    if pulls and (reason := _unsupported_muscle(part)) is not None:
+        return reason
     if any(np.any(getattr(part, word, 0)) for word in ("armature", "damping", "delay")):
         return "have an armature, damping or delay of their own"
     if 0 <= part.group < 31 and int(spec.option.disableactuator) & (1 << part.group):
         return "belong to a group that the file switches off"
     return _unsupported_transmission(spec, part)
+
+
+def _unsupported_muscle(part: Any) -> str | None:
+    from mujoco import mjtBias, mjtTrn
+
+    if part.biastype == mjtBias.mjBIAS_MUSCLE and np.any(part.biasprm[:MUSCLE] != part.gainprm[:MUSCLE]):
+        return "are muscles whose passive force has other numbers than the active one"
+    r_0, r_1, _, _, shortest, longest, fastest = part.gainprm[:7]
+    if not (r_0 < r_1 and shortest < 1 < longest and fastest > 0):
+        return "are muscles with an empty range, or without an optimal length within it"
+    return "are muscles of a site, which has no length" if part.trntype == mjtTrn.mjTRN_SITE else None
 
 
 def _unsupported_transmission(spec: Any, part: Any) -> str | None:
@@ -290,6 +323,26 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
         if found is not None:
             shape["path"] = str(found)
     return shape
+
+
+def primitive(kind: int, size: Any) -> dict[str, Any]:
+    """Kind and sizes in m, full lengths where MuJoCo has half ones."""
+    from mujoco import mjtGeom
+
+    a, b, c = (float(x) for x in size)
+    match mjtGeom(kind):
+        case mjtGeom.mjGEOM_PLANE:
+            return {"kind": "half_space"}
+        case mjtGeom.mjGEOM_SPHERE:
+            return {"kind": "sphere", "radius": a}
+        case mjtGeom.mjGEOM_CAPSULE:
+            return {"kind": "capsule", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_CYLINDER:
+            return {"kind": "cylinder", "radius": a, "length": 2 * b}
+        case mjtGeom.mjGEOM_BOX:
+            return {"kind": "box", "size": (2 * a, 2 * b, 2 * c)}
+        case other:
+            return {"kind": other.name.removeprefix("mjGEOM_").lower(), "radii": (a, b, c)}
 
 
 def _plainly_placed(mesh: Any) -> bool:

@@ -19,7 +19,7 @@ from whippletree.files.bounded_files import limit_text, limits
 from whippletree.io.draft import Draft
 from whippletree.io.native import schema
 from whippletree.io.paths import find_mesh
-from whippletree.model import EARTH_GRAVITY, Joint, Model, State
+from whippletree.model import EARTH_GRAVITY, Activation, Joint, Model, Muscle, State
 from whippletree.model.faults import number_faults
 from whippletree.model.frozen import frozen_array
 
@@ -38,9 +38,9 @@ _WORDS = {
     "key_frames": "key frame",
 }
 _NUMBERS = {
-    *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands"),
+    *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands", "act"),
     *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
-    *("gear", "gain", "bias", "command_range", "force_range"),
+    *("gear", "gain", "bias", "command_range", "force_range", "activation_times", "activation_range"),
     *schema.fields(schema.Joint),
 } - {"name", "kind", "parent", "child"}
 """Keys whose texts are numbers."""
@@ -255,16 +255,33 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
         if "body" in table:
             draft.builder.lift(**_without_line(table))
     for table in tables["actuators"]:
-        told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
-        for key in ("command_range", "force_range"):
-            if key in told:
-                told[key] = tuple(map(float, told[key]))
-        draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+        _add_actuator(draft, table)
     for table in tables["sensors"]:
         if {"kind", "on"} <= set(table):
             draft.builder.sensor(**_without_line(table))
     for table in tables["key_frames"]:
         draft.builder.key_frame(**_without_line(table))
+
+
+def _add_actuator(draft: Draft, table: dict[str, Any]) -> None:
+    told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
+    for key in ("command_range", "force_range"):
+        if key in told:
+            told[key] = tuple(map(float, told[key]))
+    memory = {key: told.pop(f"activation_{key}") for key in ("times", "range", "early") if f"activation_{key}" in told}
+    memory |= {key: tuple(map(float, memory[key])) for key in ("times", "range") if key in memory}
+    if "activation" in told:
+        told["activation"] = Activation(told["activation"], **memory)
+    elif memory:
+        draft.fault(f"actuator {table['name']!r} has numbers of an activation, but no activation", table.get("line"))
+    if "muscle" in told:
+        numbers: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in told["muscle"].items()}
+        try:
+            told["muscle"] = Muscle(**numbers)
+        except TypeError as error:
+            draft.fault(f"actuator {table['name']!r}: muscle: {error}", table.get("line"))
+            del told["muscle"]
+    draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
 
 
 def add_joint(draft: Draft, table: dict[str, Any]) -> None:

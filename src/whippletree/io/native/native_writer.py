@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,19 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.files.whole_files import write_whole
 from whippletree.io.native.schema import NATIVE_VERSION
-from whippletree.model import Actuator, Body, Constraint, Contact, Frame, Geometry, Joint, KeyFrame, Model
+from whippletree.model import (
+    Activation,
+    Actuator,
+    Body,
+    Constraint,
+    Contact,
+    Frame,
+    Geometry,
+    Joint,
+    KeyFrame,
+    Model,
+    Muscle,
+)
 from whippletree.model.faults import inertia_faults
 from whippletree.model.force_elements import FluidBox, Lift, Tendon
 from whippletree.model.frozen import inertia_matrix, pose_matrix
@@ -151,6 +164,16 @@ def _actuator(actuator: Actuator) -> dict[str, Any]:
     for word in ("gear", "gain", "bias", "command_range", "force_range"):
         if not _same(getattr(actuator, word), getattr(usual, word), where):
             table[word] = number(getattr(actuator, word), f"{where}: {word}")
+    if actuator.activation is not None:
+        own, plain = actuator.activation, Activation(actuator.activation.kind)
+        table["activation"] = own.kind
+        for word in ("times", "range"):
+            if getattr(own, word) != getattr(plain, word):
+                table[f"activation_{word}"] = number(getattr(own, word), f"{where}: activation_{word}")
+        table |= {"activation_early": True} if own.early else {}
+    if actuator.muscle is not None:
+        numbers = {part.name: getattr(actuator.muscle, part.name) for part in fields(Muscle)}
+        table["muscle"] = {key: list(x) if isinstance(x, tuple) else x for key, x in numbers.items()}
     return table
 
 
@@ -184,8 +207,8 @@ def _sensor(sensor: Sensor) -> dict[str, Any]:
 
 
 def _key_frame(key: KeyFrame) -> dict[str, Any]:
-    numbers = {word: number(getattr(key, word), f"key frame {key.name!r}") for word in ("q", "v", "commands")}
-    return {"name": key.name} | numbers
+    numbers = {word: number(getattr(key, word), f"key frame {key.name!r}") for word in ("q", "v", "commands", "act")}
+    return {"name": key.name} | {word: found for word, found in numbers.items() if word != "act" or found}
 
 
 def _same(one: Any, other: Any, where: str) -> bool:

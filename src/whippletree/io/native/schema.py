@@ -137,6 +137,11 @@ class Actuator(Struct, forbid_unknown_fields=True):
     command_range: Ends = []
     force_range: Ends = []
     tendon: str = ""
+    activation: str = ""
+    activation_times: list[Number] = []
+    activation_range: Ends = []
+    activation_early: bool = False
+    muscle: dict[str, float | list[float]] = {}
 
 
 class Tendon(Struct, forbid_unknown_fields=True):
@@ -190,6 +195,7 @@ class KeyFrame(Struct, forbid_unknown_fields=True):
     q: list[Number] = []
     v: list[Number] = []
     commands: list[Number] = []
+    act: list[Number] = []
 
 
 class Start(Struct, forbid_unknown_fields=True):

@@ -34,6 +34,7 @@ class Adaptive(Method):
     allow."""
 
     options = ("max_steps", "solver")
+    remembers = "state"
     counters = ("statistics",)
 
     def __init__(self, task: Task, max_steps: int = MOST_ADAPTIVE_STEPS, solver: str = "auto") -> None:

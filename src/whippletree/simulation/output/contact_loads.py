@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.model import WORLD, Model
 from whippletree.simulation.motion import Motion
@@ -39,8 +40,12 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
             tau[:, model.slice(joint)] += values[:, number, None]
     if "contact_force" in found and found["contact_force"][1].shape[1]:
         forces = found["contact_force"][1]
-        J = motion.evaluate("contact_jacobian", q=q)
-        tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
+        nearby = Neighbourhood(contact_set(model))
+        if nearby.is_compiled:
+            J = motion.evaluate("contact_jacobian", q=q)
+            tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
+        else:
+            tau += np.array([nearby.joint_forces(*row) for row in zip(q, forces, strict=True)])
     return ContactLoads(tau, forces)
 
 

@@ -87,7 +87,11 @@ def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
     Raises:
         NameLookupError: with the nearest that it has.
     """
-    known = ["q", "v", *EVERY_RUN, *(WITH_CONSTRAINTS if model.constraints else ()), *method.variables]
+    further = [
+        *(WITH_CONSTRAINTS if model.constraints else ()),
+        *(["act"] if method.task.motion.has_activations else []),
+    ]
+    known = ["q", "v", *EVERY_RUN, *further, *method.variables]
     for name in asked:
         if name not in known:
             raise NameLookupError("variable", name, list(dict.fromkeys(known)), where="simulate")
@@ -95,7 +99,7 @@ def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
 
 def refuse_more_than_memory(model: Model, rows: int, runs: int, asked: Sequence[str] | None) -> None:
     """Refuse, before anything is computed, a result that this machine cannot hold; what methods add is not counted."""
-    numbers = model.nq + model.nv
+    numbers = model.nq + model.nv + len(model.activations)
     if asked is None:
         numbers += 2 * model.nv + len(EVERY_RUN) - 2 + 3 * len(constraint_set(model).row_names)
     size = 8 * rows * runs * numbers
@@ -196,10 +200,12 @@ class Output:
         self.motion, self.grid, self.watch, self.met = motion.of_runs(grid.numbers), grid, watch, met
         self.model = motion.model
         self.q, self.v = motion.split(grid.states)
+        self.activations = motion.act(grid.states) if motion.remembers else None
 
     def makers(self) -> dict[str, Callable[[], Any]]:
         """How each variable beside the states is made."""
         names = (*EVERY_RUN, *WITH_CONSTRAINTS) if self.model.constraints else EVERY_RUN
+        names = (*names, "act") if self.motion.has_activations else names
         return {name: getattr(self, name) for name in names}
 
     def states(self) -> dict[str, Any]:
@@ -220,6 +226,16 @@ class Output:
     def tau(self) -> Any:
         units = alternatives(force_units(self.model))
         return self.grid.variable(("velocity",), self.forces, "joint forces", units, velocities(self.model))
+
+    def act(self) -> Any:
+        """Activations, which states hold or which are known at every time."""
+        found, actuated = self.activations, self.motion.actuated
+        if found is None:
+            assert actuated is not None
+            known = {t: actuated.known(t) for t in dict.fromkeys(self.grid.moments.tolist())}
+            found = np.array([known[t] for t in self.grid.moments.tolist()]).reshape(len(self.q), -1)
+        names = [self.model.actuators[k].name for k in self.model.activations]
+        return self.grid.variable(("activation",), found, "activations of actuators", "those of the commands", names)
 
     def kinetic_energy(self) -> Any:
         return self.grid.variable((), self.motion.dyn.kinetic_energy(self.q, self.v), "kinetic energy", "J")
@@ -286,7 +302,7 @@ class Output:
         Raises:
             IntegrationError: if that is so at the start of a single run.
         """
-        states = self.grid.moments, self.q, self.v
+        states = self.grid.moments, self.q, self.v, *([] if self.activations is None else [self.activations])
         found = self.motion.forces_if_told(*states)
         if self.grid.runs is None and np.isnan(found[:1]).any():
             self.motion.forces(*[values[:1] for values in states])

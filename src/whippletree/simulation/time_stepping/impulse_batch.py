@@ -62,7 +62,7 @@ class Advance(NamedTuple):
         ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each.
         """
         if not np.isfinite(y).all():
-            return Advance.none(stepper, y, impulses, y[stepper.model.nq :])
+            return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
         start, done = y, 0
         parts: list[Steps] = []
         solutions: list[Solution] = []
@@ -107,7 +107,7 @@ class Advance(NamedTuple):
         return Advance(
             state=state,
             impulses=steps.impulses[ends],
-            a=(state - before)[:, stepper.model.nq :] / h[:, None],
+            a=stepper.motion.split(state - before)[1] / h[:, None],
             last=np.where(finite[:, None], state, before)[:, : stepper.model.nq],
             residual_impulse=impulse,
             residual_velocity=velocity,
@@ -195,7 +195,7 @@ def _in_turn(
     """
     runs, refusals = [], {}
     for number, run in enumerate(zip(y, impulses, strict=True)):
-        lost = Advance.none(stepper, *run, run[0][stepper.model.nq :])._replace(state=run[0] * np.nan)
+        lost = Advance.none(stepper, *run, stepper.motion.split(run[0])[1])._replace(state=run[0] * np.nan)
         own = None if given is None else given[number]
         if own is not None and np.isnan(own[0]).any():
             runs.append(lost)
@@ -297,15 +297,15 @@ def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Ar
     A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
     """
     steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h)
-    count, nv = tau.shape[1], stepper.model.nv
+    count = tau.shape[1]
     state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
     impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)
     nothing = np.zeros(len(y))
     with np.errstate(invalid="ignore"):
-        a = (state - before)[:, -nv:] / h
+        a = stepper.motion.split(state - before)[1] / h
     sums = [getattr(steps, word).sum(axis=1) for word in ("sweeps", "newton_steps")]
     works = [getattr(steps, word).sum(axis=1) for word in WORKS]
-    columns = [state, steps.impulses[:, -1], a, state[:, :-nv], impulse, velocity, cone, *sums]
+    columns = [state, steps.impulses[:, -1], a, stepper.motion.split(state)[0], impulse, velocity, cone, *sums]
     columns = [np.array(column) for column in (*columns, nothing, nothing, nothing, *works)]
     for run in np.flatnonzero(good < count):
         solved = Steps(*[column[run, : good[run]] for column in steps])
@@ -327,7 +327,7 @@ def _one_of_many(
         try:
             parts.append(Advance.of(stepper, t + n * h, y, impulses, h, count - n))
         except IntegrationError:
-            parts.append(Advance.none(stepper, y * np.nan, impulses, y[stepper.model.nq :]))
+            parts.append(Advance.none(stepper, y * np.nan, impulses, stepper.motion.split(y)[1]))
     if len(parts) == 1:
         return parts[0]
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}

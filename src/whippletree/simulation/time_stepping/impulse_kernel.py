@@ -109,12 +109,15 @@ def _steps(
 ) -> tuple[Steps, Array]:
     """Steps (..., n) of scenes (...), and how many of them are solved before the first one that is not, (...)."""
     q, v = stepper.motion.split(y)
+    act = [] if not stepper.motion.remembers else [stepper.motion.act(y)]
+    if act and ctrl is not None:
+        ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)
     commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
     function, times = (stepper.dyn.contact_steps, []) if asked is None else (asked.kernel, [asked.clock])
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times)
         qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
-        states = np.concatenate([qs, vs], axis=-1)
+        states = np.concatenate([qs, vs, *act], axis=-1)
         # what is not finite, or NaN in every row behind it, is not within the tolerance
         good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
         before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)

@@ -34,9 +34,6 @@ CORRECTION_SWEEPS = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
 
-COMPILED_UP_TO = 48
-"""Points of shapes up to which the kinematics of all is compiled; beyond, only those that are near are worked out."""
-
 
 class Step(NamedTuple):
     """What a step has led to."""
@@ -93,7 +90,7 @@ class ImpulseStep:
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
-        self._compiled = 0 < self.blocks.contacts.corners <= COMPILED_UP_TO and self.blocks.contacts.closed_form
+        self._compiled = self.neighbourhood.is_compiled
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
@@ -112,6 +109,10 @@ class ImpulseStep:
         Its iteration begins with impulses (blocks, 3).
         """
         q, v = self.motion.split(y)
+        act = self.motion.act(y)
+        if self.motion.remembers:
+            assert ctrl is not None
+            (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
         implicit, damping = self._stiffened(h)
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
@@ -144,6 +145,7 @@ class ImpulseStep:
             force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
         work = float(self.joint_work(force, q, v, after, h))
         corrected = self._corrected(q, after, h, state) if state is not alone or self.model.constraints else 0.0
+        state = np.concatenate([state, act])
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
 
     def _moved(self, q: Array, v: Array, d: Array) -> Array:

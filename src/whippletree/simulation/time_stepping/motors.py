@@ -81,10 +81,7 @@ class Motors:
             return np.zeros((len(t), self.count))
         if "ctrl" in self._compiled:
             return np.asarray(self._compiled["ctrl"](t, q, v))
-        commands = self.actuated.commands
-        if is_batched(self.actuated):
-            return np.asarray(commands(t, q, v), dtype=float)
-        return np.array([commands(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
+        return self.motion.commands(t, q, v)
 
     def at(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """Forces (nv,) and commands (actuators,) at one state."""

@@ -61,6 +61,7 @@ class TimeStepping(Method):
     batches = True
     touches = True
     tolerances = False
+    remembers = "always"
     instants = False
     counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
 
@@ -119,7 +120,7 @@ class TimeStepping(Method):
         is returned.
         """
         motors, start = self.stepper.motors, self.task.start
-        if motors.steady or not start.size:
+        if motors.steady or not start.size or (motors.asks_commands and self.task.motion.remembers):
             return None
         batch = start.ndim == 2
         steps = float(self.task.times[-1]) / self.longest
