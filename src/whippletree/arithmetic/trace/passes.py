@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.scalars import Table
 from whippletree.arithmetic.trace.traced import Node, Trace, Traced
@@ -126,6 +128,11 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c
 
 
+def _is_decided(condition: Any) -> bool:
+    """Whether a condition is true or false; one of symbols is a symbol itself, and selects between 1 and 0."""
+    return isinstance(condition, (bool, int, float, np.bool_))
+
+
 _MEANING: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a,
     "abs": abs,
@@ -142,9 +149,9 @@ _MEANING: dict[str, Callable[..., Any]] = {
     "tanh": scalars.tanh,
     "pow": scalars.power,
     "lt": scalars.less,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": lambda a: not a,
+    "and": lambda a, b: (a and b) if _is_decided(a) else scalars.select(a, b, 0),
+    "or": lambda a, b: (a or b) if _is_decided(a) else scalars.select(a, 1, b),
+    "not": lambda a: (not a) if _is_decided(a) else scalars.select(a, 0, 1),
     "select": scalars.select,
     "fma": _fma,
     "fms": lambda a, b, c: _fma(a, b, -c),
