@@ -36,11 +36,16 @@ def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
     wanted = [x.index if isinstance(x, Traced) else float(x) for x in outputs]
     nodes = trace.nodes
     used = _live(nodes, [w for w in wanted if isinstance(w, int)])
-    fused = _fuse(nodes, used, [w for w in wanted if isinstance(w, int)])
-    kept = _live(fused, [w for w in wanted if isinstance(w, int)])
+    return live(Straight(_fuse(nodes, used, [w for w in wanted if isinstance(w, int)]), wanted))
+
+
+def live(code: Straight) -> Straight:
+    """Keep what the outputs need, and number the nodes anew."""
+    wanted = code.outputs
+    kept = _live(code.nodes, [w for w in wanted if isinstance(w, int)])
     number: dict[int, int] = {}
     straight: list[Node] = []
-    for index, node in enumerate(fused):
+    for index, node in enumerate(code.nodes):
         if kept[index]:
             number[index] = len(straight)
             straight.append(node if node[0] in ("input", "const") else (node[0], *[number[i] for i in node[1:]]))
