@@ -24,7 +24,7 @@ def biped(effort: float = EFFORT) -> wt.Model:
     joints = []
     for joint in model.joints:
         words = {"stiffness": 0.0, "damping": 0.0}
-        words |= {"effort_limit": effort} if joint.kind == "revolute" else {}
+        words |= {"effort_limit": effort, "lower": -2.5, "upper": 2.5} if joint.kind == "revolute" else {}
         joints.append(replace(joint, **words))
     return replace(model, joints=tuple(joints))
 
@@ -112,6 +112,14 @@ def test_motors_too_weak_for_the_weight_are_named():
     said = weak.explain(found)
     assert any(what.kind == "effort" and "_knee" in what.name for what in said)
     assert any(what.kind == "task" and "center_of_mass" in what.name for what in said)
+    fast = np.zeros(model.nv)
+    fast[model.slice("left_knee")] = -60.0  # towards its stop, faster than the motor can brake
+    fast[model.slice("right_hip")] = 60.0
+    found = weak(q, fast, touching=np.zeros(2))
+    assert all(np.all(np.isfinite(part)) for part in found)
+    said = weak.explain(found)
+    assert {what.name for what in said if what.kind == "stop"} >= {"left_knee", "right_hip"}
+    assert any(what.kind == "effort" and what.name == "left_knee" for what in said)
 
 
 def test_levels_and_stops_on_an_arm():
@@ -192,7 +200,13 @@ def test_a_c_loop_gets_the_same_bits(control, tmp_path: Path):
     rest = np.concatenate([np.ravel(x) for x in given[2:]])
     names = control.function.inputs
     sizes = [int(np.size(x)) for x in given]
-    outputs = [("tau", MODEL.nv), ("a", MODEL.nv), ("contact_forces", 6), ("residual_out", control.layout.sizes.rows)]
+    outputs = [
+        ("tau", MODEL.nv),
+        ("a", MODEL.nv),
+        ("contact_forces", 6),
+        ("beyond", MODEL.nv),
+        ("residual_out", control.layout.sizes.rows),
+    ]
     declared = "".join(f"double {name}[{size}];" for name, size in zip(names[2:], sizes[2:], strict=True))
     declared += "".join(f"double {name}[{size}];" for name, size in [*outputs, ("report_out", 5)])
     reads = "".join(f"got += fread({name}, 8, {size}, in);" for name, size in zip(names[2:], sizes[2:], strict=True))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 NOTICED = 1e-6
 """Residual of a hard row, in its units, above which it counts as not met."""
 
+STOP_NOTICED = 1e-4
+"""rad/s² or m/s² beyond what a stop allows above which it counts as not kept."""
+
 TASK_NOTICED = 0.1
 """m/s² or rad/s²: what a task must miss to be named."""
 
@@ -28,7 +31,7 @@ class Shortfall:
 
     name: str
     kind: str
-    """``row`` or ``task`` for what is not met; ``effort``, ``cone`` or ``contact`` for what is at fault."""
+    """``row``, ``stop`` or ``task`` for what is not met; ``effort``, ``cone`` or ``contact`` for what is at fault."""
     amount: float
     """Of rows and tasks: what is missing, m/s² or rad/s², or a share of the weight; of limits: the effort, N m or N,
     or the normal force, N."""
@@ -46,6 +49,7 @@ def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
     if np.ndim(answer.tau) != 1:
         raise ValueError("explain: one answer at a time; take an element of each field of a batch")
     rows, tasks = _missing(control, np.asarray(answer.residual))
+    rows += _stops(control, np.asarray(answer.beyond))
     at_fault = [*_efforts(control, answer), *_cones(control, answer)]
     if not rows and not (tasks and at_fault):
         return []
@@ -65,6 +69,19 @@ def _missing(control: WholeBody, residual: Any) -> tuple[list[Shortfall], list[S
             unit = "of the weight" if name.startswith("motion") else "m/s²"
             rows.append(Shortfall(name, "row", r, f"{name} cannot be met: {r:.3g} {unit} are missing"))
     return rows, tasks
+
+
+def _stops(control: WholeBody, beyond: Any) -> list[Shortfall]:
+    """Stops and velocity limits of joints that cannot be kept."""
+    found = []
+    for i, missing in enumerate(beyond):
+        if missing > STOP_NOTICED:
+            joint = control.layout.joint_of(i)
+            text = (
+                f"joint {joint!r} cannot be kept within its stop or velocity limit: {missing:.3g} too much acceleration"
+            )
+            found.append(Shortfall(joint, "stop", float(missing), text))
+    return found
 
 
 def _efforts(control: WholeBody, answer: Answer) -> list[Shortfall]:

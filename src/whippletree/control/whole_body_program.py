@@ -40,6 +40,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.actuation import RigidRows
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.problem.cones import largest
 from whippletree.control.cone_program import TILE, ConeProgram
 from whippletree.control.operational_tasks import (
     CENTER,
@@ -93,6 +94,8 @@ class Answer(NamedTuple):
     """Normal and two tangents of each candidate (..., 3 contacts), N; 0 for those that do not carry."""
     f: Any
     """Forces of the rows of constraints (..., rows)."""
+    beyond: Any
+    """How far accelerations are beyond what stops and velocity limits allow (..., nv); 0 where they are kept."""
     residual: Any
     """What is missing of every row (..., rows of the program): dynamics as shares of the weight, loops and contacts in
     m/s² or rad/s², then, as far as they are rows, what tasks ask for. ``control.layout.row_names`` names them."""
@@ -268,7 +271,7 @@ def whole_body_program(layout: Layout) -> Program:
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
     rows = len(constraint_set(model).row_names) if model.constraints else 0
     results = {"tau": model.nv, "a": model.nv, "contact_forces": 3 * layout.contacts, "f": rows}
-    results |= {"residual_out": layout.sizes.rows, "report_out": 5}
+    results |= {"beyond": model.nv, "residual_out": layout.sizes.rows, "report_out": 5}
     outputs = [Buffer(name, "output", (size,)) for name, size in results.items()]
     space.add(*inputs, *outputs)
     solver = ConeProgram(space, layout.sizes)
@@ -345,11 +348,14 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
     nv, first, unit = layout.model.nv, layout.first_acceleration, layout.force_unit
     count = len(layout.motors)
 
-    def answers(x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array) -> list[Any]:
+    def answers(
+        x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array, *stops: Array
+    ) -> list[Any]:
         x = np.ravel(x)
+        least, most, has_least, has_most = (np.ravel(part)[first : first + nv] for part in stops)
         tau = zeros(nv)
-        for k, (i, most) in enumerate(zip(layout.motors, layout.efforts, strict=True)):
-            tau[i] = value[k] * (most if np.isfinite(most) else unit)
+        for k, (i, limit) in enumerate(zip(layout.motors, layout.efforts, strict=True)):
+            tau[i] = value[k] * (limit if np.isfinite(limit) else unit)
         a = x[first : first + nv]
         forces = gain[: 3 * layout.contacts] * x[: 3 * layout.contacts] * unit
         f = zeros(rows)
@@ -358,11 +364,14 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
         soft = [i for i in range(rows) if i not in layout.closed]
         for i in soft:
             f[i] = yielding[i, :-1] @ x + yielding[i, -1]
-        return [tau, a, forces, f, residual, report]
+        short, long = has_least * (least - a), has_most * (a - most)
+        beyond = [largest([below, above, 0]) for below, above in zip(short, long, strict=True)]
+        return [tau, a, forces, f, beyond, residual, report]
 
     value = flat_piece(space.buffers["value"], 0, count) if count else Piece((0,), ())
     reads = [space.at("x"), value, *space.each(("force gain", "yielding", "residual", "report"))]
-    writes = space.each(("tau", "a", "contact_forces", "f", "residual_out", "report_out"))
+    reads += space.each(("least", "most", "has least", "has most"))
+    writes = space.each(("tau", "a", "contact_forces", "f", "beyond", "residual_out", "report_out"))
     return traced_block(answers, reads, writes)
 
 
