@@ -31,7 +31,7 @@ J, and points."""
 POWERS, UNCOUNTED = 24, 8
 """Products with J whose growth gives the rate of its fastest part, and how many of the first do not count."""
 
-LEAST_PIVOT = 1e-20
+LEAST_NEWTON_PIVOT = 1e-20
 """Square of a pivot against that of its row's largest entry, from which elimination without exchanges is in doubt."""
 
 
@@ -192,7 +192,7 @@ class NewtonIteration:
             largest: Any = size
             for x, y in zip(re, im, strict=True):
                 largest = maximum(largest, x * x + y * y)
-            small = ~less(LEAST_PIVOT * largest, size)
+            small = ~less(LEAST_NEWTON_PIVOT * largest, size)
             scale = 1 / select(small, 1, size)
             p, q = a * scale, -b * scale
             return [re * p - im * q, re * q + im * p, [select(small, 1, doubt[0])], [p, q]]

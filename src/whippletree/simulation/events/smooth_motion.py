@@ -39,7 +39,7 @@ CHECKS, MODE_HALVINGS = 8, 40
 """Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
 
 
-STEPS_BETWEEN_LOOKS = 4
+STEPS_PER_CALL = 4
 """Steps by machine code before guards are looked at: those after an event are thrown away."""
 
 
@@ -100,7 +100,7 @@ class SmoothMotion:
             dead_points=loops,
             statistics=statistics,
             compiled=compiled.of(phase),
-            ahead=STEPS_BETWEEN_LOOKS,
+            ahead=STEPS_PER_CALL,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
