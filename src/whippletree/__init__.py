@@ -13,6 +13,7 @@ Models         load, save, Builder, Model, mechanisms, on_ground, with_contacts,
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
+Control        control (whole_body, task, projected, lqr, external)
 Simulations    simulate, controllers, Event, event_states, event_impulses, read_sensors, saltation_matrices, single_run
 Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
 Pictures       plot, replay, show, export_html, export_film
@@ -46,6 +47,7 @@ from whippletree.errors import (
 )
 
 if TYPE_CHECKING:
+    import whippletree.control as control
     import whippletree.controllers as controllers
     import whippletree.mechanisms as mechanisms
     from whippletree.accuracy.report import conditioning as conditioning
@@ -176,6 +178,7 @@ __all__ = [
     "conditioning",
     "constraint_set",
     "contact_set",
+    "control",
     "controllers",
     "dexterity",
     "diagnose",
@@ -224,7 +227,7 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know every name from above, and are to find a misspelt one
 
     def __getattr__(name: str) -> Any:
-        if name in ("controllers", "mechanisms"):
+        if name in ("control", "controllers", "mechanisms"):
             return import_module(f"whippletree.{name}")
         if name in _LAZY:
             return getattr(import_module(_LAZY[name]), name)

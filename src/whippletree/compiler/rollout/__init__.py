@@ -4,7 +4,9 @@ rollout           ``dyn.rollout``: trees and constrained systems, with controlle
 rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
-collocation_kernel   one step of collocation, iterated until it has converged
+collocation_kernel   many steps of collocation with error control, each iterated until it has converged
+collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
+step_control      how long the next step is, for numbers and for kernels
 contact_rollout   ``dyn.contact_rollout``: steps with contacts
 single_step       ``dyn.step``: one step under commands, and its derivatives
 contact_kinds     gaps and rows as loops over pairs of one kind
