@@ -35,7 +35,7 @@ WORTH_FOLDING = 1500
 
 MOST_FOLDED = 25_000
 """Operations up to which folding is tried: longer code is that of matrices, whose entries belong to pairs of limbs and
-whose sums run over all of them; of the derivatives of a humanoid three quarters would be left, in twenty stages."""
+whose sums run over all of them; of derivatives about three quarters would be left."""
 
 MOST_LEFT = 0.7
 """Code is folded if at most this share of its operations is left."""
