@@ -77,7 +77,7 @@ class Ours:
     def __init__(self, model: Model, step: float) -> None:
         self.model, self.step = model, step
         self.dyn = wt.compile(model)
-        self.blocks = Blocks(model, servos=True).count
+        self.blocks = Blocks(model, alone=True).count
 
     def run(self, q: Array, v: Array, count: int) -> tuple[Array, float, float]:
         """States (count, nq), the largest residual and how many steps the kernel left to Python."""

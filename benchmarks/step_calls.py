@@ -3,8 +3,9 @@
     python -m benchmarks.step_calls [folder with hopper.xml …] [--calls 100000] [--batch 1024]
 
 Hopper and ant are gymnasium's, as their files describe them (floor, limits, motors) and with ``integrator="Euler"`` for
-MuJoCo; the Panda is the arm of example-robot-data with a position servo on every joint, the same one for both. All
-start at rest; µs of processor time per step, the least of three rounds.
+MuJoCo; the Panda is the arm of example-robot-data with a position servo on every joint, the same one for both, and
+solo12 a quadruped on four balls that trots on the spot by such servos. All start at rest; µs of processor time per
+step, the least of three rounds.
 
     step      ``q, v, … = dyn.step(q, v, ctrl, h, impulses=…)`` in a Python loop
     kernel    the same steps in calls of 500
@@ -23,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,14 @@ import whippletree as wt
 from benchmarks.robots import ROBOTS, model_of
 from benchmarks.single_scenes import ROBOTS as RESTING
 from benchmarks.single_scenes import assets_folder
+from benchmarks.stepping import SOLO12, SoftContact, standing
 from whippletree.model import Actuator
 
 STIFFNESS, DAMPING, TOGETHER, TOLERANCE = 100.0, 20.0, 500, 1e-7
+GAIT = 500
+"""Steps of a period of the trot."""
+TROT = {"FL": 0.0, "HR": 0.0, "FR": 0.5, "HL": 0.5}
+"""Phases of the legs."""
 
 
 def peer_of(path: Path) -> Any:
@@ -61,6 +68,32 @@ def panda() -> tuple[wt.Model, Any]:
     peer = spec.compile()
     peer.opt.integrator, peer.opt.timestep = mujoco.mjtIntegrator.mjINT_IMPLICITFAST, 0.002
     return replace(model, actuators=servos, contacts=(), time_step=0.002), peer
+
+
+def solo12() -> tuple[wt.Model, Any, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A quadruped with servos, ours and MuJoCo's, its start, and the commands of a trot, (steps, actuators)."""
+    import mujoco
+
+    scene, peer = standing(SOLO12, 1), SoftContact(SOLO12).model
+    names = [peer.actuator(k).name for k in range(peer.nu)]
+    kp, kv = 20.0, 0.5
+    bias, gain = np.array([0.0, -kp, -kv]), np.array([kp, 0.0, 0.0])
+    servos = tuple(Actuator(name, (name,), gain=gain, bias=bias) for name in names)
+    peer.actuator_gainprm[:, 0], peer.actuator_biasprm[:, :3] = kp, bias
+    peer.actuator_biastype[:] = mujoco.mjtBias.mjBIAS_AFFINE
+    peer.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    t = np.arange(GAIT) / GAIT
+    lift = {leg: 0.1 * np.maximum(np.sin(2 * np.pi * (t + phase)), 0) for leg, phase in TROT.items()}
+    model = replace(scene.model, actuators=servos, time_step=float(peer.opt.timestep))
+    places = {name: model.q_slice(name).start for name in names}
+    rows = [scene.q[0, places[name]] + _bend(name) * lift[name[:2]] for name in names]
+    return model, peer, scene.q[0], np.stack(np.broadcast_arrays(*rows), axis=1)
+
+
+def _bend(joint: str) -> float:
+    """How much of a lift a joint of solo12 takes: hip and knee bend against each other, hind legs the other way."""
+    side = 1.0 if joint[0] == "F" else -1.0
+    return side * {"HFE": 1.0, "KFE": -2.0}.get(joint[3:], 0.0)
 
 
 def _without_meshes(text: str) -> str:
@@ -98,10 +131,15 @@ def least(function: Callable[[], Any], rounds: int = 3) -> float:
 class Scene:
     """A model, its commands and its start."""
 
-    def __init__(self, model: wt.Model, peer: Any, start: np.ndarray[Any, Any]) -> None:
+    def __init__(
+        self, model: wt.Model, peer: Any, start: np.ndarray[Any, Any], gait: np.ndarray[Any, Any] | None = None
+    ) -> None:
+        """``gait``: commands step by step, (TOGETHER, actuators), again and again; default: those that hold it."""
         self.model, self.peer, self.q = model, peer, start
         self.h = float(model.time_step or 0.002)
-        self.ctrl = self.q.copy() if len(model.actuators) == model.nq else np.zeros(len(model.actuators))
+        held = self.q.copy() if len(model.actuators) == model.nq else np.zeros(len(model.actuators))
+        self.gait = np.tile(held, (TOGETHER, 1)) if gait is None else gait
+        self.ctrl = self.gait[0]
         begun = time.process_time()
         self.dyn = wt.compile(model)
         found = self.dyn.step(self.q, np.zeros(model.nv), self.ctrl, self.h)
@@ -109,15 +147,15 @@ class Scene:
 
     def steps(self, calls: int) -> None:
         """One call each."""
-        step, ctrl, h = self.dyn.step, self.ctrl, self.h
+        step, h = self.dyn.step, self.h
         q, v, impulses = self.q, np.zeros(self.model.nv), None
-        for _ in range(calls):
+        for ctrl in islice(cycle(list(self.gait)), calls):
             q, v, _, impulses, _, _ = step(q, v, ctrl, h, impulses=impulses)
 
     def kernel(self, calls: int) -> None:
         """``TOGETHER`` steps in a call."""
         q, v, impulses = self.q, np.zeros(self.model.nv), np.zeros((self.blocks, 3))
-        tau, ctrl = np.zeros((TOGETHER, self.model.nv)), np.tile(self.ctrl, (TOGETHER, 1))
+        tau, ctrl = np.zeros((TOGETHER, self.model.nv)), self.gait
         for _ in range(max(1, calls // TOGETHER)):
             made = self.dyn.contact_steps(q, v, impulses, tau, ctrl, np.full(TOGETHER, self.h), TOLERANCE, np.inf)
             q, v, impulses = made[0][-1], made[1][-1], made[2][-1]
@@ -128,7 +166,8 @@ class Scene:
 
         data = mujoco.MjData(self.peer)
         data.qpos[:], data.ctrl[:] = self.q, self.ctrl
-        for _ in range(calls):
+        for ctrl in islice(cycle(list(self.gait)), calls):
+            data.ctrl = ctrl
             mujoco.mj_step(self.peer, data)
 
     def batch(self, scenes: int, steps: int = 100) -> tuple[float, float]:
@@ -161,18 +200,23 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=1024)
+    every = ("hopper", "walker2d", "half_cheetah", "ant", "humanoid", "solo12", "panda")
+    parser.add_argument("--robots", nargs="*", default=every, help=", ".join(every))
     given = parser.parse_args()
     folder = given.folder or assets_folder()
     print(f"{'robot':14}{'step':>8}{'kernel':>8}{'mj_step':>9}{'batch':>9}{'MuJoCo':>8}{'first s':>9}")
     with tempfile.TemporaryDirectory() as cache, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         os.environ["WHIPPLETREE_CACHE"] = cache
-        for name in ("hopper", "walker2d", "half_cheetah", "ant", "humanoid", "panda"):
-            if name == "panda":
+        for name in given.robots:
+            if name == "solo12":
+                scene = Scene(*solo12())
+            elif name == "panda":
                 model, peer = panda()
+                scene = Scene(model, peer, start_of(name, model))
             else:
                 model, peer = wt.load(folder / f"{name}.xml"), peer_of(folder / f"{name}.xml")
-            scene = Scene(model, peer, start_of(name, model))
+                scene = Scene(model, peer, start_of(name, model))
             scene.kernel(TOGETHER)
             ways = (scene.steps, scene.kernel, scene.theirs)
             times = [least(lambda way=way: way(given.calls)) / given.calls * 1e6 for way in ways]

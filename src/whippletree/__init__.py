@@ -13,6 +13,7 @@ Models         load, save, Builder, Model, mechanisms, flexible, on_ground, with
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
+Control        control (whole_body, task, projected, lqr, external)
 Simulations    simulate, controllers, Event, event_states, event_impulses, read_sensors, saltation_matrices, single_run
 Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
 Pictures       plot, replay, show, export_html, export_film
@@ -46,6 +47,7 @@ from whippletree.errors import (
 )
 
 if TYPE_CHECKING:
+    import whippletree.control as control
     import whippletree.controllers as controllers
     import whippletree.flexible as flexible
     import whippletree.mechanisms as mechanisms
@@ -177,6 +179,7 @@ __all__ = [
     "conditioning",
     "constraint_set",
     "contact_set",
+    "control",
     "controllers",
     "dexterity",
     "diagnose",
@@ -226,7 +229,7 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know every name from above, and are to find a misspelt one
 
     def __getattr__(name: str) -> Any:
-        if name in ("controllers", "flexible", "mechanisms"):
+        if name in ("control", "controllers", "flexible", "mechanisms"):
             return import_module(f"whippletree.{name}")
         if name in _LAZY:
             return getattr(import_module(_LAZY[name]), name)

@@ -237,7 +237,9 @@ _ELSEWHERE = {
         "buildModelFromUrdf": 'wt.load("robot.urdf")',
     },
     "MuJoCo": {
-        "mj_step": "wt.simulate(model, duration=...)",
+        "mj_step": f"{_COMPILED}.step(q, v, ctrl, dt), or wt.simulate(model, duration=...)",
+        "mjd_transitionFD": f"{_COMPILED}.step_derivatives(q, v, ctrl, dt)",
+        "mj_fwdActuation": f"{_COMPILED}.actuator_forces(q, v, ctrl)",
         "mj_forward": f"{_COMPILED}.forward_dynamics(q, v, tau)",
         "mj_inverse": f"{_COMPILED}.inverse_dynamics(q, v, a)",
         "mj_fullM": f"{_COMPILED}.mass_matrix(q)",

@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.model import Activation, Actuator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -350,7 +351,7 @@ def rounds_of_fixed_steps():
 
 @claim("docs/controllers.md", "The adaptive method calls it for its first hundred steps")
 def steps_before_a_controller_is_traced():
-    from whippletree.simulation.adaptive.compiled_step import FOR_A_CONTROLLER
+    from whippletree.simulation.adaptive.compiled_steps import FOR_A_CONTROLLER
 
     assert FOR_A_CONTROLLER == 100
 
@@ -639,8 +640,10 @@ def closed_forms_are_those_of_the_table():
     columns = ("half_space", "terrain", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh")
     for first, *cells in rows:
         for second, cell in zip(columns, cells, strict=True):
-            (pair,) = wt.contact_set(touching(first.split(",")[0], second)).pairs
-            assert ("coal" if pair.touching is None else "closed") == cell, (first, second)
+            model = touching(first.split(",")[0], second)
+            forms = {"closed": wt.contact_set(model), "steps": contact_set_of_steps(model)}
+            found = [word for word, form in forms.items() if form.closed_form]
+            assert (found[0] if found else "coal") == cell, (first, second)
 
 
 @claim("docs/contact.md", "a point that passes a ball's centre at the distance ρ with the speed u has a bias of u²/ρ")

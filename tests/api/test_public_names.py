@@ -11,12 +11,12 @@ from whippletree.functions import CATALOGUE
 NAMES = """
 AssemblyError Builder DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError LeftOutWarning
 MissingExtraError Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError
-WhippletreeError __version__ assemble compile conditioning constraint_set contact_set controllers dexterity diagnose
-eigenmodes embed equilibrium event_impulses event_states export_film export_html flexible frequency_response
-inverse_kinematics
-linearize load load_run load_scenario mechanisms on_batch on_ground open_sweep plot reaction_names read_checkpoint
-read_sensors reference replay saltation_matrices save save_run show simulate single_run spatial_operators sweep
-sweep_report symbolic tidy_frame with_contacts with_motion without_overlaps without_rows workspace
+WhippletreeError __version__ assemble compile conditioning constraint_set contact_set control controllers dexterity
+diagnose eigenmodes embed equilibrium event_impulses event_states export_film export_html flexible frequency_response
+inverse_kinematics linearize load load_run load_scenario mechanisms on_batch on_ground open_sweep plot reaction_names
+read_checkpoint read_sensors reference replay saltation_matrices save save_run show simulate single_run
+spatial_operators sweep sweep_report symbolic tidy_frame with_contacts with_motion without_overlaps without_rows
+workspace
 """
 
 FUNCTIONS = """

@@ -7,7 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import whippletree as wt
-from whippletree.contact.kinematics.large_scenes import snapshot
+from whippletree.contact.kinematics.broad_phase import Neighbourhood
+from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.large_scenes import Snapshot, snapshot
 from whippletree.contact.problem import delassus
 from whippletree.contact.problem.contact_problem import Problem, measured
 from whippletree.contact.problem.delassus import islands
@@ -229,3 +231,40 @@ def test_many_robots_in_one_scene_are_as_one_alone():
     assert many.attrs["unconverged_steps"] == 0
     for k in range(30):
         assert many.q.values[:, 3 * k : 3 * k + 3] == pytest.approx(one.q.values, abs=1e-7)
+
+
+def _meadow() -> wt.Model:
+    """Shapes of many kinds above a plane and a curved ground, all pairs of them."""
+    builder = wt.Builder("meadow").geometry("plane", "world", "half_space")
+    x, y = np.meshgrid(np.arange(9.0), np.arange(7.0), indexing="ij")
+    builder.geometry("hills", "world", "height_field", heights=0.2 * np.sin(x) * np.cos(y), cell=(1.0, 1.0))
+    shapes = {
+        "sphere": {"radius": 0.2}, "capsule": {"radius": 0.1, "length": 0.4}, "box": {"size": (0.2, 0.3, 0.4)},
+        "cylinder": {"radius": 0.2, "length": 0.3}, "ellipsoid": {"radii": (0.1, 0.2, 0.3)},
+    }  # fmt: skip
+    for k, kind in enumerate([*shapes, "sphere"]):
+        builder.body(f"b{k}", 1.0, (0, 0, 0), (0.1, 0.1, 0.1)).joint(f"j{k}", "free", "world", f"b{k}")
+        builder.geometry(f"g{k}", f"b{k}", kind, **shapes[kind])
+    return wt.with_contacts(builder.build(), friction=0.5)
+
+
+def test_what_is_left_out_as_far_is_far() -> None:
+    model, random = _meadow(), np.random.default_rng(0)
+    contacts, left_out = contact_set(model), 0
+    for _ in range(2):
+        q = model.home.q.copy()
+        for joint in model.joints:
+            place = np.concatenate([random.uniform(-4, 4, 2), random.uniform(-0.3, 1.0, 1), random.normal(size=4)])
+            q[model.q_slice(joint.name)] = place
+            q[model.q_slice(joint.name)][3:] /= np.linalg.norm(place[3:])
+        at = Snapshot(contacts, q)
+        for reach in (0.0, 0.3):
+            some, every = at.within(reach).gap, at.points.gap
+            near = every <= reach
+            np.testing.assert_array_equal(some[near], every[near])
+            assert np.all(some[~near] > reach)
+            left_out += int((np.isinf(some) & np.isfinite(every)).sum())
+        forces = np.where((every < 0.05)[:, None], random.uniform(size=(len(every), 3)), 0.0)
+        expected = at.jacobian(np.arange(len(every))).T @ np.where(np.isfinite(every)[:, None], forces, 0).ravel()
+        np.testing.assert_allclose(Neighbourhood(contacts).joint_forces(q, forces), expected, atol=1e-12)
+    assert left_out > 20

@@ -97,6 +97,10 @@ def test_derivatives_of_a_sliding_and_a_sticking_step():
     sticking = dyn.step_derivatives([0.0, 0.0], [0.0, 0.0], [0.01], H)
     np.testing.assert_allclose(sticking.state[2:, 2:], 0, atol=1e-7)
     np.testing.assert_allclose(sticking.ctrl, 0, atol=1e-7)
+    # columns x, z, v, w, u, f, f_z: at z = 0 it may be lifted, and what overlaps is not thrown out
+    assert sliding.kinks.max() < 1e-5
+    np.testing.assert_allclose(sticking.kinks[1], 1 / H, rtol=1e-3)
+    assert np.delete(sticking.kinks, 1).max() < 1e-5
 
 
 def test_derivatives_of_free_flight_are_those_of_the_dynamics():

@@ -130,6 +130,18 @@ def test_mimic_is_a_coupling(arm: wt.Model) -> None:
     assert arm.tree.constraints == ()
 
 
+def test_a_fourth_factor_of_a_mesh_is_told(tmp_path: Path) -> None:
+    text = """<robot name="r"><link name="a"><visual><geometry><mesh filename="a.stl" scale="2 2 2 {w}"/></geometry>
+      </visual></link></robot>"""
+    (tmp_path / "a.urdf").write_text(text.format(w=1))
+    model = wt.load(tmp_path / "a.urdf")
+    assert model.geometries[0].parameters["scale"] == (2, 2, 2)
+    assert "scale='2 2 2 1': its fourth number has no use" in model.source
+    (tmp_path / "a.urdf").write_text(text.format(w=3))
+    with pytest.raises(wt.FileError, match="has 4 numbers, expected 3"):
+        wt.load(tmp_path / "a.urdf")
+
+
 def test_geometry_is_kept(arm: wt.Model) -> None:
     skin, shell = arm.geometries
     assert (skin.name, skin.kind, skin.visible, skin.collides) == ("upper/visual/0", "mesh", True, False)

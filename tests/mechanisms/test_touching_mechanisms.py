@@ -16,8 +16,8 @@ MECHANISMS = wt.mechanisms
 SMALL = {"box_stack": {"n": 3}, "spheres_in_box": {"n": 5}}
 TOUCHING = {
     "bouncing_ball": 0, "sliding_block": 1, "rocking_block": 1, "painleve_rod": 1, "rimless_wheel": 1,
-    "simplest_walker": 2, "hopper": 0, "planar_biped": 2, "quadruped": 4, "newtons_cradle": 1, "box_stack": 12,
-    "spheres_in_box": 0,
+    "simplest_walker": 2, "hopper": 0, "planar_biped": 2, "quadruped": 4, "humanoid": 8, "newtons_cradle": 1,
+    "box_stack": 12, "spheres_in_box": 0,
 }  # fmt: skip
 """How many candidates touch at the start."""
 

@@ -55,6 +55,14 @@ def test_a_rounded_linkage_is_closed_and_moves(make) -> None:
     np.testing.assert_allclose(run.q[-1], meant.q[-1], atol=1e-4)
 
 
+@pytest.mark.parametrize("rounding", [1e-8, 1e-7, 1e-6, 1e-5])
+def test_every_row_that_only_rounding_tells_apart_is_left_out(rounding: float) -> None:
+    """Peaucellier's linkage has nine such rows, of any sine; one that stays would hold it still."""
+    found = wt.assemble(drawn(closed_by(wt.mechanisms.peaucellier(), "hinge"), rounding), repair="frames")
+    assert len(found.left_out) == 9
+    assert wt.diagnose(found.model).freedoms == 1
+
+
 def test_six_rows_between_spherical_and_universal_joints() -> None:
     """Two legs with a spherical and a universal joint each, tied by six rows."""
     builder = wt.Builder("legs")

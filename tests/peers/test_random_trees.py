@@ -13,8 +13,9 @@ from peers.conversion import Pinocchio
 from strategies import KINDS, motions
 
 
-def without_rotors(model, kinds=("planar",)):
-    """Without rotors on joints of these kinds; on planar joints, ours have no counterpart in Pinocchio."""
+def without_rotors(model, kinds=("planar", "free")):
+    """Without rotors on joints of these kinds; on planar joints, ours have no counterpart in Pinocchio, and on free
+    ones its rotors resist along the body's axes, ours (and MuJoCo's) along those of the world."""
     joints = (replace(joint, rotor_inertia=0.0) if joint.kind in kinds else joint for joint in model.joints)
     return replace(model, joints=tuple(joints))
 

@@ -194,7 +194,7 @@ def test_single_steps_are_those_of_roll_outs(tmp_path: Path) -> None:
         q, v = step[:2]
         np.testing.assert_allclose(q, rolled.q[k], rtol=0, atol=1e-7)
         np.testing.assert_allclose(v, rolled.v[k], rtol=0, atol=1e-7)
-    assert step._fields == ("q", "v", "tau", "impulses", "measure")
+    assert step._fields == ("q", "v", "tau", "impulses", "measure", "act")
 
 
 def test_steps_of_many_states_under_commands() -> None:

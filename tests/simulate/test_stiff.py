@@ -9,8 +9,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import whippletree as wt
+from whippletree.compiler.frontend.controller import affine_forces
+from whippletree.errors import SingularSystemError
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
-from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.collocation import Polynomial, radau_rule
 from whippletree.simulation.adaptive.integrator import Integrator, Progress
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes, rate_jacobian
 from whippletree.simulation.method import Task
@@ -57,7 +59,8 @@ def test_a_stiff_step_keeps_the_order_of_its_stages(rate):
 
     def error(length):
         stiffness = Stiffness(problem.rates, 0.0, np.array([1.0]), np.array([1.0]))
-        trial = integrator._trial(0.0, np.array([1.0]), length, np.zeros(1), None, 1.0, stiffness)
+        guess = Polynomial(0.0, length, np.array([1.0]), np.zeros((8, 1)))
+        trial = integrator._trial(0.0, np.array([1.0]), length, guess, 1.0, stiffness)
         middle = 0.37 * length
         return abs(trial.polynomial.end[0] - np.cos(length)), abs(trial.polynomial(middle)[0] - np.cos(middle))
 
@@ -311,6 +314,62 @@ def test_machine_code_takes_the_steps_of_python(model, controller):
         counts.append((method.statistics.steps, method.statistics.iterations, method.statistics.newton_steps))
     assert np.abs(ends[0] - ends[1]).max() < 1e-8
     assert np.abs(np.subtract(*counts)).max() <= 0.1 * max(counts[0]) + 2
+
+
+def test_a_trial_of_machine_code_has_the_length_that_was_asked_for():
+    # strides shorten a step whose error is too large by themselves; a single trial must not
+    method, start = adaptive(wt.mechanisms.double_pendulum(), [1.0, 0.5, 0.0, 0.0], 1.0, rtol=1e-13)
+    integrator = method.integrator
+    guess = Polynomial(0.0, 0.4, start, np.zeros((8, 4)))
+    assert integrator.compiled.prepare(0)
+    found = integrator.compiled.solve(0.0, start, 0.4, guess, 1e-13, 1e-15, False)
+    integrator.compiled = None
+    by_python = integrator._trial(0.0, start, 0.4, guess)
+    assert found.error > 1
+    assert found.error == pytest.approx(by_python.error, rel=1e-3)
+    assert found.polynomial.end == pytest.approx(by_python.polynomial.end, abs=1e-12)
+
+
+def test_affine_controllers_are_told_from_others():
+    model = wt.mechanisms.double_pendulum()
+    task = adaptive(model, np.zeros(4), 1.0)[0].task
+    affine = {
+        "constant": lambda t, q, v: np.array([1.0, 2.0]) + 0 * v,
+        "regulator": lambda t, q, v: 3 * (np.array([0.1, 0.2]) - q) - 4 * v + 5 * t,
+        "ready-made": wt.controllers.pd(model, target=[0.1, 0.2], stiffness=3.0, damping=0.5),
+    }
+    others = {
+        "limited": lambda t, q, v: np.clip(-q, -1, 1),
+        "in time": lambda t, q, v: np.sin(t) + 0 * v,
+        "product": lambda t, q, v: q * v,
+        "in Python": lambda t, q, v: -q if t >= 0 else q,
+    }
+    for name, controller in affine.items():
+        found = affine_forces(model, controller, task.samples())
+        assert found is not None, name
+        for t, q, v in ((0.3, np.array([0.5, -0.2]), np.array([1.0, 2.0])), *task.samples()):
+            assert found(t, q, v) == pytest.approx(controller(t, q, v), abs=1e-12)
+    for name, controller in others.items():
+        assert affine_forces(model, controller, task.samples()) is None, name
+
+
+def test_a_step_to_where_there_are_no_rates_is_shortened():
+    class Walled:
+        def rates(self, t, y):
+            if (y > 1.5).any():
+                raise SingularSystemError("beyond 1.5 nothing is determined")
+            return 1 - y
+
+        def project(self, t, y):
+            return y
+
+    integrator = Integrator(Walled(), rtol=1e-9, atol=1e-9)
+    # what the last step knew leads far beyond
+    guess = Polynomial(0.0, 1.0, np.zeros(1), np.full((8, 1), 50.0))
+    trial = integrator._accepted(0.0, np.zeros(1), 1.0, guess, None)
+    assert 0 < trial.polynomial.length < 1.0
+    assert trial.polynomial.end[0] == pytest.approx(1 - np.exp(-trial.polynomial.length), abs=1e-8)
+    assert integrator.statistics.rejections > 0
 
 
 def test_steps_without_output_leave_nothing_behind():

@@ -26,6 +26,9 @@ class Lanes:
     def __neg__(self) -> Lanes:
         return Lanes(-self.values)
 
+    def __abs__(self) -> Lanes:
+        return Lanes(np.abs(self.values))
+
     def __add__(self, other: Any) -> Any:
         return _combined(np.add, self, other)
 

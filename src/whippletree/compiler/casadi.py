@@ -35,7 +35,7 @@ class Symbolic:
     def __init__(self, model: Model, parameters: Sequence[str]) -> None:
         self.model = model
         self.parameters = tuple(parameters)
-        self._casadi = _import_casadi()
+        self._casadi = import_casadi("wt.symbolic")
 
     def __repr__(self) -> str:
         return f"<CasADi functions of model {self.model.name!r}>"
@@ -89,9 +89,10 @@ def _identifier(name: str) -> str:
     return "_".join(filter(None, "".join(c if c.isalnum() else "_" for c in name).split("_")))
 
 
-def _import_casadi() -> Any:
+def import_casadi(feature: str) -> Any:
+    """The package, or what to install for a feature."""
     try:
         import casadi
     except ImportError:
-        raise MissingExtraError("wt.symbolic", "casadi", "casadi") from None
+        raise MissingExtraError(feature, "casadi", "casadi") from None
     return casadi

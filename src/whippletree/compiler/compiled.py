@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,11 +31,11 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, Scheme
-    from whippletree.compiler.rollout.contact_lists import Driven
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, RateBlocks, Scheme
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
+    from whippletree.compiler.rollout.step_space import Driven
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
@@ -229,19 +229,34 @@ class Compiled(CompiledTable):
             return self.program(("rollout", digest(program)), lambda: program)
         return self.program(key, lambda: rollout_program(self.model, plan, self.parameters))
 
-    def collocation_step(
-        self, scheme: Scheme, patience: Patience, controller: Callable[[Any, Any, Any], Any] | None = None
+    def collocation_steps(
+        self,
+        schemes: tuple[Scheme, ...],
+        patience: Patience,
+        controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
+        blocks: RateBlocks | None = None,
     ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`."""
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+
+        ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
+        equations of motion, where they are not the model's.
+        """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_step", scheme.name, patience)
+        key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience, blocks and blocks.key)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, False, self.route).program()
+                key, lambda: CollocationKernel(self.model, schemes, patience, "none", self.route, blocks).program()
             )
+        if controller == "affine":
+
+            def build() -> Program:
+                kernel = CollocationKernel(self.model, schemes, patience, "affine", self.route, blocks)
+                return kernel.program(kernel.affine_control())
+
+            return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, True, self.route)
+            self._kernels[key] = CollocationKernel(self.model, schemes, patience, "traced", self.route, blocks)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
@@ -360,7 +375,8 @@ class Compiled(CompiledTable):
 
         Coordinates are compared in velocity space: the rows and columns of q have nv entries, not nq. Central
         differences of steps that are solved to 1e-13 m/s, all in one call: relative errors are about 1e-7 while no
-        contact, limit or range changes its mode; where one does, they are the mean of both sides.
+        contact, limit or range changes its mode; where one does, they are the mean of both sides, and ``kinks`` tells
+        in which columns.
 
         Args:
             q, v: one state, (nq,) and (nv,).
@@ -368,7 +384,8 @@ class Compiled(CompiledTable):
 
         Returns:
             Matrices of derivatives of the end state (q, v, act), of n = 2 nv + activations numbers: by the start state
-            (n, n), by the commands (n, actuators), and by joint forces (n, nv).
+            (n, n), by the commands (n, actuators), and by joint forces (n, nv); and how far the derivatives to both
+            sides lie apart, by column: ``kinks``.
         """
         from whippletree.compiler.rollout.single_step import step_derivatives
 
@@ -429,7 +446,7 @@ class Compiled(CompiledTable):
         programs = {}
         for text in functions:
             name, *names = text.split(":")
-            programs[c_name(text)] = self._program(find(name, self.model), tuple(names))
+            programs[c_name(text)] = self._program(find(name, self.model), tuple(names), exported=True)
         real: Real = "double" if self._dtype == np.float64 else "float"
         return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 
@@ -453,11 +470,11 @@ class Compiled(CompiledTable):
             )
         return self._made[key]
 
-    def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
-        """Unrolled where that is small enough, else as loops over bodies."""
+    def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
+        """Unrolled where that is small enough, else as loops over bodies; what is exported has no loops."""
         # imported here: where the cache knows a function, nothing of this is needed
         from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
-        from whippletree.compiler.frontend.unrolled import unrolled_program
+        from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
         count = len(self._tree.nodes)
         if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
@@ -469,7 +486,9 @@ class Compiled(CompiledTable):
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
         if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
-            return unrolled_program(self.model, function, names, self.parameters, route=self.route)
+            # loops are for CPUs: on a GPU what goes through memory costs more than code
+            fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
+            return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
         if can_loop and by_clusters:
             return cluster_loop_program(function, self._tree)
         if can_loop:

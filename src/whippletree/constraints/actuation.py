@@ -84,7 +84,7 @@ def actuate(
     n = m.tree.model.nv
     links = m.moving(q, v)
     motors = [i for name in joints for i in range(n)[m.tree.model.slice(name)]]
-    rows = _HeldRows(m, links, q, v, t, active)
+    rows = RigidRows(m, links, q, v, t, active)
     count = len(rows.A)
     sharing = _Sharing(m, rows, pushers, motors, metric)
     wanted = _forces(m, links, a)
@@ -105,7 +105,7 @@ def actuate(
     return Actuated(tau, rows.all_rows(f[:count], soft), f[count:], residual)
 
 
-class _HeldRows:
+class RigidRows:
     """The independent rigid rows, those that yield apart, and what is switched on."""
 
     def __init__(self, m: Mechanism, links: Field, q: Array, v: Array, t: Any, active: Array | None) -> None:
@@ -141,7 +141,7 @@ class _Sharing:
     """The rows of constraints and contacts together, S factored, and which passive velocities nothing notices."""
 
     def __init__(
-        self, m: Mechanism, rows: _HeldRows, pushers: Pushers | None, motors: Sequence[int], metric: Array
+        self, m: Mechanism, rows: RigidRows, pushers: Pushers | None, motors: Sequence[int], metric: Array
     ) -> None:
         n = m.tree.model.nv
         self.motors, self.passive = list(motors), [i for i in range(n) if i not in motors]
@@ -192,7 +192,7 @@ class _Sharing:
         return self.factor.backward((x + self.X @ y_p) * self.factor.reciprocals), y_p
 
 
-def _stacked(rows: _HeldRows, pushers: Pushers | None, n: int) -> tuple[Array, Array]:
+def _stacked(rows: RigidRows, pushers: Pushers | None, n: int) -> tuple[Array, Array]:
     """Rows of constraints, then of contacts (m, n), and the diagonal of C (m,): 1 for rows that are off."""
     off = zeros(len(rows.A)) if rows.mask is None else 1 - rows.mask
     if pushers is None:

@@ -81,11 +81,11 @@ def factor_block(
     else:
         # typical sizes, not those of this state: a row that vanishes at a dead point, or is switched off, has none
         idle = None if terms.mask is None else 1 - terms.mask[hard]
-        factor = kkt.augmented(heavy, A[hard], _scales(heavy, terms.squares[hard]), idle, order=order)
+        factor = kkt.augmented(heavy, A[hard], row_weights(heavy, terms.squares[hard]), idle, order=order)
     return kkt.Softened(factor, A[soft], stiffness, (hard, soft)) if soft else factor
 
 
-def _scales(M: Array, squares: Array) -> Array:
+def row_weights(M: Array, squares: Array) -> Array:
     """:func:`whippletree.constraints.kkt.row_scales` for squares that are powers of two: whole numbers keep exact
     scalars exact.
     """

@@ -27,9 +27,10 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select
-from whippletree.constraints import dynamics
+from whippletree.constraints import dynamics, kkt
+from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
-from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import Problem
 from whippletree.contact.servos import Servos
@@ -73,13 +74,14 @@ class Blocks:
     servos with a force range.
 
     One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out. Servos are there
-    only where a step knows commands (``servos=True``).
+    only where a step knows commands (``servos=True``). Single scenes (``alone=True``) have both, and the pairs that
+    have a form for time steps only.
     """
 
-    def __init__(self, model: Model, limits: bool = True, servos: bool = False) -> None:
+    def __init__(self, model: Model, limits: bool = True, servos: bool = False, alone: bool = False) -> None:
         self.model = model
-        self.actuators = Servos(model, servos)
-        self.contacts: ContactSet = contact_set(model)
+        self.actuators = Servos(model, servos or alone)
+        self.contacts: ContactSet = contact_set_of_steps(model) if alone else contact_set(model)
         axes = [
             Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
             for k, joint in enumerate(model.joints)
@@ -294,16 +296,31 @@ def _responses(
 
 
 def implicit_factor(
-    m: Mechanism, links: Field, q: Array, v: Array, push: Array, h: Any, actuators: Servos
+    m: Mechanism,
+    links: Field,
+    q: Array,
+    v: Array,
+    push: Array,
+    h: Any,
+    actuators: Servos,
+    ties: tuple[Array, Array] | None = None,
 ) -> tuple[linalg.TreeLTDL, Array]:
-    """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity."""
+    """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity.
+
+    ``ties``: rows A of constraints and the typical squares of their sizes, where these stand in for inertia: the factor
+    is then that of M + Aᵀ R A, whose dagger terms are those of M (000).
+    """
     M = inertia.mass_matrix(m.tree, m.sweep, links)
     for servo in actuators.coupling:
         row, gain = actuators.row(m, q, servo), servo.gain(h)
         scaled = [h * gain * x for x in row]
         M = M + np.array([[0 if _nothing(a) or _nothing(b) else a * b for b in row] for a in scaled], dtype=object)
         push = push - np.array(scaled, dtype=object) * (row @ v)
-    return linalg.tree_ltdl(M, elimination_parents(m.tree, actuators), lenient=True), push
+    parents = elimination_parents(m.tree, actuators)
+    if ties is not None:
+        A, squares = ties
+        M, parents = kkt.stiffened(M, A, row_weights(M, squares)), tuple(range(-1, len(M) - 1))
+    return linalg.tree_ltdl(M, parents, lenient=True), push
 
 
 def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:

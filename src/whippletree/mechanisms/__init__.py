@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from whippletree.errors import NameLookupError
 from whippletree.mechanisms.andrews import andrews
 from whippletree.mechanisms.contact_textbook import bouncing_ball, painleve_rod, rocking_block, sliding_block
-from whippletree.mechanisms.legged import hopper, planar_biped, quadruped, rimless_wheel, simplest_walker
+from whippletree.mechanisms.legged import hopper, humanoid, planar_biped, quadruped, rimless_wheel, simplest_walker
 from whippletree.mechanisms.linkages import crank_slider, four_bar, four_bar_chain, gear_train, n_four_bar, peaucellier
 from whippletree.mechanisms.piles import box_stack, newtons_cradle, spheres_in_box
 from whippletree.mechanisms.spatial_linkages import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
@@ -31,6 +31,7 @@ __all__ = [
     "four_bar_chain",
     "gear_train",
     "hopper",
+    "humanoid",
     "knife_edge_sleigh",
     "n_four_bar",
     "newtons_cradle",

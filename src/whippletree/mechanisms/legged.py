@@ -172,3 +172,69 @@ def quadruped(
             builder.geometry(f"{leg} foot", f"{leg} shank", "sphere", position=(0, 0, -shank), radius=radius)
             builder.contact(f"{leg} foot on ground", f"{leg} foot", "ground", friction=friction)
     return builder.build()
+
+
+LEG_JOINTS = (
+    ("hip_yaw", (0, 0, 1), 0.5, (0.0, 0.0, 0.0)),
+    ("hip_roll", (1, 0, 0), 0.8, (0.0, 0.0, 0.0)),
+    ("hip_pitch", (0, 1, 0), 4.0, (0.0, 0.0, 0.0)),
+    ("knee", (0, 1, 0), 2.5, (0.0, 0.0, -0.38)),
+    ("ankle_pitch", (0, 1, 0), 0.3, (0.0, 0.0, -0.38)),
+    ("ankle_roll", (1, 0, 0), 0.8, (0.0, 0.0, 0.0)),
+)
+"""Of a humanoid's leg: name, axis, mass of the body behind it, and where it is in the body before it."""
+
+
+def humanoid(friction: Any = 0.7, bend: float = 0.4) -> Model:
+    """A humanoid of 39 kg on two flat feet, z up, looking along x: six joints in each leg, two in each arm.
+
+    Joint ``pelvis`` (free); ``left_hip_yaw``, ``…_hip_roll``, ``…_hip_pitch``, ``…_knee``, ``…_ankle_pitch``,
+    ``…_ankle_roll``, ``…_shoulder``, ``…_elbow`` and their like on the right, with limits of angle, velocity and
+    effort. Each foot touches the ground with four corners, 0.2 m by 0.1 m. It starts with hips and knees bent by
+    ``bend`` and twice that, soles on the ground.
+    """
+    angles = {"hip_pitch": -bend, "knee": 2 * bend, "ankle_pitch": -bend, "elbow": -0.5}
+    sole = 0.06
+    height = 2 * 0.38 * math.cos(bend) + sole
+    builder = Builder("humanoid").geometry("ground", WORLD, "half_space")
+    builder.body("trunk", 18.0, (0, 0, 0.25), (0.7, 0.6, 0.25))
+    builder.geometry("chest", "trunk", "box", size=(0.16, 0.28, 0.45), position=(0, 0, 0.25))
+    builder.joint("pelvis", "free", WORLD, "trunk", start=(0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0))
+    for side, y in (("left", 0.1), ("right", -0.1)):
+        parent, at = "trunk", (0.0, y, 0.0)
+        for name, axis, mass, place in LEG_JOINTS:
+            body = f"{side} {name}"
+            long = name in ("hip_pitch", "knee")
+            spread = mass * 0.012 if long else mass * 0.004
+            center = (0, 0, -0.17) if long else (0.02, 0, -0.03) if name == "ankle_roll" else (0, 0, 0)
+            builder.body(body, mass, center, (spread, spread, mass * 0.002))
+            builder.joint(
+                f"{side}_{name}", "revolute", parent, body, position=at if name == "hip_yaw" else place, axis=axis,
+                start=angles.get(name, 0.0), lower=-2.2, upper=2.4, velocity_limit=12.0, effort_limit=150.0,
+            )  # fmt: skip
+            if long:
+                builder.geometry(f"{body} bone", body, "capsule", radius=0.05, length=0.3, position=(0, 0, -0.19))
+            parent = body
+        for end, x in (("toe", 0.13), ("heel", -0.07)):
+            for edge, out in (("outer", math.copysign(0.05, y)), ("inner", -math.copysign(0.05, y))):
+                corner = f"{side} {end} {edge}"
+                builder.geometry(corner, parent, "point", position=(x, out, -sole))
+                builder.contact(f"{corner} on ground", corner, "ground", friction=friction)
+        builder.body(f"{side} upper arm", 1.0, (0, 0, -0.12), (0.008, 0.008, 0.002))
+        builder.geometry(
+            f"{side} upper bone", f"{side} upper arm", "capsule", radius=0.04, length=0.2, position=(0, 0, -0.12)
+        )
+        builder.body(f"{side} lower arm", 0.7, (0, 0, -0.12), (0.006, 0.006, 0.001))
+        builder.geometry(
+            f"{side} lower bone", f"{side} lower arm", "capsule", radius=0.03, length=0.2, position=(0, 0, -0.12)
+        )
+        limits: dict[str, Any] = {"lower": -2.5, "upper": 2.5, "velocity_limit": 12.0, "effort_limit": 40.0}
+        builder.joint(
+            f"{side}_shoulder", "revolute", "trunk", f"{side} upper arm", position=(0, 2 * y, 0.45), axis=(0, 1, 0),
+            **limits,
+        )  # fmt: skip
+        builder.joint(
+            f"{side}_elbow", "revolute", f"{side} upper arm", f"{side} lower arm", position=(0, 0, -0.25),
+            axis=(0, 1, 0), start=angles["elbow"], **limits,
+        )  # fmt: skip
+    return builder.build()

@@ -14,7 +14,7 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.constraints.reactions import reaction_names
 from whippletree.contact.geometry.rays import way_along_ray
 from whippletree.contact.geometry.shapes import shape_of
-from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.contact_set import contact_set_named
 from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import WORLD, Geometry, Model, require_model
@@ -192,7 +192,7 @@ class _Readings:
             return total
         pushes = np.asarray(self.run["contact_force"].values)[..., 0]
         pose, shape = self._placed(zone), shape_of(zone)
-        touching = contact_set(self.model)
+        touching = contact_set_named(self.model, self.run["contact_force"].attrs["names"])
         own = [(i, c) for i, c in enumerate(touching.candidates) if zone.body in (c.first_body, c.second_body)]
         for at in np.argwhere(np.any(pushes[..., [i for i, _ in own]] > 0, axis=-1)) if own else ():
             points, row = Snapshot(touching, self.q[tuple(at)]).points, tuple(at)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.scalars import Table
 from whippletree.arithmetic.trace.traced import Node, Trace, Traced
@@ -34,11 +36,16 @@ def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
     wanted = [x.index if isinstance(x, Traced) else float(x) for x in outputs]
     nodes = trace.nodes
     used = _live(nodes, [w for w in wanted if isinstance(w, int)])
-    fused = _fuse(nodes, used, [w for w in wanted if isinstance(w, int)])
-    kept = _live(fused, [w for w in wanted if isinstance(w, int)])
+    return live(Straight(_fuse(nodes, used, [w for w in wanted if isinstance(w, int)]), wanted))
+
+
+def live(code: Straight) -> Straight:
+    """Keep what the outputs need, and number the nodes anew."""
+    wanted = code.outputs
+    kept = _live(code.nodes, [w for w in wanted if isinstance(w, int)])
     number: dict[int, int] = {}
     straight: list[Node] = []
-    for index, node in enumerate(fused):
+    for index, node in enumerate(code.nodes):
         if kept[index]:
             number[index] = len(straight)
             straight.append(node if node[0] in ("input", "const") else (node[0], *[number[i] for i in node[1:]]))
@@ -121,6 +128,11 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c
 
 
+def _is_decided(condition: Any) -> bool:
+    """Whether a condition is true or false; one of symbols is a symbol itself, and selects between 1 and 0."""
+    return isinstance(condition, (bool, int, float, np.bool_))
+
+
 _MEANING: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a,
     "abs": abs,
@@ -137,9 +149,9 @@ _MEANING: dict[str, Callable[..., Any]] = {
     "tanh": scalars.tanh,
     "pow": scalars.power,
     "lt": scalars.less,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": lambda a: not a,
+    "and": lambda a, b: (a and b) if _is_decided(a) else scalars.select(a, b, 0),
+    "or": lambda a, b: (a or b) if _is_decided(a) else scalars.select(a, 1, b),
+    "not": lambda a: (not a) if _is_decided(a) else scalars.select(a, 0, 1),
     "select": scalars.select,
     "fma": _fma,
     "fms": lambda a, b, c: _fma(a, b, -c),

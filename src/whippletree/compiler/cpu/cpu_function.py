@@ -188,8 +188,11 @@ class CompiledFunction(NamedFunction):
         states = 2 if _have_batch(inputs, self._inputs) else 1
         if not self._engine.is_prepared(states):
             batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
-            self._engine.prepare(math.prod(batch))
-            self._choose_ways()
+            states = math.prod(batch)
+            # a batch may be of one state, whose code exists
+            if not self._engine.is_prepared(states):
+                self._engine.prepare(states)
+                self._choose_ways()
         return self._prepared_way()(*inputs, out=out)
 
     def _prepared_way(self) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.trace import Trace, finish
+from whippletree.arithmetic.trace import Trace, evaluate, finish, tangent
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, straight_program
@@ -41,6 +41,48 @@ def traced_controller(
     return traced_function(model, controller, model.nv, samples)
 
 
+class AffineForces:
+    """τ = gains · (1, t, q, v), at one state or many: what constant forces, springs, dampers, regulators about a fixed
+    pose and servos under fixed commands come to."""
+
+    def __init__(self, gains: Array) -> None:
+        """``gains`` (nv, 2 + nq + nv)."""
+        self.gains = gains
+
+    def __call__(self, t: Any, q: Array, v: Array) -> Array:
+        """The forces (..., nv)."""
+        time = np.broadcast_to(np.asarray(t, dtype=float), v.shape[:-1])[..., None]
+        return np.concatenate([np.ones(time.shape), time, q, v], axis=-1) @ self.gains.T
+
+
+def affine_forces(
+    model: Model, controller: Callable[[Any, Any, Any], Any], samples: Sequence[tuple[float, Array, Array]]
+) -> AffineForces | None:
+    """A controller's forces as an affine function of (t, q, v), where its expressions show that they are one.
+
+    ``samples``: states at which they are compared with the controller in Python.
+    """
+    trace = Trace()
+    x = trace.inputs(1 + model.nq + model.nv)
+    try:
+        found = np.asarray(controller(x[0], *map(scalar_array, np.split(x[1:], [model.nq]))), dtype=object)
+        if found.shape != (model.nv,):
+            return None
+        columns = [tangent(list(found), list(x), unit) for unit in np.eye(len(x), dtype=int).tolist()]
+        slopes = finish(trace, [slope for column in columns for slope in column])
+        if any(node[0] == "input" for node in slopes.nodes):
+            return None  # a slope changes
+        function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
+        function.gains[:, 1:] = np.array(evaluate(slopes, []), dtype=float).reshape(len(x), model.nv).T
+        t, q, v = samples[0]
+        function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
+        for sample in samples:
+            _compare(function, controller, *sample)
+    except Exception:  # whatever it is, it is not this simple
+        return None
+    return function
+
+
 def traced_function(
     model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
 ) -> NamedFunction:
@@ -69,7 +111,7 @@ def traced_function(
     return function
 
 
-def _compare(function: NamedFunction, controller: Any, t: float, q: Array, v: Array) -> None:
+def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, v: Array) -> None:
     expected = np.asarray(controller(t, q, v), dtype=float)
     with np.errstate(all="ignore"):
         difference = np.abs(function(t, q, v) - expected)

@@ -44,6 +44,14 @@ def traced_block(function: Callable[..., Sequence[Any]], reads: Sequence[Piece],
     return Block(finish(trace, results), _addresses(reads), _addresses(writes))
 
 
+def sparse_block(function: Callable[..., Sequence[Any]], reads: Sequence[Piece], writes: Sequence[Piece]) -> Block:
+    """As :func:`traced_block`, for memory that holds zeros already: numbers that are known to be 0 are not stored."""
+    trace = Trace()
+    results = _flat(function(*_inputs(trace, reads)))
+    stored = [(x, to) for x, to in zip(results, _addresses(writes), strict=True) if isinstance(x, Traced) or x != 0]
+    return Block(finish(trace, [x for x, _ in stored]), _addresses(reads), tuple(to for _, to in stored))
+
+
 class Kept(NamedTuple):
     """Arrays that one block leaves to later ones, each different number once; numbers known beforehand stay known.
 

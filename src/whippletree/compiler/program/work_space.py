@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.program.program import Address, Block, Buffer, Dimension, Index, Program, Register, Statement
+from whippletree.compiler.program.program import (
+    Address,
+    Block,
+    Buffer,
+    Dimension,
+    Index,
+    Program,
+    Register,
+    Statement,
+    map_addresses,
+)
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 
 
@@ -64,3 +75,21 @@ class WorkSpace:
         """The program of some statements; buffers without any number are left out, but for its arguments."""
         used = [b for b in self.buffers.values() if b.role in ("input", "output") or not b.empty]
         return Program(name, tuple(used), tuple(body))
+
+
+def inlined(
+    program: Program, prefix: str, place: Mapping[str, str] | None = None
+) -> tuple[list[Statement], list[Buffer]]:
+    """The statements of a program as part of another one, and the buffers that they need there.
+
+    ``place``: what the other program has in place of arguments; all other buffers get the prefix.
+    """
+    names = dict(place or {})
+    own = [b for b in program.buffers if b.name not in names]
+    names |= {b.name: f"{prefix}.{b.name}" for b in own}
+
+    def move(address: Address) -> Address:
+        # a number by itself is a buffer of one number inside a program
+        return Address(names.get(address.buffer, address.buffer), address.indices or (Index(None, 0),))
+
+    return list(map_addresses(program.body, move)), [replace(b, name=names[b.name]) for b in own]

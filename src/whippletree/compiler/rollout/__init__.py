@@ -4,12 +4,19 @@ rollout           ``dyn.rollout``: trees and constrained systems, with controlle
 rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
-collocation_kernel   one step of collocation, iterated until it has converged
+collocation_kernel   many steps of collocation with error control, each iterated until it has converged
+collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
+step_control      how long the next step is, for numbers and for kernels
 contact_rollout   ``dyn.contact_rollout``: steps with contacts
 single_step       ``dyn.step``: one step under commands, and its derivatives
 contact_kinds     gaps and rows as loops over pairs of one kind
+step_space        what the parts of a step share: model, blocks, motors, buffers
 contact_lists     a step of a single scene, over lists of what touches
+contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
+contact_list_closures   its constraints: rows that are met exactly
 contact_list_solver   its sweeps and Newton steps
+contact_list_interior   its interior-point method, for scenes that are jammed
+dense_solve       linear systems of the size of the velocities
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind

@@ -1,15 +1,19 @@
-"""One step of collocation as one kernel: the iteration over the slopes at its points, until it has converged.
+"""Steps of collocation as one kernel: many of them in one call, each iterated until it has converged.
 
-    from the last step's polynomial    slopes K at the points, and what they add to the state, Z = h A K
-    until it is decided:
-        for each point:                back to the constraints, the rates there    (:class:`_Point`)
-        Picard:                        they are the new slopes K
-        Newton:                        K + (1 − h A ⊗ J)⁻¹ (rates − K), mode by mode
-        for each point:                Z = h A K anew, and by how much it has changed
-        converged, diverged, or on?    (:class:`Patience`)
-    coefficients of the polynomial, and the size of the first term that it leaves out
+The kernel goes through rounds. In each, rates are worked out at some states, and what comes next depends on what they
+were for (only one of these at a time; another scene of a batch may be elsewhere):
 
-The mathematics is that of :mod:`whippletree.simulation.adaptive.integrator`, which decides what becomes of the step.
+    beginning    the last step's polynomial, continued, gives the first slopes K at the points of a step, and what they
+                 add to its start, Z = h A K
+    looking      Newton's method only: rates at neighbours of the start give J, and (1 - h l J)^-1 for the modes l of A
+                 (:mod:`~whippletree.compiler.rollout.collocation_newton`)
+    iterating    rates at the points give better slopes; converged, diverged, or on?    (:class:`Patience`)
+    ending       the end of the step, brought back to the constraints: the step is kept, and the next one begins
+
+So the code of the rates, which is nearly all of the code, exists once, whatever they are for. The kernel returns to
+its caller when it has come to the end or taken as many steps as asked for, and whenever a step was not good enough or
+its iteration should be changed: what becomes of that is decided in :mod:`whippletree.simulation.adaptive.integrator`,
+whose mathematics this is.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,20 +30,39 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.scalars import less, maximum, minimum, select, sqrt
 from whippletree.compiler.frontend.unrolled import traced_status
-from whippletree.compiler.program import Block, Buffer, If, Loop, Program, Statement, Until
-from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Collect,
+    Each,
+    If,
+    Index,
+    Loop,
+    Program,
+    Statement,
+    Until,
+)
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout import step_control
+from whippletree.compiler.rollout.collocation_newton import NewtonIteration
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import largest
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
-POINT, ROUND, CLOSING, MODE, ROW = "point", "round", "closing", "mode", "row"
-"""Counters of the loops over points, iterations, corrections of positions, modes of A, and rows of their matrices."""
+POINT, ROUND, CLOSING, KEPT = "point", "round", "closing", "kept"
+"""Counters of the loops over states, rounds and corrections of positions, and the number of a step that is kept."""
 
-CONVERGED, GIVEN_UP, IN_DOUBT = 1, 2, 3
-"""What became of a step: solved, not solved, or a block matrix whose pivots only the reference can judge."""
+STEPS = 16
+"""Most steps of a call."""
+
+CONVERGED, GIVEN_UP, IN_DOUBT, OFF, SLOW_ITERATION, EASED_ITERATION = 1, 2, 3, 4, 5, 6
+"""Why a call ended: nothing is wrong; a step was not solved; a block matrix had pivots that only the reference can
+judge; the end of a step was too far off the constraints; Picard iteration limits the steps; Newton's method is no
+longer needed."""
 
 HUGE = 1e300
 """More than any change."""
@@ -62,6 +85,15 @@ class Patience(NamedTuple):
     """Corrections of positions at a point."""
     closed: float
     """Residual of a position row, m or rad, that needs none."""
+    kinked: float
+    """How far a step may miss the constraints, in units of the tolerance, where only a kink of the forces explains it;
+    infinite where dead points do as well."""
+    shortest: float
+    """Length, s, of a step that is kept whatever it missed."""
+    worthwhile: float
+    """How much longer steps must become for Newton's method."""
+    difference: float
+    """Share of a component by which it is moved for a difference."""
 
 
 class Scheme(NamedTuple):
@@ -74,13 +106,46 @@ class Scheme(NamedTuple):
     """A (s, s): what slopes (columns) add to the states at the points (rows)."""
     to_coefficients: Array
     """Slopes at the points to coefficients in Legendre polynomials, (s, s)."""
+    values: Array | None = None
+    """Of Newton's method: A = T diag(values) T^-1, one of each conjugate pair; None for Picard iteration."""
     into: Array | None = None
-    """Of Newton's method: A = T Λ T⁻¹, rows of T⁻¹ (p, s), one of each conjugate pair; None for Picard iteration."""
+    """Rows of T^-1 (p, s)."""
     back: Array | None = None
     """Columns of T (s, p), doubled for pairs."""
 
 
 Controller = Callable[[Any, Any, Any], Any]
+
+
+class Notes(NamedTuple):
+    """What is told of each step that was kept, one number each."""
+
+    start: Any
+    length: Any
+    end: Any
+    next_length: Any
+    error: Any
+    iterations: Any
+    """Those of rejected steps before it too."""
+    contraction: Any
+    correction: Any
+    """The furthest way back to the constraints."""
+    rejections: Any
+    """Longer steps that were tried before."""
+
+
+class Verdict(NamedTuple):
+    """What is told of a call, and of the last step that was tried, kept or not."""
+
+    kept: Any
+    """How many steps were."""
+    outcome: Any
+    error: Any
+    change: Any
+    """The last one of its iteration, in units of the tolerance."""
+    first: Any
+    """The first one."""
+    iterations: Any
 
 
 class _Point:
@@ -134,194 +199,313 @@ class _Point:
         return [self.call(m, "rate", q=q, v=v), a]
 
 
+class RateBlocks(Protocol):
+    """Rates of other equations of motion than those of the model alone."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What, with the model, says all about them."""
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """What comes with the call beside the rest, after the gains of an affine controller."""
+
+    def statements(self, space: WorkSpace, controlled: bool) -> tuple[list[Statement], list[Statement]]:
+        """What comes before a controller and after it: from the state X at a point and its time T to its rates F, and
+        where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
+        decide. A controller reads q and v and writes tau."""
+
+
 class CollocationKernel:
-    """The program of a step; its blocks are traced once, and only a controller's anew for each controller.
+    """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
-    (t, h, start, guess, offset, ratio, rtol, atol, [active], [inverse])
-    → (coefficients, error, change, first, rounds, outcome).
+    (clock, bounds, scheme, start, guess, [active], [gains]) -> (coefficients, states, notes, trial, verdict)
 
-    ``guess`` (s, n) are the coefficients of the last polynomial; ``offset`` and ``ratio`` are where the step begins and
-    how long it is, counted in that polynomial's length from its start. ``change`` and ``first`` are the last and the
-    first change of the iteration, ``error`` the size of the first term that the polynomial leaves out, all in units of
-    the tolerance; ``outcome`` is CONVERGED, GIVEN_UP or IN_DOUBT. ``inverse`` (p, 2, n, n), for Newton's method: real
-    and imaginary part of (1 − h λ J)⁻¹ for each mode.
+    ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, or 0 for
+    a single trial, rtol, atol, contraction of Picard iteration that ends the call, the one that would be left to it and
+    ends the call where the scheme is Newton's); ``scheme``: 1 for the one to use, else 0; ``guess`` (s, n):
+    coefficients of the last polynomial. Of the first ``verdict.kept`` steps: ``coefficients`` (steps, s, n), ``states``
+    at their ends (steps, n) and ``notes`` (steps, :class:`Notes`); ``trial`` (s, n): coefficients of the last one that
+    was tried.
     """
 
-    def __init__(self, model: Model, scheme: Scheme, patience: Patience, controlled: bool, route: str | None) -> None:
-        """``controlled``: whether a controller acts."""
-        self.model, self.scheme, self.patience, self.controlled = model, scheme, patience, controlled
+    def __init__(
+        self,
+        model: Model,
+        schemes: tuple[Scheme, ...],
+        patience: Patience,
+        control: Literal["none", "traced", "affine"],
+        route: str | None,
+        blocks: RateBlocks | None = None,
+    ) -> None:
+        """``control``: whether a controller acts, and whether it is part of the code or comes as gains; ``blocks``: the
+        equations of motion, where they are not the model's."""
+        controlled = self.controlled = control != "none"
+        self.model, self.schemes, self.patience = model, schemes, patience
         self.point = _Point(model, route)
-        self.s, self.n = len(scheme.nodes), model.nq + model.nv
+        self.s, self.n = len(schemes[0].nodes), model.nq + model.nv
         self.switches = len(constraint_set(model).switches) if model.constraints else 0
+        self.order = self.s + 1
         space = self.space = WorkSpace()
         s, n = self.s, self.n
-        scalars = ("t", "h", "offset", "ratio", "rtol", "atol")
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(scalars[:2], ()) | {"start": (n,), "guess": (s, n)}
-        shapes |= dict.fromkeys(scalars[2:], ()) | ({"active": (self.switches,)} if self.switches else {})
-        if scheme.into is not None:
-            shapes["inverse"] = (len(scheme.into), 2, n, n)
-        space.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
-        space.add(Buffer("coefficients", "output", (s, n)))
-        space.add(*[Buffer(name, "output", ()) for name in ("error", "change", "first", "rounds", "outcome")])
-        space.work(K=(s, n), Z=(s, n), reach=(n,), fine=(n,), worst=(2,), done=(1,), doubt=(1,), tally=(4,))
-        space.table("nodes", scheme.nodes)
-        space.table("A", scheme.weights)
-        space.table("C", scheme.to_coefficients)
-        self.rates_to = "K"
-        if scheme.into is not None and scheme.back is not None:
-            self.rates_to = "F"
-            space.work(F=(s, n), b=(2, n), x=(len(scheme.into), 2, n))
-            space.table("into", np.stack([scheme.into.real, scheme.into.imag], axis=1))
-            space.table("back", np.stack([scheme.back.real, -scheme.back.imag], axis=2))
-        if model.constraints or controlled:
+        given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,), "scheme": (len(schemes),)}
+        given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
+        given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
+        given |= {} if blocks is None else blocks.inputs
+        space.add(*[Buffer(name, "input", shape) for name, shape in given.items()])
+        found = {"coefficients": (STEPS, s, n), "states": (STEPS, n), "notes": (STEPS, len(Notes._fields))}
+        found |= {"trial": (s, n), "verdict": (len(Verdict._fields),)}
+        space.add(*[Buffer(name, "output", shape) for name, shape in found.items()])
+        self.places = max(s, n + 1)
+        # X, T: states and times at which rates F are wanted, and Y: those states on the constraints
+        space.work(X=(self.places, n), Y=(self.places, n), F=(self.places, n), T=(self.places,), wanted=(self.places,))
+        space.work(nodes=(s,), A=(s, s), C=(s, s), newton=(1,), picard=(1,))
+        space.work(now=(5,), y=(n,), G=(s, n), K=(s, n), Z=(s, n), c=(s, n), reach=(n,), fine=(n,), raw=(n,))
+        space.work(worst=(2,), tally=(4,), doubt=(1,), error=(1,), turn=(STEPS,), count=(1,), outcome=(1,))
+        space.work(beginning=(1,), iterating=(1,), concluding=(1,), ending=(1,), keeping=(1,), going=(1,), over=(1,))
+        space.work(failed=(1,), rejections=(2,))
+        space.numbers_list("this", STEPS)
+        for k, scheme in enumerate(schemes):
+            space.table(f"nodes {k}", scheme.nodes)
+            space.table(f"A {k}", scheme.weights)
+            space.table(f"C {k}", scheme.to_coefficients)
+        if model.constraints or controlled or blocks is not None:
             space.work(q=(model.nq,), v=(model.nv,), tau=(model.nv,))
         if model.constraints:
             space.work(earlier=(model.nq,), gap=(1,), shut=(1,), open=(1,))
+        stiff = next((scheme for scheme in schemes if scheme.values is not None), None)
+        self.newton = None if stiff is None else NewtonIteration(space, model, stiff, patience.difference)
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
-            self._before, self._after = self._rates() if model.constraints or controlled else ([self._free_rates()], [])
+            if blocks is not None:
+                self._before, self._after = blocks.statements(space, controlled)
+            elif model.constraints or controlled:
+                self._before, self._after = self._rates()
+            else:
+                self._before, self._after = [self._free_rates()], []
 
     def program(self, control: Block | None = None) -> Program:
-        """The whole step, under the controller of such a block."""
+        """All of it, under the controller of such a block."""
         rates = (*self._before, *([] if control is None else [control]), *self._after)
-        opening, changing, closing = self._frame
-        iteration = (Loop(POINT, self.s, rates), *changing)
-        solving = Until(ROUND, self.patience.most, self.space.address("done"), iteration)
-        return self.space.program("collocation_step", [*opening, solving, *closing])
+        opening, beginning, stages, closing = self._frame
+        address = self.space.address
+        body = (
+            If(address("beginning"), tuple(beginning)),
+            Loop(POINT, self.places, (If(address("wanted", POINT), rates),)),
+            *stages,
+        )
+        # each step takes a round for each iteration, one to look and one to end
+        rounds = STEPS * (self.patience.most + 2)
+        return self.space.program(
+            "collocation_steps", [*opening, Until(ROUND, rounds, address("over"), body), *closing]
+        )
 
     @cached_property
-    def _frame(self) -> tuple[list[Statement], list[Statement], list[Statement]]:
-        """What comes before the iteration, what follows the rates in each round, and what comes after."""
-        at, put = self.space.at, self.space.put
-        opening: list[Statement] = [
-            Loop(POINT, self.s, (self._guess(),)),
-            put(0, at("reach"), at("doubt")),
-            Loop(POINT, self.s, (self._reach(),)),
-            self._scale(),
-            put(-1, at("done")),
-            traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP]], [], [at("tally")]),
+    def _frame(self) -> tuple[list[Statement], list[Statement], list[Statement], list[Statement]]:
+        """What comes before the rounds, at the beginning of a step, after the rates of a round, and at the end."""
+        address = self.space.address
+        looking = [] if self.newton is None else [If(address("looking"), tuple(self._looking()))]
+        # in this order, so that a stage which begins the next one waits for its rates
+        stages: list[Statement] = [
+            If(address("ending"), tuple(self._ending())),
+            If(address("iterating"), tuple(self._iterating())),
+            *looking,
         ]
-        newton = self._newton() if self.scheme.into is not None else []
-        changing = [*newton, put(0, at("worst")), Loop(POINT, self.s, (self._move(),)), self._judge()]
-        return opening, changing, [Loop(POINT, self.s, (self._coefficients(),)), self._end()]
+        at = self.space.at
+        closing = [
+            Loop(POINT, self.s, (traced_block(lambda c: [c], [at("c", POINT)], [at("trial", POINT)]),)),
+            self._verdict(),
+        ]
+        return self._opening(), self._beginning(), stages, closing
+
+    def affine_control(self) -> Block:
+        """The forces of a controller that is affine, whose gains come with the call."""
+        at = self.space.at
+
+        def act(t: Any, q: Array, v: Array, gains: Array) -> list[Array]:
+            return [gains @ np.array([1, t, *q, *v], dtype=object)]
+
+        return traced_block(act, [at("T", POINT), *self.space.each(["q", "v", "gains"])], [at("tau")])
 
     def control(self, controller: Controller) -> Block:
         """The forces of a controller at a point."""
         at = self.space.at
 
-        def act(t: Any, h: Any, node: Any, q: Array, v: Array) -> list[Array]:
-            return [np.asarray(controller(t + h * node, scalar_array(q), scalar_array(v)), dtype=object)]
+        def act(t: Any, q: Array, v: Array) -> list[Array]:
+            return [np.asarray(controller(t, scalar_array(q), scalar_array(v)), dtype=object)]
 
-        return traced_block(act, [at("t"), at("h"), at("nodes", POINT), at("q"), at("v")], [at("tau")])
+        return traced_block(act, [at("T", POINT), at("q"), at("v")], [at("tau")])
 
-    # ---- before and after the iteration --------------------------------------------------------------------------
+    # ---- before and after ----------------------------------------------------------------------------------------
 
-    def _guess(self) -> Statement:
+    def _opening(self) -> list[Statement]:
+        """Take over what the call gives, and the tables of its scheme."""
+        at, put, each = self.space.at, self.space.put, self.space.each
+        chosen: list[Statement] = []
+        for k, scheme in enumerate(self.schemes):
+            tables = [f"nodes {k}", f"A {k}", f"C {k}"]
+            newton = -1 if scheme.values is None else 1
+
+            def take(*numbers: Array, newton: int = newton) -> list[Any]:
+                return [*numbers, [newton], [-newton]]
+
+            flag = Piece((), (self._nth("scheme", k),))
+            space_for = f"is scheme {k}"
+            self.space.work(**{space_for.replace(" ", "_"): (1,)})
+            chosen += [
+                traced_block(lambda x: [[x]], [flag], [at(space_for)]),
+                If(
+                    self.space.address(space_for),
+                    (traced_block(take, each(tables), each(["nodes", "A", "C", "newton", "picard"])),),
+                ),
+            ]
+        flags = ("ending", "iterating", "concluding", "keeping", "going", "over")
+        return [
+            *chosen,
+            traced_block(
+                lambda clock, y, G: [clock, y, G, [1] + [0] * (STEPS - 1), [0], [GIVEN_UP], [1], [0]],
+                each(["clock", "start", "guess"]),
+                each(["now", "y", "G", "turn", "count", "outcome", "beginning", "doubt"]),
+            ),
+            traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP], [0]], [], each(["tally", "error"])),
+            put(0, at("rejections")),
+            put(-1, *each([*flags, *([] if self.newton is None else ["looking"])])),
+            Loop(POINT, self.s, (put(0, at("c", POINT)),)),
+        ]
+
+    def _nth(self, name: str, k: int) -> Any:
+        return self.space.at(name).addresses[k]
+
+    def _verdict(self) -> Statement:
         at = self.space.at
 
-        def slopes(guess: Array, node: Any, offset: Any, ratio: Any) -> list[Array]:
-            return [vector(*_legendre(2 * (offset + ratio * node) - 1, self.s)) @ guess]
+        def tell(count: Array, outcome: Array, error: Array, tally: Array) -> list[Any]:
+            change, first, rounds, _ = tally
+            return [Verdict(count[0], outcome[0], error[0], change, first, rounds)]
 
-        return traced_block(slopes, [at("guess"), at("nodes", POINT), at("offset"), at("ratio")], [at("K", POINT)])
+        return traced_block(tell, self.space.each(["count", "outcome", "error", "tally"]), [at("verdict")])
 
-    def _reach(self) -> Statement:
+    # ---- the beginning of a step ---------------------------------------------------------------------------------
+
+    def _beginning(self) -> list[Statement]:
+        at, put, each = self.space.at, self.space.put, self.space.each
+
+        def slopes(G: Array, node: Any, now: Array) -> list[Array]:
+            t, h, last, length, _ = now
+            offset, ratio = (t - last) / length, h / length
+            return [vector(*_legendre(2 * (offset + ratio * node) - 1, self.s)) @ G]
+
+        def move(K: Array, A: Array, now: Array, y: Array, reach: Array) -> list[Array]:
+            Z = now[1] * (A @ K)
+            return [Z, vector(*[maximum(abs(a + z), r) for a, z, r in zip(y, Z, reach, strict=True)])]
+
+        def fine(y: Array, reach: Array, bounds: Array, newton: Array) -> list[Any]:
+            rtol, atol = bounds[2], bounds[3]
+            scale = [1 / (atol + rtol * maximum(abs(a), r)) for a, r in zip(y, reach, strict=True)]
+            flags = [[-newton[0]]] + ([] if self.newton is None else [[newton[0]]])
+            return [scale, [HUGE, HUGE, 0, GIVEN_UP], [0], [-1], *flags]
+
+        flags = ["iterating", *([] if self.newton is None else ["looking"])]
+        looking = [] if self.newton is None else [If(self.space.address("looking"), tuple(self.newton.neighbours()))]
+        reads = [at("K"), at("A", POINT), at("now"), at("y"), at("reach")]
+        return [
+            Loop(POINT, self.s, (traced_block(slopes, [at("G"), at("nodes", POINT), at("now")], [at("K", POINT)]),)),
+            put(0, at("reach")),
+            Loop(POINT, self.s, (traced_block(move, reads, [at("Z", POINT), at("reach")]),)),
+            traced_block(
+                fine,
+                each(["y", "reach", "bounds", "newton"]),
+                each(["fine", "tally", "doubt", "beginning", *flags]),
+            ),
+            *self._points(),
+            *looking,
+        ]
+
+    def _points(self) -> list[Statement]:
+        """Ask for the rates at the points of the step."""
         at = self.space.at
 
-        def move(K: Array, A: Array, h: Any, start: Array, reach: Array) -> list[Array]:
-            Z = h * (A @ K)
-            return [Z, vector(*[maximum(abs(y + z), r) for y, z, r in zip(start, Z, reach, strict=True)])]
+        def place(y: Array, Z: Array, node: Any, now: Array) -> list[Any]:
+            return [y + Z, now[0] + now[1] * node]
 
-        reads = [at("K"), at("A", POINT), at("h"), at("start"), at("reach")]
-        return traced_block(move, reads, [at("Z", POINT), at("reach")])
+        reads = [at("y"), at("Z", POINT), at("nodes", POINT), at("now")]
+        return [
+            Loop(POINT, self.places, (self.space.put(-1, at("wanted", POINT)),)),
+            Loop(
+                POINT,
+                self.s,
+                (traced_block(place, reads, [at("X", POINT), at("T", POINT)]), self.space.put(1, at("wanted", POINT))),
+            ),
+        ]
 
-    def _scale(self) -> Statement:
+    def _looking(self) -> list[Statement]:
+        """The matrices of Newton's method, then its iteration."""
+        assert self.newton is not None
         at = self.space.at
+        return [
+            *self.newton.matrices(),
+            *self._points(),
+            traced_block(lambda: [[1], [-1]], [], [at("iterating"), at("looking")]),
+        ]
 
-        def fine(start: Array, reach: Array, rtol: Any, atol: Any) -> list[Array]:
-            return [vector(*[1 / (atol + rtol * maximum(abs(y), r)) for y, r in zip(start, reach, strict=True)])]
-
-        return traced_block(fine, [at("start"), at("reach"), at("rtol"), at("atol")], [at("fine")])
-
-    def _coefficients(self) -> Statement:
-        at = self.space.at
-        return traced_block(lambda K, C: [C @ K], [at("K"), at("C", POINT)], [at("coefficients", POINT)])
-
-    def _end(self) -> Statement:
-        at = self.space.at
-
-        def judge(c: Array, h: Any, fine: Array, tally: Array, doubt: Array) -> list[Any]:
-            total: Any = 0
-            for a, b, d, f in zip(*c[-3:], fine, strict=True):
-                left_out = truncation(h * abs(a), h * abs(b), h * abs(d)) * f
-                total = total + left_out * left_out
-            change, first, rounds, outcome = tally
-            outcome = select(less(0, doubt[0]), IN_DOUBT, outcome)
-            return [sqrt(total / self.n), change, first, rounds, outcome]
-
-        writes = [at(name) for name in ("error", "change", "first", "rounds", "outcome")]
-        # what was just written is read again through the slopes, since outputs cannot be read
-        reads = [at("K"), at("h"), at("fine"), at("tally"), at("doubt")]
-        C = np.asarray(self.scheme.to_coefficients, dtype=object)[-3:]
-        return traced_block(lambda K, *rest: judge(C @ K, *rest), reads, writes)
-
-    # ---- one iteration -------------------------------------------------------------------------------------------
+    # ---- rates ---------------------------------------------------------------------------------------------------
 
     def _free_rates(self) -> Statement:
         """Without constraints and controller: everything in one block."""
         at = self.space.at
 
-        def rates(start: Array, Z: Array, t: Any, h: Any, node: Any, doubt: Array) -> list[Any]:
+        def rates(X: Array, t: Any, doubt: Array) -> list[Any]:
             m = self.point.mechanism()
-            q, v = np.split(start + Z, [self.model.nq])
-            found = self.point.rates(m, t + h * node, q, v, zeros(self.model.nv), None)
-            return [*found, _doubts(m, doubt)]
+            q, v = np.split(X, [self.model.nq])
+            found = self.point.rates(m, t, q, v, zeros(self.model.nv), None)
+            return [*found, self.point.normalised(q), v, _doubts(m, doubt)]
 
-        reads = [at("start"), at("Z", POINT), at("t"), at("h"), at("nodes", POINT), at("doubt")]
-        return traced_block(rates, reads, [at(self.rates_to, POINT), at("doubt")])
+        reads = [at("X", POINT), at("T", POINT), at("doubt")]
+        return traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])
 
     def _rates(self) -> tuple[list[Statement], list[Statement]]:
         """What comes before a controller, and what comes after it: quaternions to unit length, positions onto the
         constraints by least-energy corrections, velocities too; then the rates."""
         at, point = self.space.at, self.point
-        around = [at("t"), at("h"), at("nodes", POINT), at("doubt"), *([at("active")] if self.switches else [])]
+        around = [at("T", POINT), at("doubt"), *([at("active")] if self.switches else [])]
 
-        def place(start: Array, Z: Array) -> list[Array]:
-            q, v = np.split(start + Z, [self.model.nq])
+        def place(X: Array) -> list[Array]:
+            q, v = np.split(X, [self.model.nq])
             return [point.normalised(q) if self.model.constraints else q, v]
 
-        def project(q: Array, v: Array, t: Any, h: Any, node: Any, doubt: Array, *on: Array) -> list[Any]:
+        def project(q: Array, v: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
             m = point.mechanism()
-            return [point.velocity(m, t + h * node, q, v, (*on, None)[0]), _doubts(m, doubt)]
+            return [point.velocity(m, t, q, v, (*on, None)[0]), _doubts(m, doubt)]
 
-        def rates(q: Array, v: Array, tau: Array, t: Any, h: Any, node: Any, doubt: Array, *on: Array) -> list[Any]:
-            m, time, active = point.mechanism(), t + h * node, (*on, None)[0]
+        def rates(q: Array, v: Array, tau: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
+            m, active = point.mechanism(), (*on, None)[0]
             if not self.controlled:
-                v, tau = point.velocity(m, time, q, v, active), zeros(self.model.nv)
-            return [*point.rates(m, time, q, v, tau, active), _doubts(m, doubt)]
+                v, tau = point.velocity(m, t, q, v, active), zeros(self.model.nv)
+            return [*point.rates(m, t, q, v, tau, active), point.normalised(q), v, _doubts(m, doubt)]
 
-        before: list[Statement] = [traced_block(place, [at("start"), at("Z", POINT)], [at("q"), at("v")])]
+        before: list[Statement] = [traced_block(place, [at("X", POINT)], [at("q"), at("v")])]
         if point.rigid_positions:
             before += self._closing(around)
         if self.model.constraints and self.controlled:
             before.append(traced_block(project, [at("q"), at("v"), *around], [at("v"), at("doubt")]))
         reads = [at("q"), at("v"), at("tau"), *around]
-        return before, [traced_block(rates, reads, [at(self.rates_to, POINT), at("doubt")])]
+        return before, [traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])]
 
     def _closing(self, around: list[Piece]) -> list[Statement]:
         """Positions onto the constraints, by corrections as long as they help."""
         at, put, point, patience = self.space.at, self.space.put, self.point, self.patience
 
         def look(q: Array, earlier: Array, gap: Array, *rest: Any) -> list[Any]:
-            t, h, node, _, *on = rest
-            left = point.gap(point.mechanism(), q, t + h * node, (*on, None)[0])
+            t, _, *on = rest
+            left = point.gap(point.mechanism(), q, t, (*on, None)[0])
             better = less(left, gap[0])
             # where a correction does not help, rounding has the last word
             kept = vector(*[select(better, a, b) for a, b in zip(q, earlier, strict=True)])
             shut = select(better & less(patience.closed, left), -1, 1)
             return [kept, kept, [left], [shut], [-shut]]
 
-        def close(q: Array, t: Any, h: Any, node: Any, doubt: Array, *on: Array) -> list[Any]:
+        def close(q: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
             m = point.mechanism()
-            step = point.call(m, "closing_step", q=q, t=t + h * node, active=(*on, None)[0])
+            step = point.call(m, "closing_step", q=q, t=t, active=(*on, None)[0])
             return [m.manifold().integrate(q, step), _doubts(m, doubt)]
 
         places = ["q", "earlier", "gap", "shut", "open"]
@@ -336,40 +520,28 @@ class CollocationKernel:
             Until(CLOSING, patience.closing, self.space.address("shut"), closing),
         ]
 
-    def _newton(self) -> list[Statement]:
-        """K + Re(T x) with x = (1 − h λ J)⁻¹ T⁻¹ (F − K), mode by mode."""
-        at = self.space.at
-        modes = len(self.scheme.into) if self.scheme.into is not None else 0
-        x, inverse = self.space.buffers["x"], self.space.buffers["inverse"]
+    # ---- one iteration -------------------------------------------------------------------------------------------
 
-        def take(F: Array, K: Array, into: Array) -> list[Array]:
-            return [into @ (F - K)]
+    def _iterating(self) -> list[Statement]:
+        at, put, each, address = self.space.at, self.space.put, self.space.each, self.space.address
 
-        def multiply(row: Array, b: Array) -> list[Any]:
-            (re, im), (b_re, b_im) = row, b
-            return [[re @ b_re - im @ b_im, re @ b_im + im @ b_re]]
-
-        def give(K: Array, back: Array, x: Array) -> list[Array]:
-            return [K + back.reshape(-1) @ x.reshape(-1, self.n)]
-
-        solve = traced_block(multiply, [piece(inverse, MODE, None, ROW, None), at("b")], [piece(x, MODE, None, ROW)])
-        project = traced_block(take, [at("F"), at("K"), at("into", MODE)], [at("b")])
-        return [
-            Loop(MODE, modes, (project, Loop(ROW, self.n, (solve,)))),
-            Loop(POINT, self.s, (traced_block(give, [at("K", POINT), at("back", POINT), at("x")], [at("K", POINT)]),)),
-        ]
-
-    def _move(self) -> Statement:
-        at = self.space.at
-
-        def move(K: Array, A: Array, h: Any, Z: Array, fine: Array, worst: Array) -> list[Any]:
-            new = h * (A @ K)
+        def move(K: Array, A: Array, now: Array, Z: Array, fine: Array, worst: Array, y: Array) -> list[Any]:
+            new = now[1] * (A @ K)
             e = (new - Z) * fine
             size = e @ e
-            return [new, [maximum(worst[0], size), worst[1] + size]]
+            return [new, y + new, [maximum(worst[0], size), worst[1] + size]]
 
-        reads = [at("K"), at("A", POINT), at("h"), at("Z", POINT), at("fine"), at("worst")]
-        return traced_block(move, reads, [at("Z", POINT), at("worst")])
+        take = traced_block(lambda F: [F], [at("F", POINT)], [at("K", POINT)])
+        correct = [] if self.newton is None else [If(address("newton"), tuple(self.newton.correction()))]
+        reads = [at("K"), at("A", POINT), *each(["now"]), at("Z", POINT), *each(["fine", "worst", "y"])]
+        return [
+            If(address("picard"), (Loop(POINT, self.s, (take,)),)),
+            *correct,
+            put(0, at("worst")),
+            Loop(POINT, self.s, (traced_block(move, reads, [at("Z", POINT), at("X", POINT), at("worst")]),)),
+            self._judge(),
+            If(address("concluding"), tuple(self._concluding())),
+        ]
 
     def _judge(self) -> Statement:
         at, patience = self.space.at, self.patience
@@ -384,11 +556,166 @@ class CollocationKernel:
             enough = select(stalled, patience.stalled, patience.converged)
             solved = finite & ~less(enough, change)
             outcome = select(solved, CONVERGED, GIVEN_UP)
-            done = select(solved | worse | ~finite, 1, -1)
+            enough_tried = ~less(rounds, patience.most)
+            done = select(solved | worse | ~finite | enough_tried, 1, -1)
             first = select(less(rounds, 2), change, tally[1])
             return [[change, first, rounds, outcome], [done]]
 
-        return traced_block(judge, [at("worst"), at("tally")], [at("tally"), at("done")])
+        return traced_block(judge, [at("worst"), at("tally")], [at("tally"), at("concluding")])
+
+    def _concluding(self) -> list[Statement]:
+        """The polynomial of the step and its error; then its end is asked for, or a shorter step, or the call ends."""
+        at, put, each = self.space.at, self.space.put, self.space.each
+
+        patience = self.patience
+
+        def judge(c: Array, now: Array, fine: Array, tally: Array, doubt: Array, *rest: Array) -> list[Any]:
+            y, bounds, newton, rejections = rest
+            t, h, *_ = now
+            total: Any = 0
+            for a, b, d, f in zip(*c[-3:], fine, strict=True):
+                left_out = truncation(h * abs(a), h * abs(b), h * abs(d)) * f
+                total = total + left_out * left_out
+            error = sqrt(total / self.n)
+            sound = ~less(0, doubt[0])
+            solved = less(tally[3], CONVERGED + 1 / 2)
+            solved = solved & sound & less(error, math.inf)
+            good = solved & ~less(1, error)
+            outcome = select(sound, select(solved, CONVERGED, GIVEN_UP), IN_DOUBT)
+            raw = y + h * c[0]
+            then = select(less(h, bounds[0] - t), t + h, bounds[0])
+            shorter = h * self._growth(tally, error, newton)
+            again = solved & less(1, error) & less(patience.shortest, shorter) & less(0, bounds[1])
+            clock = [t, select(again, shorter, h), *now[2:]]
+            flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
+            count = [rejections[0] + select(again, 1, 0), rejections[1] + select(again, tally[2], 0)]
+            return [[error], [outcome], raw, clock, count, raw, [then], *[[flag] for flag in flags]]
+
+        first = [Piece((self.n,), tuple(self._nth("X", i) for i in range(self.n))), Piece((1,), (self._nth("T", 0),))]
+        writes = [*each(["error", "outcome", "raw", "now", "rejections"]), *first]
+        flags = each(["ending", "over", "iterating", "concluding", "beginning"])
+        reads = each(["c", "now", "fine", "tally", "doubt", "y", "bounds", "newton", "rejections"])
+        return [
+            Loop(
+                POINT,
+                self.s,
+                (traced_block(lambda K, C: [C @ K], [at("K"), at("C", POINT)], [at("c", POINT)]),),
+            ),
+            Loop(POINT, self.places, (put(-1, at("wanted", POINT)),)),
+            put(1, Piece((), (self._nth("wanted", 0),))),
+            traced_block(judge, reads, [*writes, *flags]),
+        ]
+
+    # ---- the end of a step ---------------------------------------------------------------------------------------
+
+    def _ending(self) -> list[Statement]:
+        """Keep the step, if its end is near the constraints, and begin the next one."""
+        at, put, each, address = self.space.at, self.space.put, self.space.each, self.space.address
+        state = Piece((self.n,), tuple(self._nth("Y", i) for i in range(self.n)))
+        patience = self.patience
+
+        def look(state: Array, raw: Array, y: Array, now: Array, bounds: Array, doubt: Array) -> list[Any]:
+            away = [abs(a - b) for a, b in zip(state, raw, strict=True)]
+            scales = [bounds[3] + bounds[2] * maximum(abs(a), abs(b)) for a, b in zip(y, state, strict=True)]
+            off = largest([a / b for a, b in zip(away, scales, strict=True)])
+            total = sum(away[1:], away[0])
+            near = ~less(patience.kinked, off) | ~less(patience.shortest, now[1])
+            good = near & less(total, math.inf) & ~less(0, doubt[0])
+            flag = select(good, 1, -1)
+            return [[flag], [-flag], [-flag], [-1], [largest(away)]]
+
+        self.space.work(correction=(1,))
+        writes = each(["keeping", "failed", "over", "ending", "correction"])
+        return [
+            traced_block(look, [state, *each(["raw", "y", "now", "bounds", "doubt"])], writes),
+            If(address("failed"), (put(OFF, at("outcome")),)),
+            If(
+                address("keeping"),
+                (
+                    Collect("this", KEPT, STEPS, address("turn", KEPT)),
+                    Each(KEPT, "this", tuple(self._kept(state))),
+                    self._next(state),
+                    Loop(POINT, self.s, (traced_block(lambda c: [c], [at("c", POINT)], [at("G", POINT)]),)),
+                    put(-1, at("keeping")),
+                ),
+            ),
+        ]
+
+    def _growth(self, tally: Array, error: Any, newton: Array) -> Any:
+        """How much longer than the last step the next one is."""
+        change, first, rounds, _ = tally
+        by_contraction = step_control.growth_by_contraction(step_control.mean_contraction(change, first, rounds))
+        # near a dead point a slow iteration says nothing of shorter steps
+        minds = less(0, newton[0]) if self.model.constraints else ~less(0, 0 * rounds)
+        return step_control.growth(rounds, step_control.growth_by_error(error, self.order), by_contraction, minds)
+
+    def _control(self, now: Array, bounds: Array, tally: Array, error: Any, newton: Array) -> tuple[Any, Any, Any, Any]:
+        """Length of the next step, contraction of the last one, and whether its iteration was too slow (Picard), or
+        would not be (Newton)."""
+        _, h, _, length, error_of_last = now
+        change, first, rounds, _ = tally
+        contraction = step_control.mean_contraction(change, first, rounds)
+        error = maximum(error, step_control.error_before(error_of_last, h / length, self.order))
+        by_error = step_control.growth_by_error(error, self.order)
+        by_contraction = step_control.growth_by_contraction(contraction)
+        by_newton = less(0, newton[0])
+        longer = h * self._growth(tally, error, newton)
+        slow = ~by_newton & less(self.patience.worthwhile * by_contraction, by_error) & less(bounds[4], contraction)
+        return longer, contraction, slow, by_newton
+
+    def _kept(self, state: Piece) -> list[Statement]:
+        """Tell of the step."""
+        at, each = self.space.at, self.space.each
+
+        def note(now: Array, bounds: Array, tally: Array, error: Array, newton: Array, *rest: Array) -> list[Any]:
+            correction, rejections, state = rest
+            t, h, *_ = now
+            longer, contraction, *_ = self._control(now, bounds, tally, error[0], newton)
+            end = select(less(h, bounds[0] - t), t + h, bounds[0])
+            rounds = tally[2] + rejections[1]
+            told = Notes(t, h, end, longer, error[0], rounds, contraction, correction[0], rejections[0])
+            return [told, state]
+
+        reads = [*each(["now", "bounds", "tally", "error", "newton", "correction", "rejections"]), state]
+        copy = traced_block(
+            lambda c: [c],
+            [at("c", POINT)],
+            [
+                Piece(
+                    (self.n,),
+                    tuple(_address("coefficients", Index(KEPT), Index(POINT), Index(None, i)) for i in range(self.n)),
+                )
+            ],
+        )
+        return [
+            traced_block(note, reads, [at("notes", KEPT), at("states", KEPT)]),
+            Loop(POINT, self.s, (copy,)),
+        ]
+
+    def _next(self, state: Piece) -> Statement:
+        """Where and how long the next step is, or why there is none in this call."""
+        each = self.space.each
+
+        def go_on(state: Array, now: Array, bounds: Array, *rest: Array) -> list[Any]:
+            tally, error, newton, count, turn, *radius = rest
+            t, h, *_ = now
+            longer, _, slow, by_newton = self._control(now, bounds, tally, error[0], newton)
+            end = select(less(h, bounds[0] - t), t + h, bounds[0])
+            kept = count[0] + 1
+            eased = by_newton & less(longer * radius[0][0], bounds[5]) if radius else less(0, 0 * h)
+            full = ~less(kept, bounds[1]) | ~less(end, bounds[0])
+            outcome = select(slow, SLOW_ITERATION, select(eased, EASED_ITERATION, CONVERGED))
+            over = select(slow | eased | full, 1, -1)
+            clock = [end, minimum(longer, bounds[0] - end), t, h, error[0]]
+            return [state, clock, [kept], [0, *turn[:-1]], [outcome], [over], [-over], [0, 0]]
+
+        names = ["now", "bounds", "tally", "error", "newton", "count", "turn"]
+        names += [] if self.newton is None else ["radius"]
+        return traced_block(
+            go_on,
+            [state, *each(names)],
+            each(["y", "now", "count", "turn", "outcome", "over", "beginning", "rejections"]),
+        )
 
 
 def truncation(first: Any, second: Any, third: Any) -> Any:
@@ -411,3 +738,7 @@ def _doubts(m: Mechanism, doubt: Array) -> list[Any]:
     if not m.doubts:
         return [doubt[0]]
     return [maximum(doubt[0], traced_status(m))]
+
+
+def _address(buffer: str, *indices: Index) -> Address:
+    return Address(buffer, indices)

@@ -11,12 +11,15 @@ damped by a share ε of each block's own diagonal. As u depends on λ by way of 
 
 one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops.
 
-Sweeps and Newton's method take turns until the natural map of every block is within the tolerance, judged for impulses
+Where Newton's method does not get through either, an interior-point method does
+(:mod:`~whippletree.compiler.rollout.contact_list_interior`): scenes that are jammed, or whose forces are far from
+unique. All take turns until the natural map of every block is within the tolerance, judged for impulses
 inside their cones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +27,12 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement, Until
+from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
+from whippletree.compiler.rollout.dense_solve import DenseSolve
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
 
@@ -54,10 +60,11 @@ DAMPING, EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
 falls from step to step."""
 
-ACTIVE, BLOCK, STEP = "active", "block", "step"
-"""The list, the register of its blocks, and that of the time step."""
+TURN, SWEEP, NEWTON = "turn", "sweep", "newton"
 
-TURN, SWEEP, NEWTON, PIVOT, ROW, COLUMN = "turn", "sweep", "newton", "pivot", "matrix row", "matrix column"
+MOST_INTERIOR_VELOCITIES = 64
+"""Velocities up to which a kernel has the interior-point method: its matrix is dense, of the size of the velocities,
+so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
 
 LOCAL = len(Local._fields)
 
@@ -75,8 +82,9 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, velocities: int) -> None:
-        self.space, self.nv = space, velocities
+    def __init__(self, space: WorkSpace, blocks: int, velocities: int, thorough: bool = False) -> None:
+        """``thorough``: with the interior-point method, if the model is not too large for it."""
+        self.space, self.blocks, self.nv = space, blocks, velocities
         self.servos = ["soft"] if "soft" in space.buffers else []
         n = velocities
         space.work(
@@ -102,12 +110,9 @@ class ListSolver:
             damping=(1,),
             part=(blocks, 3),  # A⁻¹ F
             E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
-            K=(n, n),
-            right=(n,),
-            dy=(n,),
         )
-        space.index("rows below", [n - 1 - p for p in range(n)])
-        space.index("row below", [[min(p + 1 + i, n - 1) for i in range(max(n - 1, 1))] for p in range(n)])
+        self.system = DenseSolve(space, n)
+        self.interior = InteriorPoint(self) if thorough and n <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
         """The whole solution."""
@@ -118,8 +123,15 @@ class ListSolver:
             Until(SWEEP, SWEEPS_OF_TURN, self.space.address("done"), tuple(self._sweep())),
             traced_block(lambda done: [-done], [at("done")], [at("undone")]),
         )
-        turn = (*sweeps, If(self.space.address("undone"), tuple(self._newton())))
-        return [self._slips(), put(-1, at("done")), Until(TURN, TURNS, self.space.address("done"), turn)]
+        undone = traced_block(lambda done: [-done], [at("done")], [at("undone")])
+        address = self.space.address
+        hard = self._kept(self._newton())
+        begin: list[Statement] = []
+        if self.interior is not None:
+            begin = self.interior.begin()
+            hard += [undone, If(address("undone"), tuple(self._kept(self.interior.statements())))]
+        turn = (*sweeps, If(address("undone"), tuple(hard)))
+        return [*begin, self._slips(), put(-1, at("done")), Until(TURN, TURNS, address("done"), turn)]
 
     def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
         """What a block's velocity is made of, in the order of :func:`velocity_of`."""
@@ -212,7 +224,8 @@ class ListSolver:
             if counts:
                 work = work * counts[0]
             return [
-                [largest([a, b]) for a, b in zip(residual, found, strict=True)],
+                # what is no number is infinitely wrong, not left out of a comparison
+                [largest([a, select(less(b, math.inf), b, math.inf)]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
             ]
 
@@ -232,15 +245,11 @@ class ListSolver:
 
     # ---- Newton's method -----------------------------------------------------------------------------------------
 
-    def _newton(self) -> list[Statement]:
-        """Newton steps from where sweeps have come to; back to there if they lead nowhere."""
+    def _kept(self, method: Sequence[Statement]) -> list[Statement]:
+        """A method from where the impulses are; back to there if it leads nowhere."""
         at, each = self.space.at, self.space.each
-        begin = traced_block(
-            lambda y, residual: [y, [residual[1]], [DAMPING]],
-            each(("y", "residual")),
-            each(("raw y", "before", "damping")),
-        )
-        copy = traced_block(lambda p: [p, p], [at("impulse", BLOCK)], each(("raw", "kept"), BLOCK))
+        begin = traced_block(lambda residual: [[residual[1]]], [at("residual")], [at("before")])
+        copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("kept", BLOCK)])
         judge = traced_block(
             lambda residual, before: [[select(less(residual[1], before[0]), -1, 1)]],
             each(("residual", "before")),
@@ -249,17 +258,23 @@ class ListSolver:
         back = traced_block(
             lambda p, B, y: [p, y + B.T @ p], [*each(("kept", "B"), BLOCK), at("y")], [at("impulse", BLOCK), at("y")]
         )
-
+        undo = (self.space.put(0, at("y")), Each(BLOCK, ACTIVE, (back,)), *self.measure())
         return [
             begin,
             Each(BLOCK, ACTIVE, (copy,)),
-            Until(NEWTON, NEWTON_TURN, self.space.address("done"), tuple(self._newton_step())),
+            *method,
             judge,
-            If(
-                self.space.address("worse"), (self.space.put(0, at("y")), Each(BLOCK, ACTIVE, (back,)), *self.measure())
-            ),
+            If(self.space.address("worse"), undo),
             self._slips(),
         ]
+
+    def _newton(self) -> list[Statement]:
+        """Newton steps from where sweeps have come to."""
+        at, each = self.space.at, self.space.each
+        begin = traced_block(lambda y: [y, [DAMPING]], [at("y")], each(("raw y", "damping")))
+        copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
+        steps = Until(NEWTON, NEWTON_TURN, self.space.address("done"), tuple(self._newton_step()))
+        return [begin, Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
         """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
@@ -285,21 +300,14 @@ class ListSolver:
             part = inverse @ F
             return [part, (inverse @ (mass * P)) @ B, right - B.T @ part]
 
-        def add(row: Array, B: Array, E: Array) -> list[Any]:
-            return [row + B @ E]
-
         def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any) -> list[Any]:
             B, raw_y, y = rest
             raw = p - part - E @ dy
             inside = brought_inside(raw, mu, h * cap)
             return [raw, inside, raw_y + B.T @ raw, y + B.T @ inside]
 
-        diagonal = Piece((), (Address("K", (Index(ROW), Index(ROW))),))
-        identity = (put(0, at("K", ROW)), put(1, diagonal))
         reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
         first = traced_block(prepare, [*reads, at("damping"), at("right")], [*each(("part", "E"), BLOCK), at("right")])
-        column = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
-        rows = Loop(ROW, self.nv, (traced_block(add, [at("K", ROW), column, at("E", BLOCK)], [at("K", ROW)]),))
         reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
         reads += [at("B", BLOCK), at("raw y"), at("y")]
         last = traced_block(advance, reads, [*each(("raw", "impulse"), BLOCK), at("raw y"), at("y")])
@@ -310,58 +318,15 @@ class ListSolver:
         )
         return [
             put(0, at("right")),
-            Loop(ROW, self.nv, identity),
-            Each(BLOCK, ACTIVE, (first, rows)),
-            *self._solve(),
+            *self.system.identity(),
+            Each(BLOCK, ACTIVE, (first, self.system.add())),
+            *self.system.factor(),
+            *self.system.solve(),
             put(0, at("raw y"), at("y")),
             Each(BLOCK, ACTIVE, (last,)),
             count,
             *self.measure(),
         ]
-
-    def _solve(self) -> list[Statement]:
-        """K dy = right by elimination without exchanges; a pivot that vanishes leads to NaN, which nobody takes."""
-        at, put = self.space.at, self.space.put
-
-        def one(name: str, *registers: str) -> Piece:
-            return Piece((), (self.space.address(name, *registers),))
-
-        def eliminate(above: Array, row: Array, pivot: Any, entry: Any, a: Any, b: Any) -> list[Any]:
-            share = entry / pivot
-            return [row - share * above, [b - share * a]]
-
-        def substitute(row: Array, pivot: Any, b: Any, dy: Array) -> list[Any]:
-            return [[(b - row @ dy) / pivot]]
-
-        below = "row below"
-        block = traced_block(
-            eliminate,
-            [
-                at("K", PIVOT),
-                at("K", below),
-                one("K", PIVOT, PIVOT),
-                one("K", below, PIVOT),
-                one("right", PIVOT),
-                one("right", below),
-            ],
-            [at("K", below), one("right", below)],
-        )
-        inner = Loop(COLUMN, Index("rows below"), (Lookup(below, self.space.address(below, PIVOT, COLUMN)), block))
-        # what is not yet known of dy is zero, and so is what lies left of the diagonal
-        upwards = traced_block(
-            substitute, [at("K", PIVOT), one("K", PIVOT, PIVOT), one("right", PIVOT), at("dy")], [one("dy", PIVOT)]
-        )
-        return [
-            Loop(PIVOT, self.nv, (Lookup("rows below", self.space.address("rows below", PIVOT)), inner)),
-            put(0, at("dy")),
-            Loop(PIVOT, self.nv, (upwards,), backwards=True),
-        ]
-
-
-def symmetric_block(own: Array) -> Array:
-    """A block's own part (3, 3) of G, from its upper triangle."""
-    a, b, c, d, e, f = own
-    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)
 
 
 def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Array, Array]:

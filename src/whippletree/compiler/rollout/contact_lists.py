@@ -6,8 +6,10 @@ Here a step
 
 1. finds the factor of M and the velocity without impulses;
 2. lists the blocks that may matter: those that carried an impulse or would close within the step;
-3. works out rows for the blocks of the list alone, as B = D^(−1/2) L⁻ᵀ Jᵀ with M = Lᵀ D L, so that G = Bᵀ B is never
-   formed: with y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ;
+3. works out rows for the blocks of the list alone, as B = F Jᵀ with M⁻¹ = Fᵀ F, so that G = Bᵀ B is never formed: with
+   y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints are projections of B
+   (:mod:`~whippletree.compiler.rollout.contact_list_closures`), trees of any length have an F
+   (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
 4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
    sweeps go on. So nothing is left out that matters, whatever step 2 guessed;
@@ -20,14 +22,11 @@ A scene whose step leaves more than it may stops there: its later rows are NaN, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic import linalg
-from whippletree.arithmetic.arrays import Array, vector, zeros
-from whippletree.arithmetic.numpy_protocol import scalar_array
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import (
     Address,
@@ -41,32 +40,40 @@ from whippletree.compiler.program import (
     Lookup,
     Loop,
     Program,
-    Register,
     Statement,
     Switch,
     Until,
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.contact_list_positions import Positions, rows_of, target_of
-from whippletree.compiler.rollout.contact_list_solver import ACTIVE, BLOCK, LOCAL, STEP, ListSolver
+from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
+from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
+from whippletree.compiler.rollout.contact_list_trees import (
+    MOST_WRITTEN_VELOCITIES,
+    SCREW,
+    TWIST,
+    reason_against_loops,
+    tree_in_step,
+)
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
-from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
+from whippletree.contact.implicit_springs import implicit_links
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.time_step import Blocks, bias_in_space, elimination_parents, implicit_factor, shifts
+from whippletree.contact.time_step import Blocks, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import skeleton
 
 JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
 
-MOST_LISTED_VELOCITIES = 64
-"""Velocities of a model up to which its steps are compiled: the code has rows for each of them."""
+MOST_LISTED_VELOCITIES = 400
+"""Velocities of a model up to which its steps are compiled: the solver's code has rows for each of them."""
 
 COUPLINGS_PER_VELOCITY = 20
 """Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
@@ -77,19 +84,40 @@ USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
 ROW, ROUND, PASS = "row", "round", "pass"
-SCREW = 9
-"""Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
-TWIST = 6
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
 """Kinds of blocks."""
 
 
+def reason_against_lists(model: Model) -> str | None:
+    """Why steps of a model cannot be compiled this way, in words; None if they can."""
+    if not 0 < model.nv <= MOST_LISTED_VELOCITIES:
+        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
+    blocks = Blocks(model, alone=True)
+    if not blocks.count:
+        return "nothing can touch, and no joint has a limit"
+    if not blocks.contacts.closed_form:
+        open_pairs = [pair for pair in blocks.contacts.pairs if pair.touching is None]
+        kinds = " against ".join(type(shape).__name__.lower() for shape in open_pairs[0].shapes)
+        return f"contact {open_pairs[0].contact.name!r}: {kinds} has no closed form"
+    long = model.nv > MOST_WRITTEN_VELOCITIES
+    return (
+        reason_against_ties(model)
+        or (reason_against_loops(model, blocks.actuators) if long else None)
+        or (None if _has_inertia(model, long) else "a motion has no inertia")
+    )
+
+
 def suits_lists(model: Model) -> bool:
-    """Whether steps of a model can be compiled this way: a small tree with inertia that touches in closed forms."""
-    if model.constraints or not 0 < model.nv <= MOST_LISTED_VELOCITIES:
-        return False
-    blocks = Blocks(model, servos=True)
-    return blocks.count > 0 and blocks.contacts.closed_form and _has_inertia(model)
+    """Whether steps of a model can be compiled this way."""
+    return reason_against_lists(model) is None
+
+
+def _is_hard(model: Model) -> bool:
+    """Whether contacts may jam or share their loads in many ways: with loops, and with faces that meet.
+
+    Then the kernel has more code, for an interior-point method; feet and limbs of robots do without.
+    """
+    return bool(model.constraints) or not contact_set(model).closed_form
 
 
 def lists_pay(model: Model) -> bool:
@@ -97,40 +125,23 @@ def lists_pay(model: Model) -> bool:
     return Blocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
 
 
-def _has_inertia(model: Model) -> bool:
-    """Whether every motion has inertia at home, or a damper or spring in its stead.
+def _has_inertia(model: Model, long: bool) -> bool:
+    """Whether every motion has inertia at home, a damper or spring in its stead, or a constraint that stops it.
 
-    Elsewhere a pivot that is not positive makes a step NaN, which is no answer.
+    Elsewhere a pivot that is not positive makes a step NaN, which is no answer. ``long``: the tree is one of loops, in
+    which constraints cannot stand in for inertia.
     """
     m = Mechanism.of(model)
     if not m.tree.doubtful:
         return True
-    links = implicit_links(m, m.still(np.asarray(model.home.q).astype(object)), USUAL_STEP)
-    sizes = np.linalg.eigvalsh(inertia.mass_matrix(m.tree, m.sweep, links).astype(float))
+    q = np.asarray(model.home.q).astype(object)
+    links = implicit_links(m, m.still(q), USUAL_STEP)
+    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+    if model.constraints and not long:
+        A = constraint_set(model).matrix(m, links, q)
+        M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
+    sizes = np.linalg.eigvalsh(M)
     return bool(sizes[0] > NO_INERTIA * sizes[-1])
-
-
-class Driven(NamedTuple):
-    """Functions of (t, q, v) that a kernel asks in every step: traceable ones, without memory."""
-
-    controller: Callable[[Any, Any, Any], Any] | None = None
-    """Joint forces (nv,), beside those that are given."""
-    commands: Callable[[Any, Any, Any], Any] | None = None
-    """Commands (actuators,), in place of given ones."""
-
-    @property
-    def timed(self) -> bool:
-        """Whether there are any."""
-        return self.controller is not None or self.commands is not None
-
-    def at(self, t: Any, q: Array, v: Array, tau: Array, ctrl: Any) -> tuple[Array, Any]:
-        """Forces (nv,) and commands (actuators,) at one state."""
-        place, speed = scalar_array(q), scalar_array(v)
-        if self.controller is not None:
-            tau = tau + np.asarray(self.controller(t, place, speed), dtype=object)
-        if self.commands is not None:
-            ctrl = np.asarray(self.commands(t, place, speed), dtype=object)
-        return tau, ctrl
 
 
 def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
@@ -150,30 +161,19 @@ def contact_step_program(model: Model) -> Program:
     return _Builder(model, Driven(), single=True).rollout()
 
 
-class _Builder(WorkSpace):
+class _Builder(StepSpace):
     """Writes the statements of a step."""
 
     def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
         """``single``: one step, whose arguments and results have no dimension for steps."""
-        super().__init__()
-        self.single = single
-        self.model, self.tree = model, skeleton(model)
-        self.blocks = Blocks(model, servos=True)
-        self.actuators = self.blocks.actuators
-        self.driven = driven
-        self.contacts = len(self.blocks.contacts.candidates)
-        self.parents = elimination_parents(self.tree, self.actuators)
-        self.related = [(i, j) for i in range(model.nv) for j in _ancestors(self.parents, i)]
-        """Entries of L below its diagonal that are not zero."""
+        super().__init__(model, driven, single)
         self._arguments()
         self._memory()
         self._tables()
-        self.solver = ListSolver(self, self.blocks.count, model.nv)
-        self.positions = Positions(self, self.tree, self.blocks, self._jacobian(), self._factor)
-
-    def at(self, name: str, *registers: Register) -> Piece:
-        """A buffer, or the part of it at registers for its first dimensions."""
-        return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
+        self.in_tree = tree_in_step(self)
+        self.closures = Closures(self, self.in_tree)
+        self.solver = ListSolver(self, self.blocks.count, model.nv, _is_hard(model))
+        self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
 
     def _arguments(self) -> None:
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
@@ -203,11 +203,6 @@ class _Builder(WorkSpace):
             found |= dict.fromkeys(("work", "friction_work", "correction_work", "sweeps", "newton_steps"), ())
         return found | ({"force": (nv,)} if self.tells_forces else {})
 
-    @property
-    def tells_forces(self) -> bool:
-        """Whether the forces of a step are not those that were given."""
-        return self.actuators.acting or self.driven.timed
-
     def _commands(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
         """The input of commands, if they are given."""
         given = self.actuators.acting and self.driven.commands is None
@@ -227,8 +222,6 @@ class _Builder(WorkSpace):
             pose=(nodes + 1, POSE),  # the last row is the world
             twist=(nodes + 1, TWIST),
             screw=(nv, SCREW),
-            L=(len(self.related),),
-            root=(nv,),  # D^(−1/2)
             free=(nv,),
             end_v=(nv,),
             touch=(self.contacts, TOUCH),
@@ -303,7 +296,8 @@ class _Builder(WorkSpace):
         nothing finds those of the start. So the narrow phase stands in the program once.
         """
         step = (
-            self._dynamics(),
+            *self.in_tree.dynamics(),
+            *self.closures.release(),
             *self._flags(),
             self.put(-1, self.at("complete")),
             self.put(0, self.at("made"), self.at("newtons")),
@@ -317,6 +311,7 @@ class _Builder(WorkSpace):
             Until(
                 PASS, 2, self.address("through"), (If(self.address("stepping"), step), *self.positions.settle(), note)
             ),
+            *self.closures.close_velocity(),
             *self._finish(),
         )
         if self.single:
@@ -339,70 +334,6 @@ class _Builder(WorkSpace):
         )
         rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
         return [start, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
-
-    def _dynamics(self) -> Block:
-        """Step 1: what does not depend on contacts."""
-        nodes = range(len(self.tree.nodes))
-        timed, driven = self.driven.timed, self.tells_forces
-
-        def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
-            m = Mechanism(self.tree)
-            ctrl: Any = rest[0] if "ctrl" in self.buffers else None
-            if timed:
-                tau, ctrl = self.driven.at(rest[-1], q, v, tau, ctrl)
-            tau = tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau
-            damping = self.actuators.damping(h) if self.actuators.acting else None
-            links = implicit_links(m, m.moving(q, v), h, damping)
-            push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
-            factor, push = implicit_factor(m, links, q, v, push, h, self.actuators)
-            return [
-                [x for twist in self._twists(v, screws, pose) for x in twist],
-                [factor.L[i, j] for i, j in self.related],
-                [sqrt(x) for x in factor.reciprocals],
-                v + factor.solve(push),
-                *[tau] * driven,
-                *self._servo_numbers(m, q, ctrl, h),
-            ]
-
-        reads = [*self.each(("now q", "now v")), *self.each(("tau", "dt"), STEP), self.at("screw")]
-        reads.append(rows_of(self.buffers["pose"], nodes, True))
-        reads += [self.at(name, STEP) for name in ("ctrl", "clock") if name in self.buffers]
-        writes = [rows_of(self.buffers["twist"], nodes), *self.each(("L", "root", "free", *["drive"] * driven))]
-        return traced_block(find, reads, [*writes, *self._servo_pieces()])
-
-    def _servo_numbers(self, m: Mechanism, q: Array, ctrl: Any, h: Any) -> list[Any]:
-        """Rows of servos that couple joints, and rows, compliances and offsets of bounded ones."""
-        found: list[Any] = []
-        if self.actuators.coupling:
-            found.append(self.actuators.rows(m, q, self.actuators.coupling))
-        if self.blocks.servos:
-            found += [self.actuators.rows(m, q, self.blocks.servos), self.actuators.compliances(h)]
-            found.append(self.actuators.offsets(q, ctrl, h))
-        return found
-
-    def _servo_pieces(self) -> list[Piece]:
-        """Where :meth:`_servo_numbers` go."""
-        found = [self.at("coupling")] if self.actuators.coupling else []
-        if self.blocks.servos:
-            numbers = range(self.blocks.passive, self.blocks.count)
-            found.append(self.at("servo row"))
-            for name in ("soft", "offset"):
-                found.append(Piece((len(numbers),), tuple(Address(name, (Index(None, i),)) for i in numbers)))
-        return found
-
-    def _twists(self, v: Array, screws: Array, pose: Array) -> list[Array]:
-        """Of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
-        twists: list[Array] = []
-        for node, part in enumerate(self.tree.v_slices):
-            parent, p = self.tree.parents[node], pose[node, 9:]
-            w, u = zeros(3), zeros(3)
-            if parent >= 0:
-                w = twists[parent][:3]
-                u = add_cross(twists[parent][3:], w, p - pose[parent, 9:])
-            for i in range(part.start, part.stop):
-                w, u = w + v[i] * screws[i, :3], u + v[i] * screws[i, 3:6]
-            twists.append(np.concatenate([w, u]))
-        return twists
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -460,7 +391,8 @@ class _Builder(WorkSpace):
             self.put(0, self.at("y")),
             Each(BLOCK, ACTIVE, tuple(self._rows())),
             *self.solver.statements(),
-            self._velocity(),
+            *self.in_tree.forward("y", "end v", "free"),
+            *self.in_tree.twists("end v"),
             *self._look_around(),
         ]
 
@@ -489,9 +421,8 @@ class _Builder(WorkSpace):
     def _rows(self) -> list[Statement]:
         """Step 3 for one block."""
 
-        def prepare(J: Array, L: Array, root: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
+        def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
-            B = self._factor(L).backward(J.T).T * root
             G = B @ B.T
             approach = J @ v
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
@@ -501,13 +432,19 @@ class _Builder(WorkSpace):
                 soft, offset = servo
                 G[1, 1], g[1] = G[1, 1] + soft, g[1] - offset
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [B, own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
+            return [own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
-        reads = [self.at("J", BLOCK), *[self.at(n) for n in ("L", "root", "free", "now v", "y")]]
-        reads += [self.at("gap", BLOCK), self.at("restitution", BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
+        reads = [*self.each(("J", "B"), BLOCK), *self.each(("free", "now v", "y"))]
+        reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
         reads += self.each(("soft", "offset"), BLOCK) if self.blocks.servos else []
-        writes = [self.at(n, BLOCK) for n in ("B", "own", "local", "g", "shift", "approach", "delta")]
-        return [*self._jacobian(), traced_block(prepare, reads, [*writes, self.at("y")])]
+        writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
+        own = RowPlace("B", (BLOCK,), 3)
+        return [
+            *self._jacobian(),
+            *self.in_tree.backward(RowPlace("J", (BLOCK,), 3), own),
+            *self.closures.project(own),
+            traced_block(prepare, reads, [*writes, self.at("y")]),
+        ]
 
     def _contact_rows(self) -> tuple[Statement, ...]:
         """Three rows of J: a velocity that moves one of the bodies moves the material points at the contact."""
@@ -520,25 +457,6 @@ class _Builder(WorkSpace):
         reads = [self.at("touch", BLOCK), self.at("screw", "path"), self.at("side", BLOCK, ROW)]
         body = (Lookup("path", self.address("path", BLOCK, ROW)), traced_block(along, reads, [column]))
         return (*self.look_up("moving"), Loop(ROW, Index("moving"), body))
-
-    def _factor(self, L: Array) -> linalg.TreeLTDL:
-        """L from its entries that are not zero."""
-        nv = self.model.nv
-        full = np.eye(nv, dtype=int).astype(object)
-        for (i, j), x in zip(self.related, L, strict=True):
-            full[i, j] = x
-        return linalg.TreeLTDL(full, zeros(0), zeros(0), self.parents)
-
-    def _velocity(self) -> Block:
-        """The velocity at the end of the step, and the twists that it means."""
-
-        def find(free: Array, L: Array, root: Array, y: Array, screws: Array, pose: Array) -> list[Any]:
-            v = free + self._factor(L).forward(root * y)
-            return [v, [x for twist in self._twists(v, screws, pose) for x in twist]]
-
-        nodes = range(len(self.tree.nodes))
-        reads = [*self.each(("free", "L", "root", "y", "screw")), rows_of(self.buffers["pose"], nodes, True)]
-        return traced_block(find, reads, [self.at("end v"), rows_of(self.buffers["twist"], nodes)])
 
     def _look_around(self) -> list[Statement]:
         """Step 5: whatever was left out and would overlap is taken in."""
@@ -649,11 +567,3 @@ def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Arr
     point, normal = touch[1:4], touch[4:7]
     ours, theirs = (add_cross(twist[3:], twist[:3], point - origin) for twist, origin in ((first, X), (second, Y)))
     return normal @ (ours - theirs)
-
-
-def _ancestors(parents: Sequence[int], k: int) -> list[int]:
-    chain = []
-    while parents[k] >= 0:
-        k = parents[k]
-        chain.append(k)
-    return chain

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.frontend.loops import loop_program
-from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, map_addresses
+from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import inlined
 from whippletree.compiler.rollout.rollout_blocks import NOT_FINITE, ROW, STAGE, STEP, noted
 from whippletree.spatial.joints import Free
 from whippletree.tree.skeleton import Skeleton
@@ -230,14 +230,9 @@ class _Builder:
         """The statements of a function as loops over bodies, between pieces of this roll-out's work memory."""
         program = loop_program(functions.find(name, self.tree.model), self.tree)
         place = inputs | outputs
-        for buffer in program.buffers:
-            if buffer.role == "output" and buffer.integer:
+        for buffer in program.of_role("output"):
+            if buffer.integer:
                 self.work(place[buffer.name], 1)
-            elif buffer.role not in ("input", "output"):
-                place[buffer.name] = f"{name}.{buffer.name}"
-                self.buffers[place[buffer.name]] = replace(buffer, name=place[buffer.name])
-
-        def move(address: Address) -> Address:
-            return Address(place[address.buffer], address.indices or (Index(None, 0),))
-
-        return list(map_addresses(program.body, move))
+        statements, own = inlined(program, name, {b.name: place[b.name] for b in program.of_role("input", "output")})
+        self.buffers |= {buffer.name: buffer for buffer in own}
+        return statements

@@ -61,6 +61,10 @@ class StepDerivatives(NamedTuple):
     """By the commands, (n, actuators)."""
     tau: Array
     """By joint forces, (n, nv)."""
+    kinks: Array
+    """How far the derivatives to both sides lie apart, the largest of each column of state, ctrl and tau together,
+    (n + actuators + nv,): nothing but curvature, about 1e-6 of the column, where the step is smooth. A body at rest is
+    at a kink: it may be lifted, and not be pushed into what it lies on."""
 
 
 SHARP = 1e-13
@@ -78,7 +82,7 @@ class SingleStep:
         self._tolerance = np.array(tolerance, dyn.dtype)
         self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
         self.actuators = len(self.model.actuators)
-        self.blocks = Blocks(self.model, servos=True)
+        self.blocks = Blocks(self.model, alone=True)
         self._nothing = np.zeros(self.model.nv, dyn.dtype)
         self._idle = np.zeros(self.actuators, dyn.dtype)
         self._still = np.zeros((self.blocks.count, 3), dyn.dtype)
@@ -101,23 +105,33 @@ class SingleStep:
         tolerance: Array | None = None,
     ) -> StepResult:
         """See ``dyn.step``; ``tolerance`` (m/s) where the program has one."""
-        dt = self._length(dt)
-        ctrl, tau = self._commands(ctrl), self._forces(tau)
-        told = ctrl, act
+        # some 100 ns for each thing that is asked here: the usual answers come first, without a call
+        if type(dt) is not float or dt != self._last_dt:
+            dt = self._length(dt)
+        if ctrl is None:
+            ctrl = self._idle
+        elif type(ctrl) is not np.ndarray or ctrl.shape != self._idle.shape:
+            self._require_commands(ctrl)
+        if tau is None:
+            tau = self._nothing
+        else:
+            self._require_forces(tau)
+        told, drives = (ctrl, act), ctrl
         if self._remembered:
-            ctrl, act = self._activation_kernel(ctrl, checked_activations(self.model, "step", act), self._as_array(dt))
+            memory = checked_activations(self.model, "step", act)
+            drives, act = self._activation_kernel(ctrl, memory, self._dt if type(dt) is float else dt)
         elif act is None or np.size(act) == 0:
             act = self._asleep
         else:
             checked_activations(self.model, "step", act)
         if self._by_lists:
             tolerance = self._tolerance if tolerance is None else tolerance
-            return self._listed(q, v, ctrl, dt, tau, impulses, tolerance, act)
+            return self._listed(q, v, drives, dt, tau, impulses, tolerance, act)
         if self._freely:
-            commands = (ctrl,) if self.actuators else ()
-            end_q, end_v, force = self._free_kernel(q, v, tau, *commands, self._as_array(dt))
+            commands = (drives,) if self.actuators else ()
+            end_q, end_v, force = self._free_kernel(q, v, tau, *commands, self._dt if type(dt) is float else dt)
             return self._untouched(end_q, end_v, force, act)
-        return self._unrolled(q, v, told, dt, opened, tau, impulses)._replace(act=self._kept(act, v))
+        return self._unrolled(q, v, told, drives, dt, opened, tau, impulses)._replace(act=self._kept(act, v))
 
     @cached_property
     def _activation_kernel(self) -> NamedFunction:
@@ -131,39 +145,43 @@ class SingleStep:
         self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array, act: Any
     ) -> StepResult:
         start = self._still if impulses is None else impulses
-        given = (q, v, start, tau, *((ctrl,) if self.actuators else ()), self._as_array(dt), tolerance)
-        if isinstance(q, np.ndarray) and q.ndim == 1:
+        step = self._dt if type(dt) is float else dt
+        given = (q, v, start, tau, ctrl, step, tolerance) if self.actuators else (q, v, start, tau, step, tolerance)
+        if type(q) is np.ndarray and q.ndim == 1:
             made = self._kernel(*given)
         else:
             with np.errstate(all="ignore"):  # a state that grows without bound is seen by who called
                 made = self._kernel(*given)
-        q, v, impulses, measure, *forces = made
-        force = forces[0] if forces else np.broadcast_to(tau, np.shape(v))
-        return StepResult(q, v, force, impulses, measure, self._kept(act, v))
+        if self.actuators:
+            q, v, impulses, measure, force = made
+        else:
+            q, v, impulses, measure = made
+            force = np.broadcast_to(tau, np.shape(v))
+        return StepResult(q, v, force, impulses, measure, act if v.ndim == 1 else self._kept(act, v))
 
     def _kept(self, act: Any, v: Any) -> Any:
-        """Activations (..., activations), also of models that have none."""
-        return act if self._remembered or np.ndim(v) == 1 else np.zeros((*np.shape(v)[:-1], 0))
+        """Activations (..., activations) of all states, also of models that have none."""
+        return np.broadcast_to(act, (*np.shape(v)[:-1], len(self._remembered)))
 
     @cached_property
     def _kernel(self) -> NamedFunction:
         return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model), width=1)
 
-    def _as_array(self, dt: Any) -> Any:
-        """A number as the array that the fast way of a call takes, made once."""
-        if type(dt) is not float:
-            return dt
-        if dt != self._last_dt:
-            self._last_dt, self._dt = dt, np.array(dt, self.dyn.dtype)
-        return self._dt
-
     def _unrolled(
-        self, q: Any, v: Any, told: tuple[Any, Any], dt: Any, opened: tuple[Any, ...], tau: Any, impulses: Any
+        self,
+        q: Any,
+        v: Any,
+        told: tuple[Any, Any],
+        drives: Any,
+        dt: Any,
+        opened: tuple[Any, ...],
+        tau: Any,
+        impulses: Any,
     ) -> StepResult:
         """A step of the roll-outs, for models that neither of the other programs takes; ``told``: ctrl and act."""
         commands = np.asarray(told[0])[..., None, :] if self.actuators else None
-        memory = [self._asleep if told[1] is None else told[1]] if self._remembered else []
-        driven = told[0], *memory, *opened
+        memory = [np.asarray(drives)[..., self._remembered]] if self._remembered else []
+        driven = drives, *memory, *opened
         forces = np.asarray(tau + self.dyn.actuator_forces(q, v, *driven) if self.actuators else tau)
         given = np.asarray(tau)[..., None, :]
         if not self.blocks.count:
@@ -183,35 +201,33 @@ class SingleStep:
         return StepResult(q, v, tau, *none, self._kept(act, v))
 
     def _length(self, dt: Any) -> Any:
-        if dt is not None:
-            return dt
-        if self.model.time_step is None:
-            raise ValueError(f"step: dt is missing, and model {self.model.name!r} has no time_step of its own")
-        return self.model.time_step
+        """The length of a step; a plain number is kept as the array that the fast way of a call takes."""
+        if dt is None:
+            if self.model.time_step is None:
+                raise ValueError(f"step: dt is missing, and model {self.model.name!r} has no time_step of its own")
+            dt = float(self.model.time_step)
+        if type(dt) is float and dt != self._last_dt:
+            self._last_dt, self._dt = dt, np.array(dt, self.dyn.dtype)
+        return dt
 
-    def _commands(self, ctrl: Any) -> Any:
-        if ctrl is None:
-            return self._idle
-        if np.shape(ctrl)[-1:] != (self.actuators,):
-            if not self.actuators:
-                raise UnsupportedError(
-                    f"step: ctrl is given, but model {self.model.name!r} has no actuators: tau= takes joint forces"
-                )
-            names = [actuator.name for actuator in self.model.actuators]
-            raise ShapeError(
-                f"step: ctrl has shape {np.shape(ctrl)}, expected (..., {self.actuators}): model {self.model.name!r} "
-                f"has actuators {names}"
+    def _require_commands(self, ctrl: Any) -> None:
+        if np.shape(ctrl)[-1:] == (self.actuators,):
+            return
+        if not self.actuators:
+            raise UnsupportedError(
+                f"step: ctrl is given, but model {self.model.name!r} has no actuators: tau= takes joint forces"
             )
-        return ctrl
+        names = [actuator.name for actuator in self.model.actuators]
+        raise ShapeError(
+            f"step: ctrl has shape {np.shape(ctrl)}, expected (..., {self.actuators}): model {self.model.name!r} "
+            f"has actuators {names}"
+        )
 
-    def _forces(self, tau: Any) -> Any:
-        if tau is None:
-            return self._nothing
+    def _require_forces(self, tau: Any) -> None:
         if np.shape(tau)[-1:] != (self.model.nv,):
             raise ShapeError(
                 f"step: tau has shape {np.shape(tau)}, expected (..., {self.model.nv}) for model {self.model.name!r}"
             )
-        return tau
 
 
 def step_derivatives(
@@ -222,20 +238,24 @@ def step_derivatives(
     if dyn.parameters:
         raise UnsupportedError("step_derivatives: compile the model without open parameters")
     state, size = 2 * nv + own, 3 * nv + own + count
-    away = APART * np.concatenate([np.eye(size), -np.eye(size)])
+    away = APART * np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
     moved, faster, roused, pushed, told = np.split(away, [nv, 2 * nv, state, state + nv], axis=1)
     inputs = (tau, nv), (ctrl, count), (act, own)
     given = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x, n in inputs]
     begin = np.asarray(dyn.integrate(q, np.zeros(nv)))
-    states = np.asarray(dyn.integrate(np.broadcast_to(begin, (2 * size, len(begin))), moved))
+    states = np.asarray(dyn.integrate(np.broadcast_to(begin, (2 * size + 1, len(begin))), moved))
     commands = given[1] + told if count else None
     speeds, forces = np.asarray(v, dtype=float) + faster, given[0] + pushed
     memory = given[2] + roused if own else None
     found = step(states, speeds, commands, dt, (), memory, forces, impulses, np.array(SHARP))
-    ends = [np.split(np.asarray(part), 2) for part in (found.q, found.v, found.act)]
-    difference = [dyn.difference(ends[0][1], ends[0][0]), ends[1][0] - ends[1][1], ends[2][0] - ends[2][1]]
-    D = np.concatenate(difference, axis=1).T / (2 * APART)
-    return StepDerivatives(D[:, :state], D[:, state + nv :], D[:, state : state + nv])
+    reached = np.concatenate(
+        [dyn.difference(found.q[-1], found.q), found.v - found.v[-1], np.asarray(found.act) - found.act[-1]], axis=1
+    )
+    forward, backward = reached[:size].T / APART, -reached[size:-1].T / APART
+    D, sides = (forward + backward) / 2, np.abs(forward - backward).max(axis=0)
+    by_state, by_ctrl, by_tau = slice(0, state), slice(state + nv, None), slice(state, state + nv)
+    kinks = np.concatenate([sides[by_state], sides[by_ctrl], sides[by_tau]])
+    return StepDerivatives(D[:, by_state], D[:, by_ctrl], D[:, by_tau], kinks)
 
 
 def free_step_program(model: Model) -> Program:

@@ -6,7 +6,8 @@ meshes, mesh_files      triangles from files; their convex hulls
 polytopes               convex hulls
 closed_forms            pairs of shapes with a formula, and the table of them
 shape_numbers           shapes and poses as rows of numbers, and back
-box_pairs               two boxes in closed form, for lists of pairs
+box_pairs               two boxes in closed form, for time steps
+step_forms              capsules on boxes and cylinders, and the table of what time steps can do
 bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart
 nearest_points          nearest points polished to rounding

@@ -55,8 +55,8 @@ def box_on_box(first: Box, second: Box, X: Pose, Y: Pose) -> list[Touch]:
     """The candidates of two boxes: 8 of the incident edges, 4 reference corners, 1 crossing of edges."""
     d = X.p - Y.p
     depths = [_separation(d, axis, X, Y, first, second) for axis in (*X.R.T, *Y.R.T)]
-    mine, ours = _largest_of(depths[:3])
-    other, theirs = _largest_of(depths[3:])
+    mine, ours = largest_of_three(depths[:3])
+    other, theirs = largest_of_three(depths[3:])
     edge = _edges(first, second, X, Y, d)
     face_gap = select(less(ours, theirs), theirs, ours)
     smallest = _smallest([*first.half, *second.half])
@@ -89,7 +89,7 @@ def _separation(d: Array, axis: Array, X: Pose, Y: Pose, first: Box, second: Box
     return abs(axis @ d) - reach
 
 
-def _largest_of(values: list[Any]) -> tuple[list[Any], Any]:
+def largest_of_three(values: list[Any]) -> tuple[list[Any], Any]:
     """For each of three values the condition that it is the largest (the first of equals), and that value."""
     a, b, c = values
     second = less(a, b)
@@ -123,7 +123,7 @@ def _face(box: Box, X: Pose, which: list[Any], towards: Array) -> _Face:
 
 def _facing(box: Box, X: Pose, normal: Array) -> _Face:
     """The face of a box that looks most against a normal."""
-    which, _ = _largest_of([abs(axis @ normal) for axis in X.R.T])
+    which, _ = largest_of_three([abs(axis @ normal) for axis in X.R.T])
     return _face(box, X, which, -normal)
 
 

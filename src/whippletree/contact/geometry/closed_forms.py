@@ -10,7 +10,7 @@ corner) or a nearest point (where moving along the surface does not change the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -337,10 +337,17 @@ CLOSED_FORMS: dict[tuple[type[Shape], type[Shape]], Touching] = {
 
 def closed_form(first: Shape, second: Shape) -> Touching | None:
     """The candidates of two shapes, in whichever order their closed form is written; None if there is none."""
-    direct = CLOSED_FORMS.get((type(first), type(second)))
+    return either_order(CLOSED_FORMS, first, second)
+
+
+def either_order(
+    forms: Mapping[tuple[type[Shape], type[Shape]], Touching], first: Shape, second: Shape
+) -> Touching | None:
+    """The form of two shapes in a table, in whichever order it is written there."""
+    direct = forms.get((type(first), type(second)))
     if direct is not None:
         return direct
-    swapped = CLOSED_FORMS.get((type(second), type(first)))
+    swapped = forms.get((type(second), type(first)))
     if swapped is None:
         return None
 

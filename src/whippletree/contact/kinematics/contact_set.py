@@ -10,7 +10,7 @@ A force λ on the first body along these axes enters the equations of motion as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -21,6 +21,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.contact.geometry.closed_forms import Touch
 from whippletree.contact.geometry.coal_pairs import wandering_slots
 from whippletree.contact.geometry.shapes import Hull
+from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.kinematics.pair_kinematics import Meetings
 from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form
 from whippletree.model import Model
@@ -162,6 +163,28 @@ def contact_set(model: Model) -> ContactSet:
         found = ContactSet(model, find_pairs(model))
         model.__dict__["_contact_set"] = found
     return found
+
+
+def contact_set_of_steps(model: Model) -> ContactSet:
+    """The contacts of a model as time steps see them: with the forms of
+    :mod:`whippletree.contact.geometry.step_forms`, if these leave no pair without one.
+    """
+    usual = contact_set(model)
+    if usual.closed_form:
+        return usual
+    model = usual.model
+    found: ContactSet | None = model.__dict__.get("_contact_set_of_steps")
+    if found is None:
+        found = ContactSet(model, find_pairs(model, step_form))
+        found = found if found.closed_form else usual
+        model.__dict__["_contact_set_of_steps"] = found
+    return found
+
+
+def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:
+    """The contacts of a model in the form in which its candidates have these names, such as those of a run."""
+    of_steps = contact_set_of_steps(model)
+    return of_steps if of_steps.names == tuple(names) else contact_set(model)
 
 
 def _stacked(touches: list[Touch]) -> Points:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
@@ -11,6 +15,9 @@ from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
+
+Form: TypeAlias = Callable[[Shape, Shape], Touching | None]
+"""Finds what finds the candidates of two shapes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +62,8 @@ def no_closed_form(pair: Pair) -> str:
     )
 
 
-def find_pairs(model: Model) -> tuple[Pair, ...]:
-    """The pairs of all contacts of a model.
+def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
+    """The pairs of all contacts of a model; ``form``: what finds the candidates of two shapes, if anything does.
 
     Raises:
         ModelError: with every geometry that cannot touch, by name.
@@ -66,7 +73,7 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
     shapes: dict[str, Shape] = {}
     for contact in model.pairs:
         try:
-            pairs.append(_pair(model, contact, shapes))
+            pairs.append(_pair(model, contact, shapes, form))
         except ModelError as error:
             faults += [f"contact {contact.name!r}: {error.subject}: {fault}" for fault in error.faults]
     if faults:
@@ -74,7 +81,7 @@ def find_pairs(model: Model) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _pair(model: Model, contact: Contact, shapes: dict[str, Shape]) -> Pair:
+def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) -> Pair:
     if contact.law is not None:
         from whippletree.contact.impact.laws import LAWS  # only contacts that name a law pay for this import
 
@@ -85,10 +92,11 @@ def _pair(model: Model, contact: Contact, shapes: dict[str, Shape]) -> Pair:
         if geometry.name not in shapes:  # a mesh is read once, however often it may touch
             shapes[geometry.name] = shape_of(geometry)
     first, second = (shapes[geometry.name] for geometry in geometries)
-    touching = closed_form(first, second)
+    touching = form(first, second)
     poses = (Pose.from_matrix(geometries[0].pose), Pose.from_matrix(geometries[1].pose))
     if touching is not None:
-        slots = len(touching(first, second, *poses))
+        with np.errstate(all="ignore"):  # both sides of a select are evaluated
+            slots = len(touching(first, second, *poses))
     elif coal_pairs.can_collide(first, second):
         slots = coal_pairs.slots(first, second)  # type: ignore[arg-type]
     else:

@@ -15,10 +15,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.bounds import bound
-from whippletree.contact.geometry.box_pairs import box_on_box
-from whippletree.contact.geometry.closed_forms import Touching, closed_form
+from whippletree.contact.geometry.closed_forms import Touching
 from whippletree.contact.geometry.shape_numbers import kind_of, numbers_of_pose, numbers_of_shape
-from whippletree.contact.geometry.shapes import Box, Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
+from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
+from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.implicit_springs import is_passive
 from whippletree.model import Model
 from whippletree.spatial import Pose
@@ -169,13 +169,6 @@ class SceneLayout:
         return rows
 
 
-def list_form(first: Shape, second: Shape) -> Touching | None:
-    """The candidates of two shapes as lists of pairs find them; None where nobody has written that."""
-    if isinstance(first, Box) and isinstance(second, Box):
-        return box_on_box
-    return closed_form(first, second)
-
-
 def scene_layout(model: Model) -> SceneLayout | Unsuited:
     """The tables of a model; or what keeps it from being a scene of free bodies."""
     found = model.__dict__.get("_scene_layout")
@@ -265,7 +258,7 @@ def _kinds(
     kinds = []
     for a, b in wanted:
         first, second = classes[a], classes[b]
-        touching = list_form(first.shape, second.shape)
+        touching = step_form(first.shape, second.shape)
         if touching is None:
             words = " against ".join(type(c.shape).__name__.lower() for c in (first, second))
             return Unsuited(f"{words} has no closed form")

@@ -95,11 +95,20 @@ def _positive(reader: Reader, shape: Element, key: str) -> Any:
 
 def _mesh(reader: Reader, shape: Element, name: str) -> dict[str, Any]:
     file = reader.text(shape, "filename")
-    parameters: dict[str, Any] = {"file": file, "scale": reader.numbers(shape, "scale", (1.0, 1.0, 1.0))}
+    parameters: dict[str, Any] = {"file": file, "scale": _scale(reader, shape)}
     found = reader.draft.mesh_file(file, name, "/collision/" in name) if file else None
     if found is not None:
         parameters["path"] = str(found)
     return parameters
+
+
+def _scale(reader: Reader, shape: Element) -> tuple[float, ...]:
+    """Three factors; a fourth one, of homogeneous coordinates, is left aside and told if it is 1."""
+    words = (shape.get("scale") or "").split()
+    if len(words) == 4 and words[3] in ("1", "1.0"):
+        reader.draft.notes.append(f"{reader.where(shape)}: scale={shape.get('scale')!r}: its fourth number has no use")
+        shape.set("scale", " ".join(words[:3]))
+    return reader.numbers(shape, "scale", (1.0, 1.0, 1.0))
 
 
 def _color(reader: Reader, colors: dict[str | None, Element], holder: Element) -> tuple[float, ...] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError
 from whippletree.simulation.adaptive.collocation import Polynomial
-from whippletree.simulation.adaptive.compiled_step import CompiledStep
+from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
@@ -59,7 +59,7 @@ class Adaptive(Method):
             statistics=self.statistics,
             give_up=self._give_up_in_time,
             solver=solver,
-            compiled=CompiledStep(task),
+            compiled=CompiledSteps(task),
         )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:

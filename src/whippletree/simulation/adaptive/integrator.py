@@ -19,24 +19,17 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import WhippletreeError
+from whippletree.compiler.rollout import step_control
+from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, LEAP
+from whippletree.errors import SingularSystemError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
-
-COLLOCATION_ITERATIONS = 30
-"""Iterations before a step is tried again at half its length."""
 
 CONVERGED_POINTS = 1e-3
 """How small, in units of the tolerance, the last change of the collocation points must be."""
 
 SETTLING = 5
 """Iterations that every step may take before it must converge."""
-
-EASY, LEAP = 3, 8.0
-"""Iterations up to which a step was easy (free flight), and by how much the next one may then be longer."""
-
-SLOWEST = 0.5
-"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
 
 SLOW, EASED = 0.2, 0.1
 """Contraction of a Picard iteration from which stiffness is looked for; and the one that would be left to it where
@@ -91,6 +84,10 @@ class IntegrationError(WhippletreeError, ArithmeticError):
     def __init__(self, message: str, time: float) -> None:
         self.time = time
         super().__init__(message)
+
+
+NO_RATES = (IntegrationError, SingularSystemError)
+"""What is raised where a trial has left the states that a motion can have."""
 
 
 class StepError(IntegrationError):
@@ -174,9 +171,8 @@ class Solution(NamedTuple):
     iterations: int
     contraction: float = 0.0
     """By how much each iteration was nearer than the one before, on average; grows with the length of a stiff step."""
-    stiffness: Stiffness | None = None
-    """What the step was solved with; None for Picard iteration."""
-
+    stiff: bool = False
+    """Whether it was solved by Newton's method."""
     before: float = 0.0
     """What the step before would have had as its error, had it been as long as this one."""
 
@@ -187,37 +183,90 @@ class Solution(NamedTuple):
 
     @property
     def growth_by_error(self) -> float:
-        """How much longer the next step may be for its error, with some reserve.
+        """How much longer the next step may be for its error.
 
         In an oscillation errors of neighbouring steps differ by orders of magnitude: the larger one counts.
         """
-        error = max(self.error, self.before)
-        return max(0.2, 0.9 * error ** (-1.0 / self.order)) if error > 0 else np.inf
+        return float(step_control.growth_by_error(max(self.error, self.before), self.order))
 
     @property
     def growth_by_contraction(self) -> float:
         """How much longer the next step may be for its iteration."""
-        return SLOWEST / self.contraction if self.contraction > 0 else np.inf
+        return float(step_control.growth_by_contraction(self.contraction))
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Where steps by machine code begin, and how far they may go."""
+
+    time: float
+    state: Array
+    length: float
+    """Of the first step, s."""
+    guess: Polynomial
+    """The last step's polynomial."""
+    error: float
+    """Of the last step, in units of the tolerance."""
+    end: float
+    most: int
+    """Steps."""
+    rtol: float
+    atol: float
+    stiff: bool
+    solver: str = "auto"
+
+
+class AcceptedStep(NamedTuple):
+    """An accepted step."""
+
+    solution: Solution
+    end: float
+    state: Array
+    """Projected."""
+    next_length: float
+    """Of the step after it, s."""
+    correction: float
+    """The furthest way of a component to the projected state."""
+    rejections: int = 0
+    """Longer steps that machine code tried before."""
+
+
+class Stride(NamedTuple):
+    """Steps that were taken one after the other by machine code, and why they ended."""
+
+    kept: list[AcceptedStep]
+    slow: bool = False
+    """Picard iteration seems to limit the steps."""
+    eased: bool = False
+    """Newton's method is no longer needed."""
+    failed: bool = False
+    """The next step was tried, and is not good enough."""
+
+    @property
+    def unsolved(self) -> bool:
+        """Whether not even the first step could be solved."""
+        return self.failed and not self.kept
 
 
 class StepSolver(Protocol):
-    """What solves the equations of a step at once, where it can."""
+    """What takes steps by machine code, where it can."""
 
     def prepare(self, tried: int) -> bool:
-        """Whether a step can be solved after so many that the run has tried."""
+        """Whether it can, after so many steps that the run has tried."""
 
     def solve(
-        self,
-        t: float,
-        y: Array,
-        length: float,
-        guess: Polynomial,
-        rtol: float,
-        atol: float,
-        stiffness: Stiffness | None,
+        self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
     ) -> Solution | None:
-        """A step from (t, y), iterated from a guess, by Newton's method where there is a stiffness; None where it could
-        not be solved this way."""
+        """A step from (t, y), iterated from a guess, by Newton's method where it is stiff; None where it could not be
+        solved this way."""
+
+    def stride(self, departure: Departure) -> Stride:
+        """As many steps as can be taken without asking anybody."""
+
+
+def worthwhile(size: int) -> float:
+    """How much longer than Picard's a step must be for Newton's method, for a state of this size."""
+    return float(min(LEAP, WORTHWHILE * max(1.0, size / DEAR) ** 3))
 
 
 @dataclass
@@ -242,6 +291,8 @@ class Integrator:
     """How the equations of a step are solved; None for Picard iteration or Newton's, as the problem asks for."""
     compiled: StepSolver | None = None
     """What solves steps by machine code where the iteration is Picard's."""
+    ahead: int = LOOK_AGAIN
+    """Steps that machine code may take before anybody looks at them."""
     solver: str = "auto"
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
 
@@ -259,24 +310,80 @@ class Integrator:
         if guess is None:
             slope = self.problem.rates(np.array([t]), y[None])[0]
             length = self._first_length(y, slope, end - t)
-        stiffness = self._stiffness(t, y) if start.stiff or self.solver == "newton" else None
+        stiff, failed = start.stiff or self.solver == "newton", False
         while t < end:
-            trial, then, y = self._stepped(t, y, min(length, self.largest_step), end, slope, guess, stiffness)
-            begin, t, last, guess = t, then, guess, trial.polynomial
-            found = self._located(begin, t, guess, y, before)
-            if last is not None:
-                # after a leap the error before says little: it may have been rounding
-                longer = min(2.0, guess.length / last.length)
-                trial = trial._replace(before=error * longer**trial.order)
-            length, error = guess.length * self._growth(trial), trial.error
-            stiffness = self._stiffness_after(trial, t, y, length) if t < end else None
-            stop = next((time for name, time in found if self._event(name).terminal), None)
-            if stop is not None:
-                found = [f for f in found if f[1] <= stop]
-                t, y = stop, self._projected(stop, guess(stop))
-            yield Piece(begin, Progress(t, y, length, guess, stiffness is not None, error), guess, tuple(found))
-            if stop is not None:
-                return
+            length = min(length, self.largest_step, end - t)
+            basis = guess or _constant(t, length, y, slope, self.rule)
+            stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
+            if stride.unsolved and not stiff and self._stiffness_of(t, y, length) is not None:
+                self._reject(t, length)
+                stiff = True
+                continue
+            kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
+            failed = stride.failed and bool(stride.kept)
+            for step in kept:
+                begin, t, y, guess = t, step.end, step.state, step.solution.polynomial
+                length, error, stiff = step.next_length, step.solution.error, step.solution.stiff
+                if stride.kept:
+                    self._count(step)
+                if step is kept[-1] and t < end:
+                    stiff = self._stiff_after(step, stride)
+                found = self._located(begin, t, guess, y, before)
+                stop = next((time for name, time in found if self._event(name).terminal), None)
+                if stop is not None:
+                    found = [f for f in found if f[1] <= stop]
+                    t, y = stop, self._projected(stop, guess(stop))
+                yield Piece(begin, Progress(t, y, length, guess, stiff, error), guess, tuple(found))
+                if stop is not None:
+                    return
+
+    def _stride(
+        self, t: float, y: Array, length: float, guess: Polynomial, error: float, end: float, stiff: bool
+    ) -> Stride:
+        """Steps by machine code: none where that is not at hand, or where the first of them is not good enough."""
+        tried = self.statistics.steps + self.statistics.rejections
+        if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
+            return Stride([])
+        most = min(self.ahead, LOOK_AGAIN - self.statistics.steps % LOOK_AGAIN)
+        return self.compiled.stride(
+            Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
+        )
+
+    def _count(self, step: AcceptedStep) -> None:
+        """What a step by machine code has cost."""
+        self.statistics.steps += 1
+        self.statistics.rejections += step.rejections
+        self.statistics.iterations += step.solution.iterations
+        self.statistics.newton_steps += step.solution.stiff
+        self.statistics.jacobians += step.solution.stiff
+        self.statistics.projections += int(step.correction > 0)
+        self.statistics.largest_correction = max(self.statistics.largest_correction, step.correction)
+
+    def _single(
+        self, t: float, y: Array, length: float, end: float, guess: Polynomial, error: float, stiff: bool
+    ) -> AcceptedStep:
+        """One accepted step, by whatever it takes."""
+        stiffness = self._stiffness(t, y) if stiff else None
+        trial, then, state = self._stepped(t, y, length, end, guess, stiffness)
+        step = trial.polynomial.length
+        trial = trial._replace(before=step_control.error_before(error, step / guess.length, trial.order))
+        return AcceptedStep(trial, then, state, step * self._growth(trial), 0.0)
+
+    def _stiff_after(self, step: AcceptedStep, stride: Stride) -> bool:
+        """Whether the step after an accepted one is solved by Newton's method."""
+        if step.solution.stiff:
+            if stride.kept or self.solver != "auto":
+                return not stride.eased
+            found = self._stiffness(step.end, step.state)
+            return not step.next_length * found.radius * self.rule.contraction < EASED
+        trial, (t, y) = step.solution, (step.end, step.state)
+        if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
+            return self._stiff_behind(trial, t, y)
+        held_back = trial.growth_by_error > worthwhile(len(y)) * trial.growth_by_contraction
+        if held_back and trial.contraction > SLOW:
+            length = trial.polynomial.length * min(trial.growth_by_error, LEAP)
+            return self._stiffness_of(t, y, length) is not None
+        return False
 
     def _stepped(
         self,
@@ -284,8 +391,7 @@ class Integrator:
         y: Array,
         length: float,
         end: float,
-        slope: Array,
-        guess: Polynomial | None,
+        guess: Polynomial,
         stiffness: Stiffness | None,
     ) -> tuple[Solution, float, Array]:
         """An accepted step, its end, and the projected state there.
@@ -294,11 +400,18 @@ class Integrator:
         end), the step leaves the manifold by more than its error: then it is taken again, shorter.
         """
         while True:
-            trial = self._accepted(t, y, min(length, end - t), slope, guess, stiffness)
+            trial = self._accepted(t, y, min(length, end - t), guess, stiffness)
             polynomial = trial.polynomial
             then = end if polynomial.length >= end - t else t + polynomial.length
             raw = polynomial.end
-            state = self._projected(then, raw)
+            try:
+                state = self._projected(then, raw)
+            except NO_RATES:
+                if polynomial.length <= SHORTEST_AT_KINKS:
+                    raise
+                self._reject(t, polynomial.length)
+                length = polynomial.length / 2
+                continue
             scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
             if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
@@ -306,9 +419,7 @@ class Integrator:
             self._reject(t, polynomial.length)
             length = polynomial.length / 2
 
-    def _accepted(
-        self, t: float, y: Array, length: float, slope: Array, guess: Polynomial | None, stiffness: Stiffness | None
-    ) -> Solution:
+    def _accepted(self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None) -> Solution:
         """Try steps of falling length until one meets the tolerance.
 
         A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
@@ -316,15 +427,16 @@ class Integrator:
         this one step is relaxed, tenfold at a time: the dead point has no more digits. ``statistics.relaxed`` tells how
         far that went.
 
-        A step into states that have no rates (a controller that returns NaN) is shortened too, up to the last that has.
+        A step into states that have no rates (a controller that returns NaN, a point so far off that its loops do not
+        close) is shortened too, up to the last that has.
         """
         shortest = 1e-14 * max(1.0, abs(t))
         longest, moves, slack = length, 0, 1.0
-        none: IntegrationError | None = None
+        none: WhippletreeError | None = None
         while length > shortest:
             try:
-                trial = self._trial(t, y, length, slope, guess, slack, stiffness)
-            except IntegrationError as error:
+                trial = self._trial(t, y, length, guess, slack, stiffness)
+            except NO_RATES as error:
                 none, length = error, length / 2
                 self._reject(t, length)
                 continue
@@ -365,18 +477,17 @@ class Integrator:
         t: float,
         y: Array,
         length: float,
-        slope: Array,
-        guess: Polynomial | None,
-        slack: float,
+        guess: Polynomial,
+        slack: float = 1.0,
         stiffness: Stiffness | None = None,
     ) -> Solution:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
         rule = self.rule if stiffness is None else radau_rule()
-        if guess is None:
-            guess = Polynomial(t, length, y, np.concatenate([slope[None], np.zeros((len(rule.nodes) - 1, len(y)))]))
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is not None and self.compiled.prepare(tried):
-            found = self.compiled.solve(t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness)
+            found = self.compiled.solve(
+                t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness is not None
+            )
             if found is not None:
                 return found
         times = t + length * rule.nodes
@@ -388,7 +499,7 @@ class Integrator:
             correct: Correction = stiffness.corrector(radau_modes(), length, times, y, weights)
         else:
             correct = (self.corrector or self._picard)(times, y, weights, slopes)
-        first = last = np.inf
+        first, last, stiff = np.inf, np.inf, stiffness is not None
         for iteration in range(1, COLLOCATION_ITERATIONS + 1):
             slopes = correct(slopes)
             before, moved = moved, weights @ slopes
@@ -399,20 +510,18 @@ class Integrator:
             stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED_CHANGE
             if change <= CONVERGED_POINTS or stalled:
                 polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
-                contraction = mean_contraction(change, first, iteration)
-                return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiffness)
+                contraction = float(step_control.mean_contraction(change, first, iteration))
+                return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiff)
             first, last = (change if iteration == 1 else first), change
-        return Solution(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiffness)
+        return Solution(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiff)
 
     def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
         return lambda slopes: self.problem.rates(times, y + weights @ slopes)
 
     def _growth(self, trial: Solution) -> float:
-        """How much longer the next step may be: from the error, and no longer where the iteration was slow."""
-        most = LEAP if trial.iterations <= EASY else 1.0 if trial.iterations > COLLOCATION_ITERATIONS // 2 else 2.0
-        if not self.dead_points or trial.stiffness is not None:
-            most = min(most, max(0.5, trial.growth_by_contraction))
-        return min(most, trial.growth_by_error)
+        """How much longer the next step is."""
+        limits = trial.growth_by_error, trial.growth_by_contraction
+        return float(step_control.growth(trial.iterations, *limits, not self.dead_points or trial.stiff))
 
     # --- Stiffness: when Newton's method takes the place of Picard iteration, and when it gives it back ---------------
 
@@ -423,19 +532,18 @@ class Integrator:
         least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
         return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
 
-    def _stiffness_behind(self, trial: Solution, t: float, y: Array, worthwhile: float) -> Stiffness | None:
-        """∂ẏ/∂y at the end of a Picard step, if steps could be longer but for an error in stiff directions.
+    def _stiff_behind(self, trial: Solution, t: float, y: Array) -> bool:
+        """Whether steps after a Picard step could be longer but for an error in stiff directions.
 
         (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.
         """
         h, scale = trial.polynomial.length, self.atol + self.rtol * np.abs(y)
         found = self._stiffness_of(t, y, LEAP * h)
         if found is None:
-            return None
+            return False
         error = found.filtered(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
-        size = _size(error[None] / scale)
-        growth = 0.9 * size ** (-1.0 / trial.order) if size > 0 else LEAP
-        return found if growth > worthwhile * min(2.0, max(1.0, trial.growth_by_error)) else None
+        growth = float(step_control.growth_by_error(_size(error[None] / scale), trial.order))
+        return min(growth, LEAP) > worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
 
     def _stiffness_of(self, t: float, y: Array, length: float) -> Stiffness | None:
         """∂ẏ/∂y at a state, if Picard iteration over a step of this length would be slow because of it."""
@@ -445,21 +553,7 @@ class Integrator:
             found = self._stiffness(t, y)
         except IntegrationError:
             return None  # a controller has no answer next to this state
-        return found if length * found.radius * self.rule.contraction > SLOWEST else None
-
-    def _stiffness_after(self, trial: Solution, t: float, y: Array, length: float) -> Stiffness | None:
-        """What the next step of this length, from (t, y), is to be solved with: None for Picard iteration."""
-        if trial.stiffness is not None:
-            found = self._stiffness(t, y)
-            eased = length * found.radius * self.rule.contraction < EASED
-            return None if eased and self.solver == "auto" else found
-        worthwhile = min(LEAP, WORTHWHILE * max(1.0, len(y) / DEAR) ** 3)
-        if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
-            return self._stiffness_behind(trial, t, y, worthwhile)
-        held_back = trial.growth_by_error > worthwhile * trial.growth_by_contraction
-        if held_back and trial.contraction > SLOW:
-            return self._stiffness_of(t, y, trial.polynomial.length * min(trial.growth_by_error, LEAP))
-        return None
+        return found if length * found.radius * self.rule.contraction > step_control.SLOWEST else None
 
     def _first_length(self, y: Array, slope: Array, duration: float) -> float:
         """A cautious first step: what moves the state by about a hundredth of its size."""
@@ -505,12 +599,9 @@ class Integrator:
         return next(event for event in self.events if event.name == name)
 
 
-def mean_contraction(last: float, first: float, iterations: int) -> float:
-    """By how much each of some iterations was nearer than the one before, from their first and last change.
-
-    The last two alone may differ by rounding only.
-    """
-    return float(last / first) ** (1.0 / (iterations - 1)) if iterations > 1 and first > 0 else 0.0
+def _constant(t: float, length: float, y: Array, slope: Array, rule: Rule) -> Polynomial:
+    """A guess for a first step, from the slope at its start."""
+    return Polynomial(t, length, y, np.concatenate([slope[None], np.zeros((len(rule.nodes) - 1, len(y)))]))
 
 
 def _size(errors: Array) -> float:

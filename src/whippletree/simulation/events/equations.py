@@ -10,7 +10,8 @@ carries the motion takes their place.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.simulation.events.dry_joints import DryJoints
 from whippletree.simulation.events.joint_stops import Stops, Touchables
 from whippletree.simulation.motion import Motion
+
+if TYPE_CHECKING:
+    from whippletree.simulation.events.compiled_phase import CompiledPhases
 
 REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
@@ -72,6 +76,13 @@ class Scene:
         self.loose = [n for n, i in enumerate(self.rows) if owners[i] in loose]
         self.firm = [n for n in range(len(self.rows)) if n not in self.loose]
         self.position_rows = [system.position_rows.index(i) if i in system.position_rows else -1 for i in self.rows]
+
+    @cached_property
+    def compiled(self) -> CompiledPhases:
+        """Loads and projections of its modes by machine code."""
+        from whippletree.simulation.events.compiled_phase import CompiledPhases
+
+        return CompiledPhases(self)
 
     def at(self, t: Array, q: Array, v: Array) -> At:
         """All of it, with the forces that act at these times."""

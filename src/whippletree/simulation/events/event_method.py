@@ -30,7 +30,7 @@ from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
-from whippletree.simulation.events.smooth_motion import SmoothMotion
+from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
@@ -81,6 +81,7 @@ class Events(Method):
         self.variation = Variation(self.scene, task.rtol) if sensitivity else None
         self.log = EventLog(self.scene.contacts.names, self.scene.model.nq, self.scene.model.nv)
         self.statistics = Statistics()
+        self.compiled = PhaseSteps(task, self.scene)
         self._impacts: list[float] = []
         self.patience = Patience(self.rules)
 
@@ -140,18 +141,29 @@ class Events(Method):
     def _smooth(self, phase: Phase, progress: Progress, end: float) -> Iterator[tuple[Chunk, Phase, Progress]]:
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
-        motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still)
+        motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still, self.compiled)
         for step in motion.steps(progress, end):
             if isinstance(step, Piece):
                 self._stopped = bool(step.found) and self._terminal(step)
                 rows = self._output(phase, step, step.end)
+                changes_over = not self.scene.compiled.ready and self._may_compile
+                if changes_over:
+                    self.scene.compiled.ready = True
+                    phase = phase_of(self.scene, phase.mode, phase.time, phase.state, phase.still)
                 yield self._chunk(phase, step.progress, rows, list(step.found)), phase, step.progress
+                if changes_over:
+                    return
                 continue
             rows = self._output(phase, step.piece, step.time)
             found = [] if step.piece is None else [event for event in step.piece.found if event[1] <= step.time]
             after, events = self._passed(phase, step.time, step.state, step.fired)
             progress = Progress(after.time, after.state)
             yield self._chunk(after, progress, rows, [*found, *events]), after, progress
+
+    @property
+    def _may_compile(self) -> bool:
+        """Whether the run is long enough for machine code of its own."""
+        return self.statistics.steps >= BEFORE_COMPILING
 
     def _terminal(self, piece: Piece) -> bool:
         names = {name for name, _ in piece.found}
@@ -252,6 +264,7 @@ class Events(Method):
 
     def _phase(self, mode: Mode, t: float, state: Array) -> Phase:
         none = self.patience.rules.speed_tolerance
+        self.scene.compiled.ready = self._may_compile
         raw = phase_of(self.scene, mode, t, state)
         state = self._without_slow_slips(raw, t, raw.project(t, state), none)
         return phase_of(self.scene, mode, t, state, none / 2)
@@ -323,6 +336,7 @@ class Events(Method):
         memo |= {
             "phase_time": np.array(phase.time),
             "phase_still": np.array(phase.still),
+            "phase_compiled": np.array(int(self.scene.compiled.ready)),
             "phase_state": phase.state,
             "phase_status": np.array(phase.mode.status, dtype=int),
             "phase_directions": phase.mode.directions,
@@ -343,4 +357,5 @@ class Events(Method):
         self._impacts = memo["impact_times"].tolist()
         self.patience.recall(memo["repeats"])
         time, still = float(memo["phase_time"]), float(memo["phase_still"])
+        self.scene.compiled.ready = bool(memo["phase_compiled"])
         return phase_of(self.scene, mode, time, memo["phase_state"], still), progress_of(memo)

@@ -85,8 +85,7 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> Output:
 def sampled(phase: Phase, mode: int, piece: Piece, end: float, wanted: Array) -> Output:
     """Output at those of the wanted times that lie in a step, up to ``end``."""
     inside = wanted[(wanted > piece.start) & (wanted <= end)]
-    states = [phase.project(t, piece.interpolant(t)) for t in inside.tolist()]
-    return rows(phase, mode, inside, np.array(states).reshape(len(inside), len(piece.state)))
+    return rows(phase, mode, inside, phase.projected(inside, piece.interpolant.states(inside)))
 
 
 def within_cones(output: Output, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]) -> Output:

@@ -22,6 +22,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.impact import holding_rows, massless_motions
 from whippletree.contact.modes import Mode
 from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, HeldRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, Scene
 from whippletree.simulation.events.load_sharing import share
 from whippletree.simulation.events.pseudo_inverse import PseudoInverse
@@ -135,6 +136,13 @@ class Phase:
         """Whether nothing holds: the motion is that of the tree."""
         return not (self.scene.rows or self.contact_rows or len(self.holds))
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the motion is that of the model without contacts: nothing touches, and nothing rubs."""
+        own = not self.kept or self.kept == list(range(len(self.scene.rows)))
+        touched = self.contact_rows or len(self.holds) or self.weightless or np.any(self.rubbed)
+        return own and not touched and not self.leaves_dead_point
+
     @cached_property
     def start_loads(self) -> Loads:
         """Accelerations and forces at the start state, m = 1."""
@@ -175,10 +183,50 @@ class Phase:
         if self.leaves_dead_point:
             a, f = self.scene.constrained_flight(t, q, v, self.rubbed)
             return Loads(a, *self._named(f, np.broadcast_to(d, (len(q), *d.shape[1:]))))
+        found = self._compiled_loads(t, q, v, d)
+        if found is not None:
+            return Loads(found[0], *self._named(found[1], d))
         at = self.scene.at(t, q, v)
         x = self.solved(*self.block_matrix(at, d), self.reference)
         n = self.scene.model.nv
         return Loads(x[:, :n], *self._named(x[:, n:], d))
+
+    @cached_property
+    def held_rows(self) -> HeldRows | None:
+        """What machine code has to know of the mode; None where it has no answer."""
+        phases, scene = self.scene.compiled, self.scene
+        plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
+        if not (phases.possible and phases.ready and plain) or self.hyperstatic or len(self.holds) > HELD_MOTIONS:
+            return None
+        first = len(scene.rows) + HELD_MOTIONS
+        on = np.zeros(phases.rows)
+        on[[*self.kept, *range(len(scene.rows), len(scene.rows) + len(self.holds))]] = 1.0
+        on[[first + row for row in self.contact_rows]] = 1.0
+        holds = np.zeros((HELD_MOTIONS, scene.model.nv))
+        holds[: len(self.holds)] = self.holds
+        return HeldRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
+
+    def _slide(self, d: Array) -> Array:
+        """Friction times direction (m, k, 2) of the contacts that slide along d (m, k, 2)."""
+        slide = np.zeros((len(d), self.scene.count, 2))
+        sliding = [i for i in self.mode.sliding if self.friction[i] and 3 * i in self.acting_rows]
+        slide[:, sliding] = (self.friction[:, None] * d)[:, sliding]
+        return slide
+
+    def _compiled_loads(self, t: Array, q: Array, v: Array, d: Array) -> tuple[Array, Array] | None:
+        """Accelerations (m, n) and forces of the rows that act (m, r), by machine code; None where it has none."""
+        held = self.held_rows
+        if held is None:
+            return None
+        scene = self.scene
+        held = held._replace(slide=self._slide(d)) if self.turning else held
+        found = scene.compiled.loads(t, q, v, scene.motion.forces(t, q, v), held)
+        if found is None:
+            return None
+        first = len(scene.rows) + HELD_MOTIONS
+        held_rows = range(len(scene.rows), len(scene.rows) + len(self.holds))
+        places = [*self.kept, *held_rows, *(first + row for row in self.acting_rows)]
+        return found[0], found[1][:, places]
 
     def turned(self, t: Array, y: Array, d: Array) -> Turning:
         """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
@@ -332,8 +380,22 @@ class Phase:
         q = self.scene.motion.normalised(q)
         if not (self.kept or len(self.holds) or self.contact_rows):
             return np.concatenate([q, v])
+        if self.held_rows is not None:
+            found = self.scene.compiled.project(np.asarray(t), q, v, self.held_rows)
+            if found is not None:
+                return np.concatenate(found)
         q = self._closed(t, q, v)
         return np.concatenate([q, self.velocity_projected(t, q, v)])
+
+    def projected(self, t: Array, y: Array) -> Array:
+        """The same of m states, (m, nq + nv)."""
+        if self.held_rows is not None and len(y):
+            q, v = self.scene.motion.split(y)
+            found = self.scene.compiled.project(t, q, v, self.held_rows)
+            if found is not None:
+                return np.concatenate(found, axis=1)
+        states = [self.project(float(time), state) for time, state in zip(t, y, strict=True)]
+        return np.array(states).reshape(y.shape)
 
     def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
         """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.simulation.adaptive.collocation import radau_rule
+from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import (
     IntegrationError,
     Integrator,
@@ -22,7 +23,9 @@ from whippletree.simulation.adaptive.integrator import (
     Progress,
     Statistics,
     StepError,
+    StepSolver,
 )
+from whippletree.simulation.events.equations import Scene
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
@@ -34,6 +37,32 @@ TOWARDS_STOP = 0.7
 
 CHECKS, MODE_HALVINGS = 8, 40
 """Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
+
+
+STEPS_PER_CALL = 4
+"""Steps by machine code before guards are looked at: those after an event are thrown away."""
+
+
+BEFORE_COMPILING = 20
+"""Steps that a run from event to event takes in Python: its code takes a second to compile, once on each machine, as
+some tens of steps do. It is counted in steps, so that the bits of a run do not depend on what the cache holds."""
+
+
+class PhaseSteps:
+    """Steps of phases by machine code: of those in which nothing touches, and of those whose rows hold."""
+
+    def __init__(self, task: Task, scene: Scene) -> None:
+        self.free, self.scene = CompiledSteps(task, wait=BEFORE_COMPILING), scene
+        self.held = CompiledSteps(task, scene.compiled, BEFORE_COMPILING) if scene.compiled.possible else None
+
+    def of(self, phase: Phase) -> StepSolver | None:
+        """Those of a phase; None where Python has to take its steps."""
+        if phase.is_free:
+            return self.free
+        if self.held is None or phase.held_rows is None or phase.turning:
+            return None
+        self.held.more = phase.held_rows
+        return self.held
 
 
 class Ending(NamedTuple):
@@ -57,12 +86,22 @@ class SmoothMotion:
         statistics: Statistics,
         admits: Admits | None,
         holds: Callable[[Phase, float, Array], bool],
+        compiled: PhaseSteps,
     ) -> None:
         """``holds``: of a phase, a time and a state: whether complementarity still asks for the phase's mode."""
         self.phase, self.holds = phase, holds
         self.guards = Guards(phase, admits, phase.still)
         loops = bool(phase.scene.model.constraints)
-        self.integrator = Integrator(phase, task.rtol, task.atol, task.events, dead_points=loops, statistics=statistics)
+        self.integrator = Integrator(
+            phase,
+            task.rtol,
+            task.atol,
+            task.events,
+            dead_points=loops,
+            statistics=statistics,
+            compiled=compiled.of(phase),
+            ahead=STEPS_PER_CALL,
+        )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
             self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)

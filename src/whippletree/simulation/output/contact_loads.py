@@ -13,7 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
-from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.contact_set import contact_set, contact_set_named
 from whippletree.model import WORLD, Model
 from whippletree.simulation.motion import Motion
 
@@ -39,9 +39,10 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
         for number, joint in enumerate(joints):
             tau[:, model.slice(joint)] += values[:, number, None]
     if "contact_force" in found and found["contact_force"][1].shape[1]:
-        forces = found["contact_force"][1]
-        nearby = Neighbourhood(contact_set(model))
-        if nearby.is_compiled:
+        names, forces = found["contact_force"]
+        contacts = contact_set_named(model, names)
+        nearby = Neighbourhood(contacts)
+        if nearby.is_compiled and contacts is contact_set(model):
             J = motion.evaluate("contact_jacobian", q=q)
             tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
         else:

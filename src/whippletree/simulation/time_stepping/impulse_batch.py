@@ -177,7 +177,7 @@ def _can_be_compiled(stepper: ImpulseStep) -> bool:
         refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
     except UnsupportedError:
         return False
-    return bool(stepper.blocks.contacts.closed_form) and not stepper.actuators.acting
+    return stepper.written and not stepper.actuators.acting
 
 
 def _in_turn(

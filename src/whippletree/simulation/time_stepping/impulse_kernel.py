@@ -1,7 +1,7 @@
 """Steps in machine code; where those of a single scene fail, Python's own step takes over, and hands back.
 
-A kernel (:mod:`whippletree.compiler.rollout.contact_lists`) steps a scene as long as sweeps solve its contact problem
-to the tolerance. A step that they do not solve, or whose end is not finite, is taken in Python
+A kernel (:mod:`whippletree.compiler.rollout.contact_lists`) steps a scene as long as it solves its contact problem to
+the tolerance. A step that they do not solve, or whose end is not finite, is taken in Python
 (:mod:`whippletree.simulation.time_stepping.impulse_step`), whose solver knows more ways and whose errors tell more.
 """
 
@@ -120,8 +120,20 @@ def _steps(
         states = np.concatenate([qs, vs, *act], axis=-1)
         # what is not finite, or NaN in every row behind it, is not within the tolerance
         good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
+        if not stepper.written:  # faces that meet
+            good &= ~_begins_to_press(impulses, ps)
         before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
         places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
         joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
     steps = Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
+
+
+def _begins_to_press(impulses: Array, found: Array) -> Array:
+    """Steps (..., n) that begin without any impulse and end with some, (..., n, blocks, 3); ``impulses``: before them.
+
+    Where forces are not unique, what can stay at rest does: the solver in Python tries that first, a kernel does not.
+    """
+    pressed = np.any(found, axis=(-1, -2))
+    before = np.concatenate([np.any(impulses, axis=(-1, -2))[..., None], pressed[..., :-1]], axis=-1)
+    return np.asarray(pressed & ~before)

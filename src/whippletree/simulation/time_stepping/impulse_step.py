@@ -16,10 +16,11 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
-from whippletree.compiler.rollout.contact_lists import lists_pay, suits_lists
+from whippletree.compiler.rollout.contact_lists import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.contact_problem import Measure, Problem
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -33,6 +34,10 @@ from whippletree.tree.mechanism import Mechanism
 CORRECTION_SWEEPS = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
+
+
+COMPILED = "compiled"
+"""What is told of runs whose steps are machine code."""
 
 
 class Step(NamedTuple):
@@ -84,24 +89,31 @@ class ImpulseStep:
         self.motion, self.model, self.dyn = motion, motion.model, motion.dyn
         self.tolerance = tolerance
         self.motors = Motors(motion)
-        self.blocks = Blocks(self.model, servos=True)
+        self.blocks = Blocks(self.model, alone=True)
         self.actuators = self.blocks.actuators
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
-        self._compiled = self.neighbourhood.is_compiled
+        self.written = contact_set(self.model).closed_form
+        """Whether compiled functions know all contacts."""
+        self._compiled = self.neighbourhood.is_compiled and self.written
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self.lists_for_batches = self.kernel and (self.actuators.acting or lists_pay(self.model))
+        self.lists_for_batches = self.kernel and (self.actuators.acting or not self.written or lists_pay(self.model))
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
         self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
+
+    @property
+    def path(self) -> str:
+        """How single scenes are stepped, and why not in machine code if they are not."""
+        return COMPILED if self.kernel else f"python: {reason_against_lists(self.model)}"
 
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).

@@ -14,7 +14,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import NotTraceable, traced_controller, traced_function
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.rollout.contact_lists import Driven
+from whippletree.compiler.rollout.step_space import Driven
 from whippletree.controllers import is_batched
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.motion import Motion

@@ -26,6 +26,7 @@ from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
+from whippletree.simulation.time_stepping.impulse_step import COMPILED
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, Scene, Told, Warm, rotations
 from whippletree.simulation.time_stepping.stepping_method import (
     DEFAULT_STEP,
@@ -264,6 +265,7 @@ class SceneStepping(TimeStepping):
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
+            "path": COMPILED,
         }
 
 

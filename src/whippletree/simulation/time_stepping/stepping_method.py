@@ -344,6 +344,7 @@ class TimeStepping(Method):
             "steps_at_rounding": self.at_rounding,
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.stepper.tolerance,
+            "path": self.stepper.path,
         }
 
 

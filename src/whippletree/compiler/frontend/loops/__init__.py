@@ -2,7 +2,6 @@
 
 The path from an algorithm to a program:
 
-    flatten              values taken apart into numbers and put together again
     body_types           bodies sorted into types that share code, and the table of constants
     edge_pattern         which numbers really cross the edges of the tree
     recorder             :class:`Looped`, the sweeper that traces every step once per type

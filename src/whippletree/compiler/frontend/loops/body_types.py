@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from whippletree.compiler.frontend.loops.flatten import Structure, flatten
+from whippletree.compiler.frontend.flatten import Structure, flatten
 from whippletree.errors import ScalarError, UnsupportedError
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

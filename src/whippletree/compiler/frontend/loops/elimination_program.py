@@ -25,8 +25,8 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.trace import Trace, Traced, finish
+from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, Column, classify
-from whippletree.compiler.frontend.loops.flatten import rebuild
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace

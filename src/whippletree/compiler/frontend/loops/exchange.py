@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.trace import Traced
+from whippletree.compiler.frontend.flatten import flatten, rebuild
 from whippletree.compiler.frontend.loops.body_types import Integers
-from whippletree.compiler.frontend.loops.flatten import flatten, rebuild
 from whippletree.compiler.frontend.loops.recorder import Graph, Interlude, Looped, Posted, Result
 from whippletree.compiler.program import Address, Index
 from whippletree.tree.sweeps import Field

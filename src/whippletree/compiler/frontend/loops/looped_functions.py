@@ -10,9 +10,9 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.flatten import flatten
 from whippletree.compiler.frontend.loops import exchange
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES
-from whippletree.compiler.frontend.loops.flatten import flatten
 from whippletree.compiler.frontend.loops.looped_program import assemble
 from whippletree.compiler.frontend.loops.recorder import Looped
 from whippletree.compiler.frontend.unrolled import STATUS, traced_status

@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.trace import Trace, Traced
+from whippletree.compiler.frontend.flatten import Structure, conformed, flatten, rebuild
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Column, Floats, Integers, classify, exact
 from whippletree.compiler.frontend.loops.edge_pattern import Entry, Pattern, entries, refined
-from whippletree.compiler.frontend.loops.flatten import Structure, conformed, flatten, rebuild
 from whippletree.compiler.program import Address, Index
 from whippletree.tree.sweeps import Field
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.integrator import COLLOCATION_ITERATIONS, Piece
+from whippletree.simulation.adaptive.integrator import Piece
 from whippletree.simulation.events.equations import Scene
 from whippletree.simulation.events.massless_feet.foot_slip_derivatives import tangent_of
 from whippletree.simulation.events.phase import Phase

@@ -1,0 +1,309 @@
+"""Scenes with contact of every sort, ours beside ``mj_step``: loops, long chains, grippers, stacks with a robot.
+
+    python -m benchmarks.mixed_scenes [--steps 300] [--folder FOLDER] [NAME …]
+
+Every scene is one MJCF text that both read; ``--folder`` adds pusher and humanoid from gymnasium's files there. Ours
+and MuJoCo's steps (Euler's method, elliptic cones, its other defaults) alternate in one process, from the same start.
+
+    way        ``kernel``, ``scene`` (many free bodies) or ``python`` with the reason why steps are not compiled
+    first      s of processor time until the first step has been taken, nothing cached
+    ours       µs of processor time per step, ``wt.simulate(method="time_stepping")`` of the second half of a run
+    mj_step    µs per step
+    residual   largest natural map of our steps, m/s; ``left``: steps beyond the tolerance
+    overlap    at the end of the run, m, of both
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whippletree as wt
+from whippletree.compiler.rollout.contact_lists import reason_against_lists
+from whippletree.simulation.time_stepping.scene_method import is_scene
+
+HEAD = '<mujoco model="{name}"><option timestep="{step}" integrator="Euler" cone="elliptic"/><compiler angle="radian"/>'
+
+
+@dataclass(frozen=True)
+class MixedScene:
+    """A scene as MJCF."""
+
+    name: str
+    step: float
+    body: str
+    """What follows the options."""
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return HEAD.format(name=self.name, step=self.step) + self.body + "</mujoco>"
+
+
+def belt(links: int, step: float = 0.002) -> MixedScene:
+    """A closed belt of capsules around two pulleys that stand still, sagging on them."""
+    length, thick, gap = 0.05, 0.01, 0.002
+    # a stadium: two half circles of radius r and two straight runs, as long as the links together
+    radius = links * length / (2 * math.pi + 4)
+    straight = 2 * radius
+    corners = _stadium(links, radius, straight)
+    sides = np.roll(corners, -1, axis=0) - corners
+    angles = np.arctan2(sides[:, 1], sides[:, 0])
+    length = float(np.mean(np.linalg.norm(sides, axis=1)))
+    parts = []
+    for k in range(links):
+        turn = angles[k] - (angles[k - 1] if k else 0.0)
+        turn = (turn + math.pi) % (2 * math.pi) - math.pi
+        place = f"{corners[0][0]} 0 {corners[0][1]}" if k == 0 else f"{length} 0 0"
+        joints = '<joint type="hinge" axis="0 -1 0"/>'
+        if k == 0:
+            joints = '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>' + joints
+        tip = f'<site name="tip" pos="{length} 0 0"/>' if k == links - 1 else ""
+        parts.append(
+            f'<body name="link {k}" pos="{place}" euler="0 {-turn} 0">{joints}{tip}'
+            f'<geom name="link {k}" type="capsule" size="{thick}" fromto="{thick} 0 0 {length - thick} 0 0" '
+            f'mass="0.02" contype="1" conaffinity="2"/>'
+        )
+    pulley = radius - thick - gap
+    pulleys = "".join(
+        f'<geom name="pulley {i}" type="capsule" size="{pulley}" fromto="{x} -0.1 0 {x} 0.1 0" contype="2" '
+        f'conaffinity="1"/>'
+        for i, x in enumerate((-straight / 2, straight / 2))
+    )
+    tie = f'<equality><connect body1="link {links - 1}" body2="link 0" anchor="{length} 0 0"/></equality>'
+    return MixedScene(
+        f"belt of {links} links", step, f"<worldbody>{pulleys}{''.join(parts)}{'</body>' * links}</worldbody>{tie}"
+    )
+
+
+def _stadium(count: int, radius: float, straight: float) -> np.ndarray[Any, Any]:
+    """Corners (count, 2) of a polygon of equal sides around a stadium, in order; found by moving along its rim."""
+
+    def point(s: float) -> tuple[float, float]:
+        arc = math.pi * radius
+        s %= 2 * (arc + straight)
+        if s < straight:
+            return -straight / 2 + s, radius
+        if s < straight + arc:
+            a = (s - straight) / radius
+            return straight / 2 + radius * math.sin(a), radius * math.cos(a)
+        if s < 2 * straight + arc:
+            return straight / 2 - (s - straight - arc), -radius
+        a = (s - 2 * straight - arc) / radius
+        return -straight / 2 - radius * math.sin(a), -radius * math.cos(a)
+
+    def walk(side: float) -> tuple[list[tuple[float, float]], float]:
+        """Corners at equal chords, and how far along the rim the last one is."""
+        places, s = [point(0.0)], 0.0
+        for _ in range(count):
+            x, y = places[-1]
+            low, high = s, s + 2 * side
+            for _ in range(60):
+                middle = (low + high) / 2
+                a, b = point(middle)
+                low, high = (middle, high) if math.hypot(a - x, b - y) < side else (low, middle)
+            s = low
+            places.append(point(s))
+        return places[:-1], s
+
+    around = 2 * (math.pi * radius + straight)
+    low, high = 0.5 * around / count, around / count
+    for _ in range(60):
+        side = (low + high) / 2
+        low, high = (side, high) if walk(side)[1] < around else (low, side)
+    return np.array(walk(low)[0])
+
+
+def hanging_chain(links: int, step: float = 0.002) -> MixedScene:
+    """A chain of capsules laid over a drum, its first half on one side; free to slide off."""
+    length, thick, radius = 0.04, 0.008, 0.3
+    quarter = (radius + thick) / math.cos(math.asin(length / 2 / (radius + thick)) * 1.02)  # chords touch the drum
+    parts, angle, place = [], 0.0, np.array([-quarter, 0.0])
+    # up one side, around the upper half, down the other side
+    on_drum = math.floor(math.pi / (2 * math.asin(length / 2 / quarter)))
+    up = (links - on_drum) // 2
+    place = np.array([-quarter, -up * length])
+    turn_each = 2 * math.asin(length / 2 / quarter)
+    before = 0.0
+    for k in range(links):
+        if k < up:
+            angle = math.pi / 2
+        elif k < up + on_drum:
+            angle = math.pi / 2 - turn_each * (k - up + 0.5)
+        else:
+            angle = -math.pi / 2
+        turn, before = angle - before, angle
+        pos = f"{place[0]} 0 {place[1]}" if k == 0 else f"{length} 0 0"
+        joints = '<joint type="hinge" axis="0 -1 0" damping="1e-4"/>'
+        if k == 0:
+            joints = '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>' + joints
+        parts.append(
+            f'<body name="link {k}" pos="{pos}" euler="0 {-turn} 0">{joints}'
+            f'<geom name="link {k}" type="capsule" size="{thick}" fromto="0 0 0 {length} 0 0" mass="0.02" contype="1" '
+            f'conaffinity="2"/>'
+        )
+    drum = (
+        f'<geom name="drum" type="cylinder" size="{radius}" fromto="0 -0.1 0 0 0.1 0" contype="2" conaffinity="1" '
+        f'friction="0.2"/>'
+    )
+    return MixedScene(
+        f"chain of {links} links on a drum", step, f"<worldbody>{drum}{''.join(parts)}{'</body>' * links}</worldbody>"
+    )
+
+
+def four_bar(step: float = 0.002) -> MixedScene:
+    """A four-bar that falls until its coupler's ball lies on a floor."""
+    return MixedScene(
+        "four-bar over a floor",
+        step,
+        """<worldbody><geom name="floor" type="plane" size="0 0 1" pos="0 0 -0.2"/>
+        <body pos="0 0 0" euler="0 -1.2 0"><joint type="hinge" axis="0 -1 0"/><geom type="capsule" size="0.02"
+          fromto="0 0 0 0.5 0 0" mass="1" contype="0" conaffinity="0"/>
+          <body name="coupler" pos="0.5 0 0" euler="0 1.2 0"><joint type="hinge" axis="0 -1 0"/>
+            <geom type="capsule" size="0.02" fromto="0 0 0 0.8 0 0" mass="1" contype="0" conaffinity="0"/>
+            <geom name="ball" type="sphere" size="0.05" pos="0.4 0 -0.2" mass="0.3"/></body></body>
+        <body name="rocker" pos="0.8 0 0" euler="0 -1.2 0"><joint type="hinge" axis="0 -1 0"/>
+          <geom type="capsule" size="0.02" fromto="0 0 0 0.5 0 0" mass="0.7" contype="0" conaffinity="0"/></body>
+        </worldbody><equality><connect body1="coupler" body2="rocker" anchor="0.8 0 0"/></equality>""",
+    )
+
+
+def gripper(step: float = 0.002) -> MixedScene:
+    """Two fingers on a lift that close on a box and raise it, as their servos are told."""
+    finger = (
+        '<body name="{name}" pos="0 {y} 0"><joint name="{name}" type="slide" axis="0 {side} 0" range="-0.02 0.1" '
+        'limited="true"/><geom name="{name}" type="box" size="0.02 0.01 0.04" mass="0.1" friction="1"/></body>'
+    )
+    fingers = finger.format(name="left", y=0.06, side=-1) + finger.format(name="right", y=-0.06, side=1)
+    return MixedScene(
+        "gripper picks a box",
+        step,
+        f"""<worldbody><geom name="table" type="plane" size="0 0 1"/>
+        <body name="hand" pos="0 0 0.06"><joint name="lift" type="slide" axis="0 0 1"/>
+          <geom type="sphere" size="0.02" pos="0 0 0.2" mass="0.5" contype="0" conaffinity="0"/>{fingers}</body>
+        <body name="box" pos="0 0 0.03"><freejoint/><geom name="box" type="box" size="0.03 0.03 0.03" mass="0.2"
+          friction="1"/></body></worldbody>
+        <actuator><position joint="lift" kp="2000" kv="100"/><position joint="left" kp="400" kv="20"/>
+        <position joint="right" kp="400" kv="20"/></actuator>""",
+    )
+
+
+def stack_and_arm(boxes: int = 4, step: float = 0.002) -> MixedScene:
+    """A stack of boxes, and an arm of three capsules that falls onto it."""
+    stack = "".join(
+        f'<body name="box {k}" pos="0 0 {0.1 + 0.2 * k}"><freejoint/><geom name="box {k}" type="box" '
+        f'size="0.1 0.1 0.1" mass="1"/></body>'
+        for k in range(boxes)
+    )
+    arm = ""
+    for k, place in enumerate((f"-0.9 0 {0.2 * boxes + 0.15}", "0.4 0 0", "0.3 0 0")):
+        arm += (
+            f'<body name="arm {k}" pos="{place}"><joint type="hinge" axis="0 1 0" damping="0.1"/>'
+            f'<geom name="arm {k}" type="capsule" size="0.03" fromto="0 0 0 {0.4 if k == 0 else 0.3} 0 0" mass="0.5"/>'
+        )
+    return MixedScene(
+        f"{boxes} boxes and an arm",
+        step,
+        f'<worldbody><geom name="floor" type="plane" size="0 0 1"/>{stack}{arm}{"</body>" * 3}</worldbody>',
+    )
+
+
+SCENES: dict[str, Callable[[], MixedScene]] = {
+    "four-bar": four_bar,
+    "belt 40": lambda: belt(40),
+    "belt 50": lambda: belt(50),
+    "belt 100": lambda: belt(100),
+    "chain": lambda: hanging_chain(100),
+    "gripper": gripper,
+    "stack and arm": stack_and_arm,
+}
+
+
+def way_of(model: wt.Model) -> str:
+    """By which way a model is stepped."""
+    if is_scene(model):
+        return "scene"
+    reason = reason_against_lists(model)
+    return "kernel" if reason is None else f"python: {reason}"
+
+
+def contest(name: str, path: Path, steps: int) -> None:
+    """Print the line of a scene."""
+    import mujoco
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = wt.load(path)
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    peer.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    step = float(peer.opt.timestep)
+    begun = time.process_time()
+    _simulated(model, step, 2)
+    first = time.process_time() - begun
+    fixed = min(_timed(lambda: _simulated(model, step, steps)) for _ in range(2))
+    ours = [_timed(lambda: _simulated(model, step, 2 * steps)) for _ in range(2)]
+    found = _simulated(model, step, steps)
+    theirs, depth = [], 0.0
+    for _ in range(2):
+        data = mujoco.MjData(peer)
+        begun = time.process_time()
+        for _ in range(2 * steps):
+            mujoco.mj_step(peer, data)
+        theirs.append(time.process_time() - begun)
+        depth = max([depth, *[-c.dist for c in data.contact]])
+    mine = (min(ours) - fixed) / steps * 1e6
+    other = min(theirs) / (2 * steps) * 1e6
+    overlap = float(found["penetration"].values.max()) if "penetration" in found else math.nan
+    print(
+        f"{name:16}{model.nv:5}{first:7.1f}{mine:10.1f}{other:10.1f}{mine / other:8.2f}"
+        f"{found.attrs['largest_residual_velocity']:10.1e}{found.attrs['unconverged_steps']:6}{overlap:10.1e}{depth:10.1e}"
+        f"  {way_of(model)}",
+        flush=True,
+    )
+
+
+def _timed(function: Callable[[], Any]) -> float:
+    begun = time.process_time()
+    function()
+    return time.process_time() - begun
+
+
+def _simulated(model: wt.Model, step: float, steps: int) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return wt.simulate(model, duration=step * steps, step=step, output_dt=step * steps, method="time_stepping")
+
+
+def main() -> None:
+    """The whole table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    print(
+        f"{'scene':16}{'nv':>5}{'first':>7}{'ours':>10}{'mj_step':>10}{'ratio':>8}{'residual':>10}{'left':>6}"
+        f"{'overlap':>10}{'MuJoCo':>10}  way"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in SCENES.items():
+            if not given.names or name in given.names:
+                path = Path(folder) / "scene.xml"
+                path.write_text(make().text)
+                contest(name, path, given.steps)
+    for robot in ("pusher", "humanoid"):
+        if given.folder and (not given.names or robot in given.names):
+            contest(robot, given.folder / f"{robot}.xml", given.steps)
+
+
+if __name__ == "__main__":
+    main()

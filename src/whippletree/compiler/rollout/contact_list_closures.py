@@ -1,0 +1,187 @@
+"""Constraints in a compiled step: rows that are met exactly, beside those that only push.
+
+With M⁻¹ = Fᵀ F, rows A of constraints become F Aᵀ. Made orthonormal, Q = R⁻ᵀ (F Aᵀ)ᵀ, they say everything that the
+block matrix of 000 says of them:
+
+    M† = Fᵀ (1 − Qᵀ Q) F          A x = r   has the solution of least M-norm   x = Fᵀ Qᵀ R⁻ᵀ r
+
+So rows of contacts are F Jᵀ less their part along Q, and everything after that is as without constraints. Velocities
+end the step at A v⁺ = −h γ, as the reference path has it; coordinates are brought back to g(q) = 0 in the rounds that
+move apart what overlaps, and velocities to A v = 0 there.
+
+Rows are made orthonormal one after the other, each with its right-hand side. A row that is nearly a combination of
+those before it, a dead point, makes the step NaN: who called knows better methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Index, Loop, Statement
+from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.rollout.contact_list_trees import TreeInStep
+from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
+from whippletree.constraints.constraint_set import RELAXING, constraint_set
+from whippletree.constraints.routes import PIVOT_TOLERANCE
+from whippletree.contact.problem.cones import largest
+from whippletree.model import Model
+from whippletree.tree.mechanism import Mechanism
+
+LOOPS_CLOSED = 1e-13
+"""m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
+
+TIE, BEFORE = "tie", "tie before"
+
+
+def reason_against_ties(model: Model) -> str | None:
+    """Why constraints of a model cannot be part of a compiled step; None if they can."""
+    if not model.constraints:
+        return None
+    system = constraint_set(model)
+    if system.timed:
+        return "a constraint depends on time"
+    if system.switches:
+        return "a constraint can be switched"
+    if any(c != 0 for c in system.compliance):
+        return "a constraint is compliant"
+    if any(c.kind in RELAXING for c in model.constraints):
+        return "a massless motion follows its damper or spring"
+    return None
+
+
+class Closures:
+    """Statements about the constraints of a model; none where it has none. Buffers: ``A``, the rows at the present
+    coordinates, ``open``, their residuals g, and ``Q``.
+    """
+
+    def __init__(self, space: StepSpace, tree: TreeInStep) -> None:
+        self.space, self.tree = space, tree
+        self.count = 0
+        if not space.model.constraints:
+            return
+        self.system = constraint_set(space.model)
+        self.kept = list(self.system.structure.independent)
+        self.count = len(self.kept)
+        nv, m = space.model.nv, self.count
+        space.work(
+            A=(m, nv),
+            open=(m,),
+            gone=(1,),
+            aim=(m,),  # −h γ
+            Q=(m, nv),
+            wanted=(m,),
+            along=(nv,),
+            size=(1,),
+        )
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[Statement]:
+        """A and g at the present coordinates."""
+        if not self.count:
+            return []
+
+        def find(q: Array) -> list[Any]:
+            m = Mechanism(self.space.tree)
+            rows = self.system.rows(m, m.still(q), q, None, 0)
+            open_ = zeros(len(self.system.row_names))
+            open_[list(self.system.position_rows)] = rows.residual()
+            return [rows.jacobian()[self.kept], open_[self.kept]]
+
+        return [traced_block(find, [self.space.at("now q")], self.space.each(("A", "open")))]
+
+    def worst(self) -> list[Statement]:
+        """``gone``: the largest of the residuals."""
+        if not self.count:
+            return []
+        at = self.space.at
+        block = traced_block(
+            lambda g, worst: [[largest([worst[0], abs(g)])]], [at("open", TIE), at("gone")], [at("gone")]
+        )
+        return [self.space.put(0, at("gone")), Loop(TIE, self.count, (block,))]
+
+    # ---- solutions -----------------------------------------------------------------------------------------------
+
+    def release(self) -> list[Statement]:
+        """The free velocity with A v = −h γ, and Q of the present coordinates."""
+        if not self.count:
+            return []
+
+        def find(q: Array, v: Array, h: Any) -> list[Any]:
+            m = Mechanism(self.space.tree)
+            rows = self.system.rows(m, m.moving(q, v), q, v, 0)
+            return [-h * rows.bias()[self.kept]]
+
+        at, each = self.space.at, self.space.each
+        target = traced_block(find, [*each(("now q", "now v")), at("dt", STEP)], [at("aim")])
+        want = traced_block(
+            lambda A, aim, v: [aim - A @ v], [at("A", TIE), at("aim", TIE), at("free")], [at("wanted", TIE)]
+        )
+        return [target, *self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "free", "free")]
+
+    def close_coordinates(self, into: str) -> list[Statement]:
+        """``into`` (nv,): y of the displacement Fᵀ y that closes all loops; and Q of the present coordinates."""
+        if not self.count:
+            return [self.space.put(0, self.space.at(into))]
+        at = self.space.at
+        want = traced_block(lambda g: [-g], [at("open", TIE)], [at("wanted", TIE)])
+        copy = traced_block(lambda y: [y], [at("along")], [at(into)])
+        return [*self._orthonormal([want]), *self._combine(), copy]
+
+    def close_velocity(self) -> list[Statement]:
+        """The present velocity brought to A v = 0."""
+        if not self.count:
+            return []
+        at = self.space.at
+        want = traced_block(lambda A, v: [-(A @ v)], [at("A", TIE), at("now v")], [at("wanted", TIE)])
+        return [*self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "now v", "now v")]
+
+    def project(self, rows: RowPlace) -> list[Statement]:
+        """Rows F Jᵀ less their part along Q."""
+        if not self.count:
+            return []
+
+        def less_part(B: Array, Q: Array) -> list[Any]:
+            if B.ndim == 1:
+                return [B - (B @ Q) * Q]
+            return [B - np.outer(B @ Q, Q)]
+
+        at = self.space.at
+        place = rows.whole(self.space.model.nv)
+        return [Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),))]
+
+    def _orthonormal(self, want: Sequence[Statement]) -> list[Statement]:
+        """Q, and the right-hand sides R⁻ᵀ r; ``want``: finds r of the row in hand."""
+        at, each = self.space.at, self.space.each
+
+        def reduce(Q: Array, other: Array, wanted: Any, known: Any) -> list[Any]:
+            share = Q @ other
+            return [Q - share * other, [wanted - share * known]]
+
+        def finish(Q: Array, wanted: Any, size: Array) -> list[Any]:
+            square = Q @ Q
+            scale = select(less(PIVOT_TOLERANCE * size[0], square), 1 / sqrt(square), math.nan)
+            return [scale * Q, [scale * wanted]]
+
+        own = each(("Q", "wanted"), TIE)
+        row: list[Statement] = [*want, *self.tree.backward(RowPlace("A", (TIE,)), RowPlace("Q", (TIE,)))]
+        row.append(traced_block(lambda Q: [[Q @ Q]], own[:1], [at("size")]))
+        if self.count > 1:
+            reads = [own[0], at("Q", BEFORE), own[1], at("wanted", BEFORE)]
+            row.append(Loop(BEFORE, Index(TIE), (traced_block(reduce, reads, own),)))
+        row.append(traced_block(finish, [*own, at("size")], own))
+        return [Loop(TIE, self.count, tuple(row))]
+
+    def _combine(self) -> list[Statement]:
+        """``along``: the combination of rows of Q that meets all right-hand sides."""
+        at = self.space.at
+        block = traced_block(
+            lambda y, Q, wanted: [y + wanted * Q], [at("along"), *self.space.each(("Q", "wanted"), TIE)], [at("along")]
+        )
+        return [self.space.put(0, at("along")), Loop(TIE, self.count, (block,))]

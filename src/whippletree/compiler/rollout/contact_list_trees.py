@@ -1,0 +1,529 @@
+"""The tree in a compiled step: its poses, its free motion, and the factor of M, M⁻¹ = Fᵀ F.
+
+What the contact problem asks of a tree is the same whatever its size (:class:`TreeInStep`):
+
+    poses      poses of all nodes, and the screws of all velocities
+    dynamics   the factor of M at the start of the step, and the velocity without impulses
+    twists     of all nodes, at some velocity
+    backward   F Jᵀ of some rows J
+    forward    Fᵀ y
+
+Written out (:class:`WrittenTree`), M = Lᵀ D L and F = D^(−1/2) L⁻ᵀ; its code grows with the square of the depth. As
+loops over nodes (:class:`LoopedTree`), F is that of the articulated recursion of :mod:`whippletree.tree.forward`, with
+D = C Cᵀ at every joint, U = P H* and W = U C⁻ᵀ,
+
+    inwards    b = C⁻¹ (J − H z)          z⁺ = z + W b                         F Jᵀ = b
+    outwards   x = y − Wᵀ α⁺              α = α⁺ + H* C⁻ᵀ x                    Fᵀ y = C⁻ᵀ x
+
+in the axes of the world, about the nodes' origins: O(N) for any row, and code that does not grow at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import linalg
+from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import sqrt
+from whippletree.compiler.frontend.loops import Looped, assemble
+from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
+from whippletree.compiler.frontend.loops.recorder import Result
+from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import inlined
+from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings, implicit_links
+from whippletree.contact.servos import Servos
+from whippletree.contact.time_step import bias_in_space, elimination_parents, implicit_factor
+from whippletree.model import Model
+from whippletree.spatial import add_cross, cross
+from whippletree.spatial.joints import Free
+from whippletree.tree import inverse
+from whippletree.tree.forward import split_inertia
+from whippletree.tree.links import Link, dense, world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.sweeps import Field
+
+SCREW = 9
+"""Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
+TWIST = 6
+
+MOST_WRITTEN_VELOCITIES = 40
+"""Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
+
+NODE = "node"
+
+
+class TreeInStep(Protocol):
+    """Statements about the tree of a model, between buffers of the step: now q, now v, pose, screw, twist, free."""
+
+    def poses(self) -> list[Statement]:
+        """``pose`` and ``screw`` of the present coordinates."""
+
+    def dynamics(self) -> list[Statement]:
+        """The factor of M, ``twist``, ``free``, and the numbers of motors and servos."""
+
+    def twists(self, velocity: str) -> list[Statement]:
+        """``twist`` at a velocity (nv,)."""
+
+    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+        """F Jᵀ of rows J."""
+
+    def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
+        """Fᵀ y (nv,), and what is added to it."""
+
+    def energy(self) -> list[Statement]:
+        """``energy``: the potential energy at the present coordinates."""
+
+
+def tree_in_step(space: StepSpace) -> TreeInStep:
+    """The form that suits a model's tree."""
+    return WrittenTree(space) if space.model.nv <= MOST_WRITTEN_VELOCITIES else LoopedTree(space)
+
+
+def reason_against_loops(model: Model, actuators: Servos) -> str | None:
+    """Why a tree cannot be stepped in loops over its nodes; None if it can."""
+    if actuators.coupling:
+        return f"its tree is long, and servo {actuators.coupling[0].actuator.name!r} couples joints"
+    return "its tree is long, and has tendons or fluids" if model.elements else None
+
+
+class MotorNumbers:
+    """What motors and servos put into a step: forces that are given, rows of servos, their compliances and offsets."""
+
+    def __init__(self, space: StepSpace) -> None:
+        self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
+
+    def reads(self) -> list[Piece]:
+        """Commands and time, of models that need them."""
+        return [self.space.at(name, STEP) for name in ("ctrl", "clock") if name in self.space.buffers]
+
+    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, rest: Sequence[Any]) -> tuple[Array, Any]:
+        """Joint forces (nv,) that do not depend on the velocity at the end of the step, and the commands."""
+        ctrl: Any = rest[0] if "ctrl" in self.space.buffers else None
+        if self.space.driven.timed:
+            tau, ctrl = self.space.driven.at(rest[-1], q, v, tau, ctrl)
+        return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
+
+    def damping(self, h: Any) -> Any:
+        """What servos add to the dampers of their joints (nv,); None without actuators."""
+        return self.actuators.damping(h) if self.actuators.acting else None
+
+    def numbers(self, m: Mechanism, q: Array, tau: Array, ctrl: Any, h: Any) -> list[Any]:
+        """The forces themselves, rows of servos that couple joints, and rows, compliances, offsets of bounded ones."""
+        found: list[Any] = [tau] if self.space.tells_forces else []
+        if self.actuators.coupling:
+            found.append(self.actuators.rows(m, q, self.actuators.coupling))
+        if self.servos:
+            found += [self.actuators.rows(m, q, self.servos), self.actuators.compliances(h)]
+            found.append(self.actuators.offsets(q, ctrl, h))
+        return found
+
+    def writes(self) -> list[Piece]:
+        """Where :meth:`numbers` go."""
+        at = self.space.at
+        found = [at("drive")] if self.space.tells_forces else []
+        found += [at("coupling")] if self.actuators.coupling else []
+        if self.servos:
+            numbers = range(self.space.blocks.passive, self.space.blocks.count)
+            found.append(at("servo row"))
+            for name in ("soft", "offset"):
+                found.append(Piece((len(numbers),), tuple(Address(name, (Index(None, i),)) for i in numbers)))
+        return found
+
+
+class WrittenTree:
+    """A tree whose dynamics are written out."""
+
+    def __init__(self, space: StepSpace) -> None:
+        self.space, self.tree = space, space.tree
+        self.motors = MotorNumbers(space)
+        self.massless = bool(space.model.constraints) and (
+            bool(self.tree.doubtful) or constraint_set(space.model).light
+        )
+        """Whether some motion has its inertia from a constraint that stops it: M + Aᵀ R A has the same M† (000)."""
+        self.parents = (
+            tuple(range(-1, space.model.nv - 1)) if self.massless else elimination_parents(self.tree, space.actuators)
+        )
+        self.related = [(i, j) for i in range(space.model.nv) for j in _ancestors(self.parents, i)]
+        """Entries of L below its diagonal that are not zero."""
+        space.work(L=(len(self.related),), root=(space.model.nv,))  # D^(−1/2)
+
+    def poses(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+
+        def find(q: Array) -> list[Any]:
+            m = Mechanism(self.tree)
+            links = m.still(q)
+            poses = world_poses(m.sweep, links)
+            screws = [row for X, link in zip(poses, links, strict=True) for row in _screws(X, link)]
+            return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
+
+        writes = [self._nodes("pose", POSE), self.space.at("screw")]
+        return [traced_block(find, [self.space.at("now q")], writes)]
+
+    def dynamics(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+
+        def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
+            m = Mechanism(self.tree)
+            tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
+            damping = self.motors.damping(h)
+            links = implicit_links(m, m.moving(q, v), h, damping)
+            push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
+            factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
+            return [
+                self._twists(v, screws, pose),
+                [factor.L[i, j] for i, j in self.related],
+                [sqrt(x) for x in factor.reciprocals],
+                v + factor.solve(push),
+                *self.motors.numbers(m, q, tau, ctrl, h),
+            ]
+
+        at, each = self.space.at, self.space.each
+        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), at("screw"), self._nodes("pose", POSE, True)]
+        writes = [self._nodes("twist", TWIST), *each(("L", "root", "free")), *self.motors.writes()]
+        return [traced_block(find, [*reads, *self.motors.reads()], writes)]
+
+    def _ties(self, m: Mechanism, links: Field, q: Array) -> tuple[Array, Array] | None:
+        """Rows of constraints that give massless motions inertia, and the typical squares of their sizes."""
+        if not self.massless:
+            return None
+        system = constraint_set(self.space.model)
+        kept = list(system.structure.independent)
+        return system.rows(m, links, q, None, 0).jacobian()[kept], np.asarray(system.structure.squares)
+
+    def twists(self, velocity: str) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        reads = [self.space.at(velocity), self.space.at("screw"), self._nodes("pose", POSE, True)]
+        return [traced_block(lambda *given: [self._twists(*given)], reads, [self._nodes("twist", TWIST)])]
+
+    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        nv = self.space.model.nv
+        reads = [rows.whole(nv), *self.space.each(("L", "root"))]
+        return [traced_block(lambda J, L, root: [self._factor(L).backward(J.T).T * root], reads, [into.whole(nv)])]
+
+    def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+
+        def find(y: Array, L: Array, root: Array, *base: Array) -> list[Any]:
+            found = self._factor(L).forward(root * y)
+            return [found + base[0] if base else found]
+
+        reads = [self.space.at(y), *self.space.each(("L", "root")), *([self.space.at(plus)] if plus else [])]
+        return [traced_block(find, reads, [self.space.at(into)])]
+
+    def energy(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        energy = functions.find("potential_energy", self.tree.model).implementation
+        return [
+            traced_block(
+                lambda q: [[energy(Mechanism(self.tree), q)]], [self.space.at("now q")], [self.space.at("energy")]
+            )
+        ]
+
+    def _factor(self, L: Array) -> linalg.TreeLTDL:
+        """L from its entries that are not zero."""
+        full = np.eye(self.space.model.nv, dtype=int).astype(object)
+        for (i, j), x in zip(self.related, L, strict=True):
+            full[i, j] = x
+        return linalg.TreeLTDL(full, zeros(0), zeros(0), self.parents)
+
+    def _twists(self, v: Array, screws: Array, pose: Array) -> list[Any]:
+        """Of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
+        twists: list[Array] = []
+        for node, part in enumerate(self.tree.v_slices):
+            parent, p = self.tree.parents[node], pose[node, 9:]
+            w, u = zeros(3), zeros(3)
+            if parent >= 0:
+                w = twists[parent][:3]
+                u = add_cross(twists[parent][3:], w, p - pose[parent, 9:])
+            for i in range(part.start, part.stop):
+                w, u = w + v[i] * screws[i, :3], u + v[i] * screws[i, 3:6]
+            twists.append(np.concatenate([w, u]))
+        return [x for twist in twists for x in twist]
+
+    def _nodes(self, name: str, width: int, matrix: bool = False) -> Piece:
+        """The rows of all nodes but the world, one after the other or as a matrix."""
+        count = len(self.tree.nodes)
+        places = tuple(Address(name, (Index(None, i), Index(None, j))) for i in range(count) for j in range(width))
+        return Piece((count, width) if matrix else (count * width,), places)
+
+
+class Halved(NamedTuple):
+    """What a joint keeps of the articulated recursion, for F; D = C Cᵀ."""
+
+    W: Array
+    """U C⁻ᵀ (6, n)."""
+    turned: Array
+    """H* C⁻ᵀ (6, n)."""
+    inner: Array
+    """C⁻¹ (n, n)."""
+
+
+class LoopedTree:
+    """A tree whose dynamics are loops over its nodes."""
+
+    def __init__(self, space: StepSpace) -> None:
+        self.space, self.tree = space, space.tree
+        self.motors = MotorNumbers(space)
+        nodes, nv = len(self.tree.nodes), space.model.nv
+        self.sizes = sorted({node.joint.nv for node in self.tree.nodes})
+        """Freedoms that joints of this tree have."""
+        widest = self.sizes[-1]
+        space.work(
+            W=(nv, TWIST),
+            turned=(nv, TWIST),
+            inner=(nv, widest),
+            reaction=(nodes + 1, 3, TWIST),  # z of up to three rows
+            rate=(nodes + 1, TWIST),  # α
+            stiff=(nv,),
+            bias=(nv,),
+            thrust=(nv,),
+            half=(nv,),
+        )
+        space.index("parent", [nodes if parent < 0 else parent for parent in self.tree.parents])
+        space.index("first", [part.start for part in self.tree.v_slices])
+        space.index("freedoms", [self.sizes.index(node.joint.nv) for node in self.tree.nodes])
+
+    def poses(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        m = self._mechanism()
+        links = m.still(Argument("now q"))  # type: ignore[arg-type]
+        poses = world_poses(m.sweep, links)
+        self._store(m.sweep, "pose", NODE, [[[*X.R.ravel(), *X.p]] for X in poses])
+        self._store(m.sweep, "screw", "v", [_screws(X, link) for X, link in zip(poses, links, strict=True)])
+        return self._inlined("poses", m.sweep)
+
+    def dynamics(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        at, each = self.space.at, self.space.each
+
+        def drive(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
+            m = Mechanism(self.tree)
+            tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
+            damping = self.motors.damping(h)
+            stiff = h * implicit_dampings(self.space.model, h, damping)
+            given = h * (tau + forces_of_joints(m, q, v, h, damping))
+            return [stiff, given, *self.motors.numbers(m, q, tau, ctrl, h)]
+
+        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), *self.motors.reads()]
+        less_bias = traced_block(
+            lambda given, bias, h: [given - h * bias], [*each(("thrust", "bias")), at("dt", STEP)], [at("thrust")]
+        )
+        return [
+            traced_block(drive, reads, [*each(("stiff", "thrust")), *self.motors.writes()]),
+            *self._recursion(),
+            less_bias,
+            *self.backward(RowPlace("thrust"), RowPlace("half")),
+            *self.forward("half", "free", "now v"),
+            *self.twists("now v"),
+        ]
+
+    def _recursion(self) -> list[Statement]:
+        """W, H* C⁻ᵀ and C⁻¹ of every joint, and the bias of the motion that keeps its velocities in space."""
+        m = self._mechanism()
+        q, v, stiff = (Argument(name) for name in ("now q", "now v", "stiff"))
+        links = m.moving(q, v)  # type: ignore[arg-type]
+        links = m.sweep.map(_stiffer, links, m.velocities(stiff))
+        still = m.sweep.map(_kept_in_space, m.nodes, m.velocities(v))
+        m.sweep.result("bias", "v", inverse.inverse_dynamics(m.sweep, links, still, m.base))
+
+        def eliminate(children: Any, link: Link) -> tuple[Any, Halved]:
+            P = dense(link.M) + children
+            K, D, rest = split_inertia(P, link.H, link.J)
+            roots = np.array([sqrt(d) for d in D.pivots], dtype=object)
+            inner = (linalg.solve_lower(D.L, identity(len(D.L))).T * _reciprocals(roots)).T
+            return link.X.inertia(rest), Halved(K @ (D.L * roots), link.H @ inner.T, inner)
+
+        halves = m.sweep.gather(eliminate, 0, links)
+        for name in ("W", "turned"):
+            world = m.sweep.map(
+                lambda X, half, name=name: _in_world(X.R, getattr(half, name)), poses_of(m, links), halves
+            )
+            self._store(m.sweep, name, "v", world)
+        self._store(m.sweep, "inner", "v", [half.inner for half in halves])
+        return self._inlined("recursion", m.sweep)
+
+    def twists(self, velocity: str) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+
+        def carry(own: int, above: Array, X: Array, Y: Array, v: Array, screws: Array) -> list[Any]:
+            twist = _moved_motion(above, X - Y)
+            for i in range(own):
+                twist = twist + v[0, i] * screws[i]
+            return [twist]
+
+        def reads(own: int) -> list[Piece]:
+            return [*self._between("twist"), RowPlace(velocity).columns("first", own), self._own("screw", own)]
+
+        return self._over_nodes(carry, reads, lambda _: [self.space.at("twist", NODE)], start="twist")
+
+    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        count = rows.rows or 1
+
+        def reaction(register: str) -> Piece:
+            return Piece(
+                (count, TWIST),
+                tuple(
+                    Address("reaction", (Index(register), Index(None, row), Index(None, i)))
+                    for row in range(count)
+                    for i in range(TWIST)
+                ),
+            )
+
+        def gather(own: int, z: Array, above: Array, X: Array, Y: Array, J: Array, *rest: Array) -> list[Any]:
+            W, turned, inner = rest
+            b = [_lower(inner, row) - turned @ wrench for row, wrench in zip(J, z, strict=True)]
+            on = [wrench + W.T @ part for wrench, part in zip(z, b, strict=True)]
+            shifted = [np.concatenate([f[:3] + cross(X - Y, f[3:]), f[3:]]) for f in on]
+            return [b, [a + f for a, f in zip(above, shifted, strict=True)]]
+
+        def reads(own: int) -> list[Piece]:
+            places = [reaction(NODE), reaction("parent"), self._origin(NODE), self._origin("parent")]
+            return [*places, rows.columns("first", own), *[self._own(n, own) for n in ("W", "turned", "inner")]]
+
+        def writes(own: int) -> list[Piece]:
+            return [into.columns("first", own), reaction("parent")]
+
+        clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, reaction(NODE)),))
+        return [clear, *self._over_nodes(gather, reads, writes, backwards=True)]
+
+    def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+
+        def release(own: int, above: Array, X: Array, Y: Array, y: Array, *rest: Array) -> list[Any]:
+            W, turned, inner, *base = rest
+            rate = _moved_motion(above, X - Y)
+            x = y[0] - W @ rate
+            found = _lower(inner.T, x, upper=True)
+            return [rate + turned.T @ x, found + base[0][0] if base else found]
+
+        def reads(own: int) -> list[Piece]:
+            rows = [RowPlace(y).columns("first", own), *[self._own(n, own) for n in ("W", "turned", "inner")]]
+            return [*self._between("rate"), *rows, *([RowPlace(plus).columns("first", own)] if plus else [])]
+
+        def writes(own: int) -> list[Piece]:
+            return [self.space.at("rate", NODE), RowPlace(into).columns("first", own)]
+
+        return self._over_nodes(release, reads, writes, start="rate")
+
+    def energy(self) -> list[Statement]:
+        """See :class:`TreeInStep`."""
+        m = self._mechanism()
+        found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
+        return self._inlined("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+
+    # ---- loops over nodes ----------------------------------------------------------------------------------------
+
+    def _mechanism(self) -> LoopedMechanism:
+        m = LoopedMechanism(self.tree)
+        m.sweep.offsets[NODE] = np.arange(len(self.tree.nodes), dtype=np.int64)
+        return m
+
+    def _store(self, sweep: Looped, name: str, register: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Write rows of a matrix, from the one of a register on; ``rows``: of each type of node."""
+        stores = [
+            [
+                (Address(name, (Index(register, i), Index(None, j))), x)
+                for i, row in enumerate(own)
+                for j, x in enumerate(row)
+            ]
+            for own in rows
+        ]
+        sweep.results.append(Result(stores, sweep.latest([[x for _, x in pairs] for pairs in stores])))
+
+    def _inlined(self, prefix: str, sweep: Looped, whole: Sequence[tuple[Address, Any]] = ()) -> list[Statement]:
+        statements, buffers = inlined(assemble(prefix, sweep, (), whole), prefix)
+        known = [b for b in buffers if b.name not in self.space.buffers]
+        self.space.add(*known)
+        return statements
+
+    def _over_nodes(
+        self, function: Any, reads: Any, writes: Any, *, backwards: bool = False, start: str | None = None
+    ) -> list[Statement]:
+        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world."""
+        cases: list[tuple[Statement, ...]] = [
+            (traced_block(lambda *given, own=own: function(own, *given), reads(own), writes(own)),)
+            for own in self.sizes
+        ]
+        lookups = [Lookup(name, self.space.address(name, NODE)) for name in ("parent", "first")]
+        work: tuple[Statement, ...] = cases[0]
+        if len(cases) > 1:
+            work = (Lookup("freedoms", self.space.address("freedoms", NODE)), Switch("freedoms", tuple(cases)))
+        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work), backwards=backwards)
+        return [*([self._clear_world(start)] if start else []), loop]
+
+    def _clear_world(self, name: str) -> Block:
+        world = len(self.tree.nodes)
+        row = tuple(Address(name, (Index(None, world), Index(None, i))) for i in range(TWIST))
+        return self.space.put(0, Piece((TWIST,), row))
+
+    def _between(self, name: str) -> list[Piece]:
+        """Some motion of the parent, and the origins of a node and of its parent."""
+        return [self.space.at(name, "parent"), self._origin(NODE), self._origin("parent")]
+
+    def _origin(self, register: str) -> Piece:
+        return Piece((3,), tuple(Address("pose", (Index(register), Index(None, 9 + i))) for i in range(3)))
+
+    def _own(self, name: str, own: int) -> Piece:
+        """The rows of a node's own velocities in W, H* C⁻ᵀ, C⁻¹ (own, own) or the motion of its screws."""
+        width = own if name == "inner" else TWIST
+        places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
+        return Piece((own, width), tuple(places))
+
+
+def poses_of(m: Mechanism, links: Field) -> Field:
+    """Poses of all nodes in the world."""
+    return world_poses(m.sweep, links)
+
+
+def _screws(X: Any, link: Link) -> list[tuple[Any, ...]]:
+    """Of each velocity of a node, in the world."""
+    return [(*(X.R @ link.H[:3, i]), *(X.R @ link.H[3:, i]), *X.p) for i in range(link.H.shape[1])]
+
+
+def _in_world(R: Array, columns: Array) -> list[Array]:
+    """Columns (6, n) of motions or wrenches, in the axes of the world, one after the other."""
+    return [np.concatenate([R @ column[:3], R @ column[3:]]) for column in columns.T]
+
+
+def _stiffer(link: Link, own: Array) -> Link:
+    return link._replace(J=link.J + own[0]) if len(own) else link
+
+
+def _kept_in_space(node: Any, v: Array) -> Array:
+    """Accelerations (n,) of a joint whose velocities stay as they are in space."""
+    return -node.joint.turning(v) if isinstance(node.joint, Free) else zeros(node.joint.nv)
+
+
+def _moved_motion(motion: Array, arm: Array) -> Array:
+    """A motion (6,) seen at a point that is ``arm`` (3,) away."""
+    return np.concatenate([motion[:3], add_cross(motion[3:], motion[:3], arm)])
+
+
+def _lower(inner: Array, x: Array, upper: bool = False) -> Array:
+    """A triangular matrix times a vector (n,), without its zeros."""
+    n = len(x)
+    parts = [range(i, n) if upper else range(i + 1) for i in range(n)]
+    return np.array([sum((inner[i, j] * x[j] for j in part), start=0) for i, part in enumerate(parts)], dtype=object)
+
+
+def _reciprocals(numbers: Array) -> Array:
+    return np.array([1 / x for x in numbers], dtype=object)
+
+
+def _ancestors(parents: Sequence[int], k: int) -> list[int]:
+    chain = []
+    while parents[k] >= 0:
+        k = parents[k]
+        chain.append(k)
+    return chain

@@ -1,0 +1,69 @@
+"""How long the next step of an adaptive integration is: written once, for numbers and for kernels.
+
+Three things limit it: the error of the last steps, the contraction of their iteration where that is what limits them,
+and caution after a step that was not easy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whippletree.arithmetic.scalars import less, maximum, minimum, power, select
+
+COLLOCATION_ITERATIONS = 30
+"""Iterations before a step is tried again at half its length."""
+
+EASY, LEAP = 3, 8.0
+"""Iterations up to which a step was easy (free flight), and by how much the next one may then be longer."""
+
+SLOWEST = 0.5
+"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
+
+RESERVE, LARGEST_CUT = 0.9, 0.2
+"""Share of the length that the error would allow which is taken; and the least of it."""
+
+LARGEST_ERROR_RATIO = 2.0
+"""Ratio of the lengths of two steps up to which the error of the earlier one is carried over to the later."""
+
+ANY_LENGTH = 1e300
+"""Growth of a step that nothing limits."""
+
+
+def growth_by_error(error: Any, order: Any) -> Any:
+    """How much longer the next step may be for an error in units of the tolerance, with some reserve.
+
+    ``order``: the power of its length with which the error of a step grows.
+    """
+    some = less(0, error)
+    allowed = RESERVE * power(select(some, error, 1), -1 / order)
+    return select(some, maximum(allowed, LARGEST_CUT), ANY_LENGTH)
+
+
+def growth_by_contraction(contraction: Any) -> Any:
+    """How much longer the next step may be for its iteration, which contracted by so much."""
+    some = less(0, contraction)
+    return select(some, SLOWEST / select(some, contraction, 1), ANY_LENGTH)
+
+
+def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contraction: Any) -> Any:
+    """How much longer the next step is: as the error allows, and no longer where the iteration was slow."""
+    after_work = select(less(COLLOCATION_ITERATIONS // 2, iterations), 1.0, 2.0)
+    most = select(less(iterations, EASY + 1), LEAP, after_work)
+    careful = minimum(most, maximum(by_contraction, 0.5))
+    return minimum(select(minds_contraction, careful, most), by_error)
+
+
+def error_before(error: Any, ratio: Any, order: Any) -> Any:
+    """What a step would have had as its error, had it been longer by a ratio; after a leap its error says little, for
+    it may have been rounding."""
+    return error * power(minimum(ratio, LARGEST_ERROR_RATIO), order)
+
+
+def mean_contraction(last: Any, first: Any, iterations: Any) -> Any:
+    """By how much each of some iterations was nearer than the one before, from their first and last change.
+
+    The last two alone may differ by rounding only.
+    """
+    some = less(1, iterations) & less(0, first) & less(0, last)
+    ratio = select(some, last, 1) / select(some, first, 1)
+    return select(some, power(ratio, 1 / select(some, iterations - 1, 1)), 0)

@@ -1,0 +1,101 @@
+"""What the parts of a compiled step share: the model, its blocks, what drives it, and the buffers of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.numpy_protocol import scalar_array
+from whippletree.compiler.program import Address, Index, Register
+from whippletree.compiler.program.traced_blocks import Piece
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.contact.time_step import Blocks
+from whippletree.model import Model
+from whippletree.tree.skeleton import skeleton
+
+STEP, ACTIVE, BLOCK = "step", "active", "block"
+"""The register of the time step, the list of blocks that may matter in it, and the register of one of them."""
+
+
+class Driven(NamedTuple):
+    """Functions of (t, q, v) that a kernel asks in every step: traceable ones, without memory."""
+
+    controller: Callable[[Any, Any, Any], Any] | None = None
+    """Joint forces (nv,), beside those that are given."""
+    commands: Callable[[Any, Any, Any], Any] | None = None
+    """Commands (actuators,), in place of given ones."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are any."""
+        return self.controller is not None or self.commands is not None
+
+    def at(self, t: Any, q: Array, v: Array, tau: Array, ctrl: Any) -> tuple[Array, Any]:
+        """Forces (nv,) and commands (actuators,) at one state."""
+        place, speed = scalar_array(q), scalar_array(v)
+        if self.controller is not None:
+            tau = tau + np.asarray(self.controller(t, place, speed), dtype=object)
+        if self.commands is not None:
+            ctrl = np.asarray(self.commands(t, place, speed), dtype=object)
+        return tau, ctrl
+
+
+class StepSpace(WorkSpace):
+    """The buffers of a step's program, and what all of its parts know of the model."""
+
+    def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
+        """``single``: one step, whose arguments and results have no dimension for steps."""
+        super().__init__()
+        self.model, self.tree = model, skeleton(model)
+        self.blocks = Blocks(model, alone=True)
+        self.actuators = self.blocks.actuators
+        self.driven, self.single = driven, single
+        self.contacts = len(self.blocks.contacts.candidates)
+
+    def at(self, name: str, *registers: Register) -> Piece:
+        """A buffer, or the part of it at registers for its first dimensions."""
+        return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
+
+    @property
+    def tells_forces(self) -> bool:
+        """Whether the forces of a step are not those that were given."""
+        return self.actuators.acting or self.driven.timed
+
+
+class RowPlace(NamedTuple):
+    """Where rows over all velocities are: a buffer (…, nv), or (…, rows, nv), at registers for its first dimensions."""
+
+    name: str
+    registers: tuple[Register, ...] = ()
+    rows: int | None = None
+    """How many rows there are; None for a single one."""
+    row: int | None = None
+    """Which of the rows of a buffer that has several is the single one."""
+
+    def _heads(self) -> list[tuple[Index, ...]]:
+        """All indices but the last, of each row."""
+        first = tuple(Index(r) for r in self.registers)
+        if self.rows is not None:
+            return [(*first, Index(None, row)) for row in range(self.rows)]
+        return [first if self.row is None else (*first, Index(None, self.row))]
+
+    def columns(self, register: Register, width: int) -> Piece:
+        """Entries register … register + width − 1 of each row, (rows, width)."""
+        heads = self._heads()
+        places = [Address(self.name, (*head, Index(register, i))) for head in heads for i in range(width)]
+        return Piece((len(heads), width), tuple(places))
+
+    def whole(self, nv: int) -> Piece:
+        """The rows themselves, (nv,) or (rows, nv)."""
+        heads = self._heads()
+        places = [Address(self.name, (*head, Index(None, i))) for head in heads for i in range(nv)]
+        return Piece((nv,) if self.rows is None else (self.rows, nv), tuple(places))
+
+
+def symmetric_block(own: Array) -> Array:
+    """A block's own part (3, 3) of G, from its upper triangle."""
+    a, b, c, d, e, f = own
+    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)

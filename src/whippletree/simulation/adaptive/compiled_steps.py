@@ -1,0 +1,192 @@
+"""Steps of collocation by machine code: many of them, and all iterations of each, Picard's or Newton's, are one call.
+
+A call costs a few microseconds where the same iteration in Python takes hundreds, and its numbers are the same up to
+rounding. But code has to be compiled first (0.15 s for a double pendulum, 2 s for a humanoid, once on each machine),
+so a run of a large model begins in Python. When it changes over is counted in steps, not in seconds: a run has the same
+bits whatever the cache holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.controller import AffineForces, NotTraceable, affine_forces, traced_controller
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.collocation_kernel import (
+    EASED_ITERATION,
+    GIVEN_UP,
+    IN_DOUBT,
+    SLOW_ITERATION,
+    STEPS,
+    Notes,
+    Patience,
+    RateBlocks,
+    Scheme,
+    Verdict,
+)
+from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, mean_contraction
+from whippletree.errors import UnsupportedError
+from whippletree.simulation.adaptive import integrator
+from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
+from whippletree.simulation.adaptive.integrator import (
+    EASED,
+    KINKED,
+    NO_LONGER_FALLING,
+    SETTLING,
+    SHORTEST_AT_KINKS,
+    SLOW,
+    STALLED_CHANGE,
+    AcceptedStep,
+    Departure,
+    Solution,
+    Stride,
+    worthwhile,
+)
+from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
+from whippletree.simulation.method import Task
+from whippletree.simulation.motion import POSITION_CORRECTIONS
+
+COMPILED_AT_ONCE = 12
+"""Moving bodies up to which the code is compiled before the first step."""
+
+PER_BODY, FOR_A_CONTROLLER = 4, 100
+"""Steps that a run takes in Python before, for every further body, and where a controller, which is not affine, has to
+be compiled with the rest, which each new one asks for."""
+
+MOST_BODIES = 48
+"""Moving bodies beyond which the code, which is unrolled, would be too long."""
+
+
+class CompiledSteps:
+    """Takes steps of a motion."""
+
+    def __init__(self, task: Task, blocks: RateBlocks | None = None, wait: int = 0) -> None:
+        """``blocks``: the equations of motion, where they are not those of the model alone; ``wait``: steps that a run
+        takes in Python in any case."""
+        self.blocks = blocks
+        self.more: tuple[Array, ...] = ()
+        """What these take with each call."""
+        self.task, self.motion = task, task.motion
+        model = self.motion.model
+        self.patience = Patience(
+            COLLOCATION_ITERATIONS,
+            SETTLING,
+            integrator.CONVERGED_POINTS,
+            STALLED_CHANGE,
+            NO_LONGER_FALLING,
+            POSITION_CORRECTIONS,
+            self.motion.position_tolerance,
+            np.inf if model.constraints else KINKED,
+            SHORTEST_AT_KINKS,
+            worthwhile(model.nq + model.nv),
+            DIFFERENCE,
+        )
+        bodies = self.motion.moving_bodies
+        self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
+        self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
+        self._function: NamedFunction | None = None
+        self._controller: NamedFunction | AffineForces | None = None
+        self._looked_at = self.motion.controller is None
+        """Whether it is known what kind of controller there is."""
+
+    def prepare(self, tried: int) -> bool:
+        """Whether steps can be taken after so many that the run has tried: from here on the same for all steps.
+
+        A controller is traced then, and its forces are those of the traced one, Newton's method included; one that is
+        affine in (t, q, v) needs no code of its own.
+        """
+        if self._possible and not self._looked_at and tried >= self._wait:
+            assert self.motion.controller is not None
+            self._looked_at = True
+            self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
+            self._wait += FOR_A_CONTROLLER if self._controller is None else 0
+        ready = self._possible and self._looked_at and tried >= self._wait
+        if ready and self._function is None:
+            self._function = self._compiled()
+            ready = self._possible
+        self.motion.use_compiled(self._controller if ready else None, names_failures=True)
+        return ready
+
+    def solve(
+        self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
+    ) -> Solution | None:
+        """One step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
+        call = Departure(t, y, length, guess, 0.0, t + length, 0, rtol, atol, stiff)
+        _, _, _, trial, (_, outcome, error, change, first, rounds) = self._call(call)
+        if outcome == IN_DOUBT or not np.isfinite(change):
+            return None
+        polynomial = Polynomial(t, length, y, trial)
+        if outcome == GIVEN_UP:
+            return Solution(polynomial, np.inf, int(rounds), np.inf, stiff)
+        return Solution(polynomial, float(error), int(rounds), float(mean_contraction(change, first, rounds)), stiff)
+
+    def stride(self, call: Departure) -> Stride:
+        """As many steps as can be taken from a state without asking anybody."""
+        coefficients, states, notes, _, told = self._call(call)
+        kept, y = [], call.state
+        verdict = Verdict(*told.tolist())
+        for k in range(int(verdict.kept)):
+            note = Notes(*notes[k].tolist())
+            step = Solution(
+                Polynomial(note.start, note.length, y, coefficients[k]),
+                note.error,
+                int(note.iterations),
+                note.contraction,
+                call.stiff,
+            )
+            y = states[k]
+            kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
+        slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
+        through = bool(kept) and (kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
+        return Stride(kept, slow, eased, failed=not (slow or eased or through))
+
+    def _call(self, call: Departure) -> tuple[Array, ...]:
+        assert self._function is not None
+        guess = call.guess
+        clock = np.array([call.time, call.length, guess.start, guess.length, call.error])
+        slow = SLOW if call.solver == "auto" else np.inf
+        eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
+        bounds = np.array([call.end, min(call.most, STEPS), call.rtol, call.atol, slow, eased])
+        more = (self.motion.all_on,) if len(self.motion.all_on) else ()
+        if isinstance(self._controller, AffineForces):
+            more = (*more, self._controller.gains)
+        more = (*more, *self.more)
+        with np.errstate(all="ignore"):
+            found = self._function(
+                clock, bounds, SECOND if call.stiff else FIRST, call.state, guess.coefficients, *more
+            )
+        return tuple(found)
+
+    def _compiled(self) -> NamedFunction | None:
+        motion = self.motion
+        try:
+            if isinstance(self._controller, AffineForces):
+                return motion.dyn.collocation_steps(_schemes(), self.patience, "affine", self.blocks)
+            if motion.controller is not None and self._controller is None:
+                self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
+            return motion.dyn.collocation_steps(_schemes(), self.patience, motion.controller, self.blocks)
+        except (UnsupportedError, NotTraceable):
+            self._possible, self._controller = False, None
+            return None
+
+
+FIRST, SECOND = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+"""Which of the schemes to use."""
+
+
+def _schemes() -> tuple[Scheme, Scheme]:
+    """Picard's, and Newton's."""
+    gauss, radau, modes = gauss_rule(), radau_rule(), radau_modes()
+    return (
+        Scheme("Gauss, 8 points", gauss.nodes, gauss.weights, gauss.to_coefficients),
+        Scheme(
+            "Radau, 8 points, Newton",
+            radau.nodes,
+            radau.weights,
+            radau.to_coefficients,
+            modes.values,
+            modes.into,
+            modes.back,
+        ),
+    )

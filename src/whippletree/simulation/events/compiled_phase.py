@@ -1,0 +1,288 @@
+"""A mode of contact by machine code: accelerations, forces and the way back to its rows, one function for all modes.
+
+What a mode holds comes with the call: which rows are on, along which directions contacts slide. So a model's code is
+compiled once, whatever modes its run goes through. It is there for models whose contacts have closed forms and whose
+rows are few enough to be unrolled; where a pivot is small, or rows depend on each other, the reference answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Buffer, If, Program, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
+from whippletree.contact.held_motion import HeldMotion, held_motion
+from whippletree.contact.problem.cones import largest
+from whippletree.simulation.events.equations import Scene
+from whippletree.tree.mechanism import Mechanism
+
+MOST_UNROLLED_ROWS, MOST_UNROLLED_VELOCITIES = 16, 14
+"""Rows and velocities up to which the block matrix is unrolled: code for 26 rows takes seconds to compile."""
+
+HELD_MOTIONS = 2
+"""Massless motions that a mode may hold by rows of its own."""
+
+PHASE_CLOSINGS = 10
+"""Newton corrections of a position projection."""
+
+SHUT = 1e-15
+"""Residual, m or rad, that counts as closed."""
+
+NOTHING_YET = 1e300
+"""More than any residual."""
+
+
+class HeldRows(NamedTuple):
+    """What a mode holds, as numbers of a call."""
+
+    on: Array
+    """(rows,): 1 for those that hold: constraints, held massless motions, three of each candidate."""
+    holds: Array
+    """(HELD_MOTIONS, n): held massless motions, the rest zero."""
+    slide: Array
+    """(candidates, 2) or one for each state: friction times direction of those that slide."""
+    rub: Array
+    """(n,): constant forces of dry joints that slide."""
+
+
+class CompiledPhases:
+    """The functions of a scene; ``possible`` tells whether there are any."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        model, self.dyn = scene.model, scene.motion.dyn
+        self.rows = len(scene.rows) + HELD_MOTIONS + 3 * scene.count
+        few = self.rows <= MOST_UNROLLED_ROWS and model.nv <= MOST_UNROLLED_VELOCITIES
+        self.possible = few and scene.motion.can_be_unrolled and bool(self.rows)
+        self.ready = False
+        """Whether phases that begin now are to use them."""
+        self.switched = bool(len(scene.motion.all_on)) if model.constraints else False
+
+    def loads(self, t: Array, q: Array, v: Array, tau: Array, held: HeldRows) -> tuple[Array, Array] | None:
+        """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
+        function = self.dyn.program(("phase_loads", self._key), self._loads_program, width=1)
+        with np.errstate(all="ignore"):
+            a, f, trust = function(t, q, v, tau, *self._active, *held)
+        return (a, f) if np.all(trust > 0) else None
+
+    def project(self, t: Array, q: Array, v: Array, held: HeldRows) -> tuple[Array, Array] | None:
+        """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
+        function = self.dyn.program(("phase_projection", self._key), self._projection_program, width=1)
+        with np.errstate(all="ignore"):
+            q, v, trust = function(t, q, v, *self._active, held.on, held.holds)
+        return (q, v) if np.all(trust > 0) else None
+
+    @property
+    def _key(self) -> tuple[int, ...]:
+        return (self.rows, self.scene.touching)
+
+    @property
+    def _active(self) -> tuple[Array, ...]:
+        return (self.scene.motion.all_on,) if self.switched else ()
+
+    # ---- programs ------------------------------------------------------------------------------------------------
+
+    def _space(self, outputs: dict[str, tuple[int, ...]], *more: str) -> WorkSpace:
+        model, space = self.scene.model, WorkSpace()
+        shapes: dict[str, tuple[int, ...]] = {"t": (), "q0": (model.nq,), "v0": (model.nv,), "tau": (model.nv,)}
+        shapes |= {"active": self.scene.motion.all_on.shape} if self.switched else {}
+        shapes |= self.inputs
+        left_out = {"tau", "slide", "rub"} - set(more)
+        space.add(*[Buffer(name, "input", shape) for name, shape in shapes.items() if name not in left_out])
+        space.add(*[Buffer(name, "output", shape) for name, shape in outputs.items()])
+        return space
+
+    def _loads_program(self) -> Program:
+        model = self.scene.model
+        found = {"a": (model.nv,), "f": (self.rows,), "trust": ()}
+        space = self._space(found, "tau", "slide", "rub")
+
+        def loads(t: Any, q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
+            held = self._held_motion(t, q, v, tau, *rest)
+            return [held.a, held.f, held.trust]
+
+        reads = space.each(["t", "q0", "v0", "tau", *self._around, "slide", "rub"])
+        return space.program("phase_loads", [traced_block(loads, reads, space.each(["a", "f", "trust"]))])
+
+    def _projection_program(self) -> Program:
+        model = self.scene.model
+        space = self._space({"q": (model.nq,), "v": (model.nv,), "trust": ()})
+        space.work(sound=(1,))
+        each = space.each
+        body = self._projection(space, space.at("t"), each(["q0", "v0"]), each(["q", "v"]), space.at("sound"))
+        told = traced_block(lambda sound: [sound[0]], [space.at("sound")], [space.at("trust")])
+        return space.program("phase_projection", [space.put(1, space.at("sound")), *body, told])
+
+    @property
+    def _around(self) -> list[str]:
+        return [*(["active"] if self.switched else []), "on", "holds"]
+
+    def _held_motion(self, t: Any, q: Array, v: Array, tau: Array, *rest: Any) -> HeldMotion:
+        *on_off, on, holds, slide, rub = rest
+        m = Mechanism.of(self.scene.model)
+        state = {"t": t, "q": q, "v": v, "active": (*on_off, None)[0]}
+        M, c = self._call(m, "mass_matrix", state), self._call(m, "bias", state)
+        R, bias = self._rows(m, state, holds), self._bias(m, state)
+        compliance = np.zeros(self.rows, dtype=object)
+        compliance[: len(self.scene.rows)] = self.scene.compliance
+        return held_motion(M, tau - c + rub, R, self._acting(R, slide), compliance, bias, on)
+
+    def _projection(
+        self, space: WorkSpace, time: Piece, start: list[Piece], end: list[Piece], sound: Piece
+    ) -> list[Statement]:
+        """From a state to the nearest one at which the rows hold; ``sound`` becomes negative where a pivot is not to be
+        trusted."""
+        model = self.scene.model
+        space.work(candidate=(model.nq,), nearest=(model.nq,), residual=(1,), closed=(1,), apart=(1,))
+        around = [time, *space.each(self._around)]
+        each = space.each
+
+        def begin(q: Array) -> list[Any]:
+            q = self._normalised(q)
+            return [q, q, [NOTHING_YET], [-1]]
+
+        def look(x: Array, nearest: Array, residual: Array, t: Any, *rest: Any) -> list[Any]:
+            *on_off, on, _ = rest
+            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            left = largest([0, *[abs(g) for g in self._residual(Mechanism.of(model), state) * on]])
+            better = less(left, residual[0])
+            # where a correction does not help, rounding has the last word
+            kept = np.array([select(better, a, b) for a, b in zip(x, nearest, strict=True)], dtype=object)
+            closed = select(better, select(less(SHUT, left), -1, 1), 1)
+            return [kept, kept, [left], [closed], [-closed]]
+
+        def correct(x: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
+            *on_off, on, holds = rest
+            m = Mechanism.of(model)
+            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            d = self._correction(m, state, holds, on, self._residual(m, state))
+            return [m.manifold().integrate(x, d.a), [select(less(0, d.trust), sound[0], -1)]]
+
+        def finish(x: Array, v: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
+            *on_off, on, holds = rest
+            m = Mechanism.of(model)
+            state = {"t": t, "q": x, "v": v, "active": (*on_off, None)[0]}
+            speed = self._rows(m, state, holds) @ v
+            if self.scene.rows:
+                speed[: len(self.scene.rows)] = self._call(m, "constraint_velocity", state)[self.scene.rows]
+            d = self._correction(m, state, holds, on, speed)
+            return [x, v + d.a, [select(less(0, d.trust), sound[0], -1)]]
+
+        places = ["candidate", "nearest", "residual", "closed", "apart"]
+        closing = (
+            traced_block(look, [*each(places[:3]), *around], each(places)),
+            If(
+                space.address("apart"),
+                (traced_block(correct, [*each(["candidate"]), sound, *around], [*each(["candidate"]), sound]),),
+            ),
+        )
+        return [
+            traced_block(begin, start[:1], each(places[:4])),
+            Until("closing", PHASE_CLOSINGS, space.address("closed"), closing),
+            traced_block(finish, [*each(["candidate"]), start[1], sound, *around], [*end, sound]),
+        ]
+
+    # ---- as blocks of a kernel of many steps ---------------------------------------------------------------------
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Which tells a scene's programs apart."""
+        return ("phase", *self._key)
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """What a mode holds."""
+        n = self.scene.model.nv
+        return {"on": (self.rows,), "holds": (HELD_MOTIONS, n), "slide": (self.scene.count, 2), "rub": (n,)}
+
+    def statements(self, space: WorkSpace, controlled: bool) -> tuple[list[Statement], list[Statement]]:
+        """Rates at a point, and the end of a step brought back to the rows."""
+        at, model = space.at, self.scene.model
+
+        def place(X: Array) -> list[Array]:
+            return list(np.split(X, [model.nq]))
+
+        def rates(q: Array, v: Array, tau: Array, t: Any, doubt: Array, *rest: Any) -> list[Any]:
+            tau = tau if controlled else zeros(model.nv)
+            if has_passive_forces(model):
+                tau = tau + self._call(Mechanism.of(model), "passive_forces", {"q": q, "v": v})
+            held = self._held_motion(t, q, v, tau, *rest)
+            rate = self._call(Mechanism.of(model), "rate", {"q": q, "v": v})
+            return [rate, held.a, [select(less(0, held.trust), doubt[0], 1)]]
+
+        space.work(sound=(1,))
+        state = [at("q"), at("v"), at("tau"), at("T", "point"), at("doubt")]
+        reads = [*state, *space.each([*self._around, "slide", "rub"])]
+        Y = at("Y", "point")
+        end = [Piece((model.nq,), Y.addresses[: model.nq]), Piece((model.nv,), Y.addresses[model.nq :])]
+        project = self._projection(space, at("T", "point"), [at("q"), at("v")], end, at("sound"))
+        judge = traced_block(
+            lambda sound, doubt: [[select(less(0, sound[0]), doubt[0], 1)]],
+            space.each(["sound", "doubt"]),
+            [at("doubt")],
+        )
+        return [traced_block(place, [at("X", "point")], [at("q"), at("v")])], [
+            traced_block(rates, reads, [at("F", "point"), at("doubt")]),
+            If(space.address("ending"), (space.put(1, at("sound")), *project, judge)),
+        ]
+
+    # ---- their mathematics ---------------------------------------------------------------------------------------
+
+    def _call(self, m: Mechanism, name: str, state: dict[str, Any]) -> Any:
+        function = functions.find(name, self.scene.model)
+        return function.implementation(m, *[state[word] for word in function.inputs])
+
+    def _normalised(self, q: Array) -> Array:
+        found = np.array(q, dtype=object)
+        for part, kind in zip(self.scene.model.q_slices, self.scene.model.joint_types, strict=True):
+            if kind.nq > kind.nv:
+                own = slice(part.stop - 4, part.stop)
+                found[own] = found[own] / sqrt(found[own] @ found[own])
+        return found
+
+    def _rows(self, m: Mechanism, state: dict[str, Any], holds: Array) -> Array:
+        """(rows, n): the model's constraints, held massless motions, and three of each candidate."""
+        scene, n = self.scene, self.scene.model.nv
+        own = self._call(m, "constraint_jacobian", state)[scene.rows] if scene.rows else zeros(0, n)
+        touching = self._call(m, "contact_jacobian", state) if scene.touching else zeros(0, n)
+        return np.concatenate([own, holds, touching, scene.joint_rows.astype(object)])
+
+    def _bias(self, m: Mechanism, state: dict[str, Any]) -> Array:
+        scene = self.scene
+        own = self._call(m, "constraint_bias", state)[scene.rows] if scene.rows else zeros(0)
+        touching = self._call(m, "contact_bias", state) if scene.touching else zeros(0)
+        return np.concatenate([own, zeros(HELD_MOTIONS), touching, zeros(len(scene.joint_rows))])
+
+    def _acting(self, R: Array, slide: Array) -> Array:
+        """E: sliding contacts push along the edge of their cone."""
+        E, first = np.array(R, dtype=object), len(R) - 3 * self.scene.count
+        for i in range(self.scene.count):
+            normal = first + 3 * i
+            E[normal] = R[normal] - (slide[i, 0] * R[normal + 1] + slide[i, 1] * R[normal + 2])
+        return E
+
+    def _residual(self, m: Mechanism, state: dict[str, Any]) -> Array:
+        """(rows,): of positions; zero for rows of velocities alone."""
+        scene = self.scene
+        found = zeros(self.rows)
+        if scene.rows:
+            g = [*self._call(m, "constraint_residual", state), 0]
+            found[: len(scene.rows)] = [g[k] for k in scene.position_rows]
+        gaps = [*self._call(m, "contact_gaps", state)] if scene.touching else []
+        gaps += list(scene.stops.gaps(state["q"]))
+        first = self.rows - 3 * scene.count
+        for i, gap in enumerate(gaps):
+            found[first + 3 * i] = gap
+        return found
+
+    def _correction(self, m: Mechanism, state: dict[str, Any], holds: Array, on: Array, away: Array) -> HeldMotion:
+        """The change of least energy that takes the rows from where they are to zero."""
+        M, R = self._call(m, "mass_matrix", state), self._rows(m, state, holds)
+        return held_motion(M, zeros(self.scene.model.nv), R, R, zeros(self.rows), away, on)

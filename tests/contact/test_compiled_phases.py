@@ -1,0 +1,99 @@
+"""Phases between events by machine code: one function for all modes, the events of Python."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.held_motion import held_motion
+from whippletree.simulation.events import event_method, smooth_motion
+from whippletree.simulation.events.compiled_phase import CompiledPhases
+from whippletree.simulation.events.smooth_motion import PhaseSteps
+
+
+def block_matrix(M, b, R, E, C, bias, on):
+    """a and f of the rows that are on, from the block matrix itself."""
+    on = on > 0
+    R, E, C, bias, n = R[on], E[on], C[on], bias[on], len(b)
+    K = np.block([[M, -E.T], [R, np.diag(C)]])
+    x = np.linalg.solve(K, np.concatenate([b, -bias]))
+    f = np.zeros(len(on))
+    f[on] = x[n:]
+    return x[:n], f
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_are_on_hold_and_others_do_nothing(seed):
+    rng = np.random.default_rng(seed)
+    n, r = 6, 5
+    L = rng.normal(size=(n, n))
+    M = L @ L.T
+    if seed % 2:
+        M[0], M[:, 0] = 0.0, 0.0  # a part without mass, which the first row carries
+    R = rng.normal(size=(r, n))
+    R[0] = np.eye(n)[0]
+    E = R + 0.1 * rng.normal(size=(r, n)) * np.array([0, 0, 1, 0, 0])[:, None]  # one contact slides
+    C = np.array([0.0, 0.3, 0.0, 0.0, 0.0])
+    on = np.array([1.0, 1.0, 1.0, 0.0, 0.0 if seed < 2 else 1.0])
+    b, bias = rng.normal(size=n), rng.normal(size=r)
+    found = held_motion(*(x.astype(object) for x in (M, b, R, E, C, bias, on)))
+    a, f = block_matrix(M, b, R, E, C, bias, on)
+    scale = np.linalg.cond(M + R.T @ R)
+    assert found.trust > 0
+    assert found.a.astype(float) == pytest.approx(a, abs=1e-13 * scale)
+    assert found.f.astype(float) == pytest.approx(f, abs=1e-13 * scale)
+
+
+def test_held_motion_is_exact_on_fractions():
+    M = np.array([[2, 1], [1, 3]], dtype=object) * Fraction(1)
+    R = np.array([[1, Fraction(1, 2)]], dtype=object)
+    none = np.array([0], dtype=object)
+    found = held_motion(M, np.array([1, 0], dtype=object), R, R, none, none, np.array([Fraction(1)], dtype=object))
+    assert (R @ found.a == 0).all()
+    assert (M @ found.a - R.T @ found.f == [1, 0]).all()
+
+
+def braked_crank_slider():
+    builder = wt.Builder("stops", (0, -9.81, 0)).body("upper", 1.0, center=(0.5, 0, 0), inertia=(0.01, 0.1, 0.1))
+    builder.body("lower", 1.0, center=(0.5, 0, 0), inertia=(0.01, 0.1, 0.1))
+    builder.joint("shoulder", "revolute", "world", "upper", friction=0.2)
+    return builder.joint("elbow", "revolute", "upper", "lower", position=(1, 0, 0), lower=-1.0, upper=1.0).build()
+
+
+@pytest.mark.parametrize(
+    ("model", "duration"),
+    [(wt.mechanisms.hopper(), 1.2), (wt.mechanisms.rocking_block(), 1.0), (braked_crank_slider(), 1.8)],
+    ids=["massless foot", "block", "stops and dry friction"],
+)
+def test_machine_code_meets_the_events_of_python(model, duration, monkeypatch):
+    monkeypatch.setattr(smooth_motion, "BEFORE_COMPILING", 0)
+    monkeypatch.setattr(event_method, "BEFORE_COMPILING", 0)
+    dyn = wt.compile(model)
+    asked, by_code = [], PhaseSteps.of
+
+    def watched(self, phase):
+        asked.append(by_code(self, phase))
+        return asked[-1]
+
+    monkeypatch.setattr(PhaseSteps, "of", watched)
+    fast = wt.simulate(model, duration=duration, method="events", compiled=dyn)
+    assert any(found is not None for found in asked)
+    monkeypatch.setattr(PhaseSteps, "of", lambda self, phase: None)
+    monkeypatch.setattr(CompiledPhases, "loads", lambda self, *state: None)
+    monkeypatch.setattr(CompiledPhases, "project", lambda self, *state: None)
+    slow = wt.simulate(model, duration=duration, method="events", compiled=dyn)
+    assert fast.attrs["event_names"] == slow.attrs["event_names"]
+    assert len(fast.attrs["event_names"]) > 0
+    assert fast.attrs["event_times"] == pytest.approx(slow.attrs["event_times"], abs=1e-8)
+    assert np.abs(fast.q.values - slow.q.values).max() < 1e-7
+    assert np.abs(fast.contact_force.values - slow.contact_force.values).max(initial=0.0) < 1e-4
+
+
+def test_a_batch_of_one_state_prepares_its_code_once():
+    dyn = wt.compile(wt.mechanisms.double_pendulum())
+    q = np.zeros((1, 2))
+    dyn.mass_matrix(q)
+    first = dyn.mass_matrix._single
+    dyn.mass_matrix(q)
+    assert dyn.mass_matrix._single is first
