@@ -106,7 +106,7 @@ def different_bits(a: np.ndarray, b: np.ndarray) -> int:
 
 def copy_bandwidth(size: int = 1 << 31) -> float:
     """Bytes per second, read and written, of a copy on the device."""
-    a, b = (driver.Memory(driver.device(0), size, "a copy") for _ in range(2))
+    a, b = (driver.DeviceMemory(driver.device(0), size, "a copy") for _ in range(2))
 
     def work() -> None:
         with driver.device(0).current():

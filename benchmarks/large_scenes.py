@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks import scenes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, scene_layout
-from whippletree.simulation.time_stepping.scene_run import ROWS, Scene, Warm
+from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, Warm
 
 
 class Part(NamedTuple):
@@ -46,7 +46,7 @@ def compare(scene: scenes.Scene, tolerance: float, effort: int, steps: int, part
     model = scene.ours()
     layout = scene_layout(model)
     assert isinstance(layout, SceneLayout)
-    ours = Scene(layout, tolerance, 1e-9, effort)
+    ours = SteppedScene(layout, tolerance, 1e-9, effort)
     peer = scene.mujoco(solver)
     data = mujoco.MjData(peer)
     q, v = np.array(model.home.q, dtype=float), np.array(model.home.v, dtype=float)

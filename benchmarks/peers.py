@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.robots import Robot
-from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.contact_problem import ContactProblem
 from whippletree.contact.problem.delassus import as_array
 
 
@@ -133,7 +133,7 @@ def tied_feet(model: Any, feet: Iterable[str], kind: str) -> tuple[Any, Any]:
 class FrictionProblem:
     """A contact problem as Pinocchio's solvers take it; its normal comes last, so numbers change their ``order``."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ContactProblem) -> None:
         import pinocchio as pin
 
         k = problem.blocks

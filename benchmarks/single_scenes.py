@@ -30,7 +30,7 @@ import numpy as np
 import whippletree as wt
 from whippletree.contact.problem.cones import natural_map
 from whippletree.contact.problem.contact_problem import block_mass
-from whippletree.contact.time_step import Blocks
+from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Contact, Model
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +77,7 @@ class Ours:
     def __init__(self, model: Model, step: float) -> None:
         self.model, self.step = model, step
         self.dyn = wt.compile(model)
-        self.blocks = Blocks(model, alone=True).count
+        self.blocks = ContactBlocks(model, alone=True).count
 
     def run(self, q: Array, v: Array, count: int) -> tuple[Array, float, float]:
         """States (count, nq), the largest residual and how many steps the kernel left to Python."""

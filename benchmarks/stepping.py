@@ -22,7 +22,7 @@ from benchmarks.peers import FrictionProblem
 from benchmarks.robots import ROBOTS, Robot, model_of
 from benchmarks.row import BATCH, Row
 from benchmarks.timing import alternating
-from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.contact_problem import ContactProblem
 from whippletree.contact.problem.solver import solve
 from whippletree.model import Frame
 from whippletree.simulation.time_stepping.impulse_step import sweeps
@@ -187,10 +187,10 @@ class Collector:
     def __init__(self, model: wt.Model, step: float, steps: int) -> None:
         from whippletree.simulation.time_stepping import impulse_step
 
-        self.found: list[tuple[Problem, np.ndarray]] = []
+        self.found: list[tuple[ContactProblem, np.ndarray]] = []
         solve = impulse_step.solve
 
-        def noting(problem: Problem, start: np.ndarray, *rest: Any, **more: Any) -> Any:
+        def noting(problem: ContactProblem, start: np.ndarray, *rest: Any, **more: Any) -> Any:
             self.found.append((problem, start))
             return solve(problem, start, *rest, **more)
 
@@ -206,7 +206,7 @@ RESIDUAL = 1e-6
 """m/s: the natural map that every solver must reach, from impulses of zero, measured by the same function."""
 
 
-def peers_time(problem: Problem, kind: str) -> tuple[float, float]:
+def peers_time(problem: ContactProblem, kind: str) -> tuple[float, float]:
     """Seconds that Pinocchio's solver needs, with its loosest tolerance that does, and the residual reached."""
     import pinocchio as pin
 
@@ -241,7 +241,7 @@ def solver_rows() -> Iterator[Row]:
         problem, _ = Collector(make(), step, steps).found[-1]
         nothing = np.zeros((problem.blocks, 3))
 
-        def ours(problem: Problem = problem, nothing: np.ndarray = nothing) -> Any:
+        def ours(problem: ContactProblem = problem, nothing: np.ndarray = nothing) -> Any:
             return solve(problem, nothing, sweeps, tolerance=RESIDUAL)
 
         t = alternating({"ours": ours}, rounds=5)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.contact_problem import ContactProblem
 
 Array = np.ndarray
 
 
-def mixed_problem(seed: int, spread: float, most: int = 60) -> Problem:
+def mixed_problem(seed: int, spread: float, most: int = 60) -> ContactProblem:
     """A system of 3 to 60 freedoms with masses over ``spread`` orders of magnitude and 1 to ``most`` blocks.
 
     Blocks are contacts with friction from 0 to 2, joint limits and joint frictions; some are copies of others, as the
@@ -21,7 +21,7 @@ def mixed_problem(seed: int, spread: float, most: int = 60) -> Problem:
     inverse = dagger(rng, 10 ** rng.uniform(-spread / 2, spread / 2, freedoms))
     flat = J.reshape(3 * blocks, freedoms)
     g = J @ (inverse @ (inverse_scale(inverse) * rng.normal(size=freedoms)))
-    return Problem(_symmetric(flat @ inverse @ flat.T).reshape(blocks, 3, blocks, 3), g, friction, cap)
+    return ContactProblem(_symmetric(flat @ inverse @ flat.T).reshape(blocks, 3, blocks, 3), g, friction, cap)
 
 
 def rows_of(rng: np.random.Generator, blocks: int, freedoms: int, planar: bool) -> tuple[Array, Array, Array]:

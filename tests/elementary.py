@@ -8,7 +8,7 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, straight_program
 
 DTYPES = [np.float64, np.float32]
@@ -26,7 +26,7 @@ def compiled(function, inputs, dtype, width=None, level=2):
         [Buffer("x", "input", (inputs,))],
         [Buffer("y", "output", (len(outputs),))],
     )
-    return compile_function(program, dtype=dtype, width=width, level=level, threads=1, cache=Cache(None))
+    return compile_function(program, dtype=dtype, width=width, level=level, threads=1, cache=CodeCache(None))
 
 
 def errors_in_ulps(found, exact, dtype):

@@ -89,7 +89,7 @@ class _Batched:
 
 def is_batched(controller: Any) -> bool:
     """Whether a controller, or the function of an actuator's commands, answers for many states in one call."""
-    return isinstance(controller, _Batched) or (isinstance(controller, Actuated) and is_batched(controller.ctrl))
+    return isinstance(controller, _Batched) or (isinstance(controller, ActuatorForces) and is_batched(controller.ctrl))
 
 
 def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
@@ -225,7 +225,7 @@ class _GravityCompensation:
         return compile_model(self.model).gravity
 
 
-def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> Actuated:
+def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> ActuatorForces:
     """The joint forces of the model's actuators under their commands.
 
     A controller has no memory: activations of actuators are known at every time where commands do not depend on the
@@ -244,13 +244,13 @@ def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, a
         ShapeError: another number of commands than the model has actuators, or of activations.
         NameLookupError: a name that no actuator has.
     """
-    found = Actuated.of(model, ctrl, duration, act)
+    found = ActuatorForces.of(model, ctrl, duration, act)
     if model.activations:
         found.require_known()
     return found
 
 
-class Actuated:
+class ActuatorForces:
     """A model's actuators under their commands: generic on symbols and traced scalars, compiled on plain numbers."""
 
     def __init__(self, model: Model, ctrl: Any, duration: float | None, act: Any = None) -> None:
@@ -259,7 +259,7 @@ class Actuated:
         self.act0 = np.asarray(checked_activations(model, "actuators", act), dtype=float)
 
     @classmethod
-    def of(cls, model: Model, ctrl: Any, duration: float | None = None, act: Any = None) -> Actuated:
+    def of(cls, model: Model, ctrl: Any, duration: float | None = None, act: Any = None) -> ActuatorForces:
         """As :func:`actuated`, also where nothing but an integration tells the activations."""
         if not model.actuators:
             raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")

@@ -1,5 +1,6 @@
 """The project's habits: a quick import, a README that runs, one version, a Makefile that explains itself."""
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,14 @@ def test_make_says_in_one_line_what_is_missing(lacking, advice, tmp_path):
     assert len(ours) == 1
     assert advice in ours[0]
     assert not (tmp_path / ".venv").exists()
+
+
+def test_every_module_and_every_class_has_a_name_of_its_own():
+    """One word for one thing: who reads a name knows which one is meant."""
+    sources = sorted((ROOT / "src" / "whippletree").rglob("*.py"))
+    modules = Counter(path.name for path in sources if path.name != "__init__.py")
+    classes = Counter(
+        node.name for path in sources for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+    )
+    assert not [name for name, count in modules.items() if count > 1]
+    assert not [name for name, count in classes.items() if count > 1]

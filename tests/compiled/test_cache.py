@@ -16,7 +16,7 @@ import whippletree as wt
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm import jit, kernel
-from whippletree.compiler.llvm.cache import Cache, default_cache
+from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import STAGES, Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
 from whippletree.errors import UnsupportedError
@@ -49,12 +49,12 @@ def with_tables():
 @pytest.fixture(scope="module", autouse=True)
 def shared_functions():
     """What all functions share is loaded before anything is counted."""
-    use(program(), Cache(None))
+    use(program(), CodeCache(None))
 
 
 @pytest.fixture
 def cache(tmp_path):
-    return Cache(tmp_path / "cache")
+    return CodeCache(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_an_entry_of_another_key_is_not_used(cache):
 def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    cache = Cache(blocked / "cache")
+    cache = CodeCache(blocked / "cache")
     with pytest.warns(RuntimeWarning, match="compiled code cannot be kept in") as caught:
         use(program(), cache)
     assert len(caught) == 1
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path):
 
 
 def test_the_least_recently_used_entries_leave(tmp_path):
-    cache = Cache(tmp_path, limit=3500)
+    cache = CodeCache(tmp_path, limit=3500)
     for number in range(3):
         cache.store(f"{number:040}", bytes(1000))
         os.utime(cache.folder / f"{number:040}.wto", (number, number))
@@ -345,7 +345,7 @@ def test_on_windows_only_the_users_profile_is_trusted(tmp_path, monkeypatch):
     home = tmp_path / "home"
     monkeypatch.setattr("whippletree.compiler.llvm.cache.Path.home", lambda: home)
     monkeypatch.setattr("whippletree.compiler.llvm.cache.sys.platform", "win32")
-    inside, outside = Cache(home / "AppData" / "cache"), Cache(tmp_path / "shared")
+    inside, outside = CodeCache(home / "AppData" / "cache"), CodeCache(tmp_path / "shared")
     inside.store("a" * 40, b"content")
     assert inside.load("a" * 40) == b"content"
     assert f"it is outside your profile {home}, where others may write" in refusal(outside)
@@ -387,7 +387,7 @@ def test_processes_share_it(tmp_path):
 def test_no_warning_without_a_cache():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        use(program(), Cache(None))
+        use(program(), CodeCache(None))
 
 
 def test_loading_is_fast(cache):

@@ -12,13 +12,13 @@ from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording, compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
-from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Writer, real_text
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Writer, real_text
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program
 from whippletree.compiler.program.interpret import interpret, rounded
 
-OFF = Cache(None)
+OFF = CodeCache(None)
 EXACT = {
     "neg": 1, "abs": 1, "sqrt": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "fma": 3, "fms": 3, "fnma": 3,
 }  # fmt: skip
@@ -126,7 +126,7 @@ def test_lanes_follow_the_features_of_the_cpu(features, width):
 
 
 def test_only_whitelisted_intrinsics_can_be_emitted():
-    writer = Writer(Lanes(4, "double"))
+    writer = Writer(MachineLanes(4, "double"))
     with pytest.raises(KeyError):
         writer.intrinsic("sin", "%x")
     with pytest.raises(ValueError, match="operands"):
@@ -136,7 +136,7 @@ def test_only_whitelisted_intrinsics_can_be_emitted():
 
 @given(code=codes())
 def test_the_text_has_no_fast_math_and_no_foreign_call(code):
-    text = numpy_loop(program_of(code), Lanes(8, "double"), "loop")
+    text = numpy_loop(program_of(code), MachineLanes(8, "double"), "loop")
     assert not re.search(r"\b(fast|contract|reassoc|nnan|ninf|nsz|arcp|afn)\b", text)
     assert set(re.findall(r"@llvm\.(\w+)", text)) <= set(INTRINSICS)
     leaving = {f"leave8x{columns}" for columns in (2, 4, 8)}

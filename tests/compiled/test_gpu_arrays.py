@@ -170,5 +170,5 @@ def test_wrong_arrays_are_refused():
 def test_exhausted_card_is_an_error_and_not_the_end():
     function, inputs, expected = setup()
     with pytest.raises(wt.DeviceMemoryError, match="bytes of memory"):
-        driver.Memory(driver.device(0), 1 << 45, "a test")
+        driver.DeviceMemory(driver.device(0), 1 << 45, "a test")
     same_bits(function(*inputs), expected)

@@ -11,8 +11,8 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
-from whippletree.compiler.llvm.ir import Lanes
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 
 GENERATIONS = {
@@ -30,7 +30,7 @@ def missing(features):
 
 
 def results(program, dtype, arrays, machine):
-    kernel = Kernel(Recipe.of(program), Options(REALS[dtype], machine=machine), Cache(None))
+    kernel = Kernel(Recipe.of(program), Options(REALS[dtype], machine=machine), CodeCache(None))
     return CompiledFunction(kernel, 1, Wording())(*arrays)
 
 
@@ -65,5 +65,5 @@ def test_aarch64_can_select_every_instruction_that_is_emitted(real, lanes):
     assert arm.vector_bytes == 16
     model = wt.mechanisms.four_bar()
     for name in FUNCTIONS:
-        text = numpy_loop(unrolled_program(model, functions.find(name, model)), Lanes(lanes, real), "f")
+        text = numpy_loop(unrolled_program(model, functions.find(name, model)), MachineLanes(lanes, real), "f")
         assert jit.object_code(text, arm)[:4] == b"\x7fELF"

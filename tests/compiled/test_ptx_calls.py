@@ -10,7 +10,7 @@ from emulated_cuda import install, on_device
 from whippletree.compiler.cuda import dlpack
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda, merged
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.functions import find
 
 
@@ -172,7 +172,7 @@ def test_a_full_device_is_an_error(driver):
 
 
 def test_text_is_cached(driver, tmp_path):
-    cache, model = Cache(tmp_path), wt.mechanisms.chain(1)
+    cache, model = CodeCache(tmp_path), wt.mechanisms.chain(1)
     program = unrolled_program(model, find("forward_dynamics", model))
     inputs = states(model, (5,))
     first = compile_for_cuda(program, cache=cache)(*inputs)

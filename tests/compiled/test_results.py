@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
-from whippletree.compiler.llvm.cache import Cache
-from whippletree.compiler.llvm.ir import Lanes
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.program import Buffer, straight_program
 
 SENTINEL = 77.0
@@ -68,9 +68,9 @@ def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, 
     expected = a[:, :, None] * b[:, None, :]
     expected.reshape(batch, -1)[:, sorted(constants)] = sorted(constants)
     whole, out = unfriendly(expected.shape, layout, dtype)
-    compile_function(products(rows, columns, order, constants), dtype=dtype, width=width, threads=1, cache=Cache(None))(
-        a, b, out=out
-    )
+    compile_function(
+        products(rows, columns, order, constants), dtype=dtype, width=width, threads=1, cache=CodeCache(None)
+    )(a, b, out=out)
     np.testing.assert_array_equal(out, expected)
     # one pattern for every NaN, whatever its sign was
     assert not np.signbit(out[np.isnan(out)]).any()
@@ -82,7 +82,7 @@ def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, 
 def test_tiles_leave_in_the_order_of_their_addresses(reverse):
     rows, columns = 6, 16
     order = range(rows * columns)
-    text = numpy_loop(products(rows, columns, order[::-1] if reverse else order, ()), Lanes(8, "double"), "loop")
+    text = numpy_loop(products(rows, columns, order[::-1] if reverse else order, ()), MachineLanes(8, "double"), "loop")
     body = text[: text.index("define internal void @leave8x8")]
     calls = [m.start() for m in re.finditer(r"call void @leave8x8\(", body)]
     last = body.rindex(" = fmul <8 x double>")

@@ -113,11 +113,11 @@ def test_the_mass_matrix_of_many_free_bodies_is_little_code():
 def test_long_compilations_are_told(monkeypatch, tmp_path):
     import time
 
-    from whippletree.compiler.llvm import progress
-    from whippletree.compiler.llvm.progress import on_compilation
+    from whippletree.compiler.llvm import compile_progress
+    from whippletree.compiler.llvm.compile_progress import on_compilation
 
     monkeypatch.setenv("WHIPPLETREE_CACHE", str(tmp_path))
-    monkeypatch.setattr(progress, "TOLD_AFTER", 0.001)
+    monkeypatch.setattr(compile_progress, "TOLD_AFTER", 0.001)
     told = []
     on_compilation(lambda what, seconds: told.append((what, seconds)))
     try:
@@ -139,24 +139,24 @@ def test_long_compilations_are_told(monkeypatch, tmp_path):
 def test_nobody_is_told_where_nobody_watches(monkeypatch):
     import io
 
-    from whippletree.compiler.llvm import progress
+    from whippletree.compiler.llvm import compile_progress
 
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     monkeypatch.delenv("WHIPPLETREE_PROGRESS", raising=False)
-    assert progress._on_terminal(io.StringIO()) is None
+    assert compile_progress._on_terminal(io.StringIO()) is None
     screen = Terminal()
-    write = progress._on_terminal(screen)
+    write = compile_progress._on_terminal(screen)
     write("f of 'm'", 2.0)
     write("f of 'm'", -1.0)
     assert screen.getvalue() == "\r\x1b[Kcompiling f of 'm', 2 s …\r\x1b[K"
     monkeypatch.setenv("WHIPPLETREE_PROGRESS", "0")
-    assert progress._on_terminal(Terminal()) is None
+    assert compile_progress._on_terminal(Terminal()) is None
     monkeypatch.setenv("WHIPPLETREE_PROGRESS", "1")
     file = io.StringIO()
-    write = progress._on_terminal(file)
+    write = compile_progress._on_terminal(file)
     for seconds in (2.0, 3.0, -1.0):
         write("f of 'm'", seconds)
     assert file.getvalue() == "compiling f of 'm' …\n"

@@ -12,7 +12,7 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording, com
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.cuda.tuning import Form
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program, tables_of
 from whippletree.compiler.program.check import check
@@ -45,7 +45,7 @@ def test_machine_code_looks_up_what_python_does(dtype, options):
     code, program = looked_up(Table(VALUES))
     check(program)
     real = "double" if dtype is np.float64 else "float"
-    function = CompiledFunction(Kernel(Recipe.of(program), Options(real, **options), Cache(None)), 1, Wording())
+    function = CompiledFunction(Kernel(Recipe.of(program), Options(real, **options), CodeCache(None)), 1, Wording())
     with np.errstate(all="ignore"):
         found = function(PLACES.astype(dtype)[:, None])[:, 0]
         oracle = [

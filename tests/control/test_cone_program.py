@@ -11,11 +11,11 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.control.cone_program import TILE, ConeProgram, Sizes
+from whippletree.control.cone_program import TILE, ConeProgram, ConeSizes
 
 casadi = pytest.importorskip("casadi")
 
-SIZES = Sizes(unknowns=12, rows=8, limits=3, cones=2)
+SIZES = ConeSizes(unknowns=12, rows=8, limits=3, cones=2)
 HARD = 3
 """The first rows are hard."""
 GIVEN = {

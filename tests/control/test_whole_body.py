@@ -12,7 +12,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.control import task, whole_body
-from whippletree.control.operational_tasks import Motion, rows_of
+from whippletree.control.operational_tasks import TaskMotion, rows_of
 from whippletree.tree.mechanism import Mechanism
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -133,7 +133,7 @@ def test_levels_and_stops_on_an_arm():
     goal = wt.compile(arm).pose(tip)([-0.4, -0.6, -0.8])
     found = strict(q, v, targets={tip + ".position": goal, "posture": [1.0, 1.0, 1.0]})
     m = Mechanism.of(arm)
-    rows = rows_of(first, Motion(m, q.astype(object), v.astype(object)), [], goal.astype(object))
+    rows = rows_of(first, TaskMotion(m, q.astype(object), v.astype(object)), [], goal.astype(object))
     wanted = 100.0 * rows.missing - 20.0 * rows.rate
     assert np.abs((rows.J @ found.a + rows.bias - wanted).astype(float)[:2]).max() < 1e-4
     # the posture has what is left: along the motion that keeps the tip

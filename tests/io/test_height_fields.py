@@ -87,11 +87,11 @@ def test_a_file_that_is_no_picture_is_named(folder):
 
 
 def test_fields_are_drawn(folder):
-    from whippletree.view.items import Sizes
+    from whippletree.view.items import DrawnSizes
     from whippletree.view.shape_meshes import pieces
 
     geometry = wt.load(folder / "model.xml").geometry("near")
-    (piece,) = pieces(geometry, Sizes(1.0, 0.01, 0.1), 100)
+    (piece,) = pieces(geometry, DrawnSizes(1.0, 0.01, 0.1), 100)
     assert piece.mesh.vertices.shape == (12, 3)
     assert len(piece.mesh.faces) == 2 * 2 * 3
     corners = piece.mesh.vertices[piece.mesh.faces]

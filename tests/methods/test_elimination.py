@@ -10,7 +10,7 @@ import whippletree as wt
 from long_mechanisms import floating_ladder, grid
 from strategies import make_looped_model
 from whippletree.constraints.body_system import unknowns_of
-from whippletree.constraints.elimination import Plan
+from whippletree.constraints.front_elimination import EliminationPlan
 from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.redundancy import find_long_structure, find_structure
 from whippletree.graph.elimination import dissected_order, elimination_cost, elimination_order, find_fronts
@@ -112,7 +112,7 @@ def operations(model):
     ]
     rows += [(x, y) for d in unknowns.demands for _, x in d.rigid for y in d.unknowns]
     table = np.array(rows)
-    plan = Plan(unknowns, table[:, 0], table[:, 1], np.arange(unknowns.closures, unknowns.count))
+    plan = EliminationPlan(unknowns, table[:, 0], table[:, 1], np.arange(unknowns.closures, unknowns.count))
     sizes = [(len(front.own), len(front.boundary)) for front in plan.fronts]
     return sum(p * p / 2 for own, inner in sizes for p in range(inner, inner + own))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.view.driven import Motion, slider_range
+from whippletree.view.driven import DrivenMotion, slider_range
 
 
 def cart():
@@ -20,7 +20,7 @@ def cart():
 
 
 def test_steps_are_those_of_the_compiled_model():
-    motion = Motion(cart())
+    motion = DrivenMotion(cart())
     motion.ctrl[:] = 2.0, 0.1, 0.0
     motion.advance(20)
     dyn = wt.compile(motion.model)

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whippletree.accuracy.rounding import STEP_ROUNDING, UNIT, Sizes, inverse_dynamics_rounding
+from whippletree.accuracy.rounding import STEP_ROUNDING, UNIT, VectorSizes, inverse_dynamics_rounding
 from whippletree.arithmetic.arrays import Array
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
 
 
-class Passage(NamedTuple):
+class RecursionPassage(NamedTuple):
     """One body of the recursion, in matrices of floats."""
 
     X: Array
@@ -35,11 +35,11 @@ class Passage(NamedTuple):
     """P⁺."""
 
 
-def passages(m: Mechanism, links: Field) -> list[Passage]:
+def passages(m: Mechanism, links: Field) -> list[RecursionPassage]:
     """The articulated inertias of every body; D of a massless motion is singular and gives NaN."""
     N = len(links)
     P = [np.array(link.M.dense(), dtype=float) for link in links]
-    result: list[Passage | None] = [None] * N
+    result: list[RecursionPassage | None] = [None] * N
     for k in reversed(range(N)):
         link = links[k]
         X, H = np.array(link.X.weight(), dtype=float), np.array(link.H, dtype=float)
@@ -49,7 +49,7 @@ def passages(m: Mechanism, links: Field) -> list[Passage]:
         rest = P[k] - K @ U.T
         if m.tree.parents[k] >= 0:
             P[m.tree.parents[k]] = P[m.tree.parents[k]] + X @ rest @ X.T
-        result[k] = Passage(X, H, P[k], D, K, rest)
+        result[k] = RecursionPassage(X, H, P[k], D, K, rest)
     return [p for p in result if p is not None]
 
 
@@ -69,7 +69,7 @@ class Responses(NamedTuple):
     """M⁻¹ (nv, nv), from the same factors."""
 
 
-def responses(m: Mechanism, steps: list[Passage]) -> Responses:
+def responses(m: Mechanism, steps: list[RecursionPassage]) -> Responses:
     """S and T of every body, and M⁻¹, in two passes over all columns at once."""
     N, nv = len(steps), m.tree.model.nv
     width = 6 * N + nv
@@ -96,7 +96,9 @@ def _left_solve(D: Array, epsilon: Array) -> Array:
         return np.full(epsilon.shape, np.nan)
 
 
-def _released(m: Mechanism, steps: list[Passage], nu: list[Array] | None, injected: Array | None, width: int) -> Array:
+def _released(
+    m: Mechanism, steps: list[RecursionPassage], nu: list[Array] | None, injected: Array | None, width: int
+) -> Array:
     """Joint accelerations (nv, width) of the pass outwards, with joint terms ν or with α⁺ injected body by body."""
     result = np.zeros((m.tree.model.nv, width))
     alphas: list[Array] = []
@@ -120,7 +122,9 @@ def recursion_error(m: Mechanism, links: Field, v: Array, tau: Array, a: Array) 
     return np.asarray(_reach(answer.S, wrenches) + _reach(answer.T, handed) + torque + direct)
 
 
-def _local_errors(m: Mechanism, links: Field, steps: list[Passage], v: Array, a: Array) -> tuple[Array, Array, Array]:
+def _local_errors(
+    m: Mechanism, links: Field, steps: list[RecursionPassage], v: Array, a: Array
+) -> tuple[Array, Array, Array]:
     """Errors of wrenches on bodies (bodies, 6), of accelerations handed to them (bodies, 6), and of joints (nv,).
 
     Entry by entry, since none is carried further here: a planar chain's large inertias out of its plane disturb
@@ -149,17 +153,17 @@ def _local_errors(m: Mechanism, links: Field, steps: list[Passage], v: Array, a:
     return wrenches, handed, direct
 
 
-def _entries(sizes: Sizes) -> Array:
+def _entries(sizes: VectorSizes) -> Array:
     return np.repeat([sizes.angular, sizes.linear], 3)
 
 
-def _joint_solve(s: Passage, nu: Array) -> Array:
+def _joint_solve(s: RecursionPassage, nu: Array) -> Array:
     """What solving with D does to numbers of the size of ν: more than one freedom may amplify each other's errors."""
     root = np.sqrt(np.diag(s.D))
     return np.asarray(nu + np.abs(_left_solve(s.D, np.diag(root))) @ (root * nu))
 
 
-def _accelerations(m: Mechanism, links: Field, steps: list[Passage], a: Array) -> list[Array]:
+def _accelerations(m: Mechanism, links: Field, steps: list[RecursionPassage], a: Array) -> list[Array]:
     alphas: list[Array] = []
     for k, (link, s) in enumerate(zip(links, steps, strict=True)):
         parent = m.tree.parents[k]

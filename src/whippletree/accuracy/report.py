@@ -23,7 +23,7 @@ from whippletree.accuracy.measures import (
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.constraints.motions import FreeDirection, lightest, sparsest
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
@@ -70,7 +70,7 @@ class Conditioning:
     heaviest: End | None
     lightest: End | None
     """The joints with the largest and the smallest entry of diag M; None where nothing can move."""
-    massless: tuple[Motion, ...]
+    massless: tuple[FreeDirection, ...]
     """Motions of the tree without inertia at the worst state."""
 
     @property
@@ -223,7 +223,7 @@ def _schur(M: Array, A: Array, C: Array) -> Measures:
     return measures((S + S.T) / 2)
 
 
-def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, End | None, tuple[Motion, ...]]:
+def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, End | None, tuple[FreeDirection, ...]]:
     """Who is at the ends of the scale, and which motions have no inertia, at one state."""
     if not q.size or not model.nv or not np.all(np.isfinite(q[worst])):
         return None, None, ()
@@ -237,7 +237,7 @@ def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, 
     return heavy, light, tuple(_massless(model, M))
 
 
-def _massless(model: Model, M: Array) -> list[Motion]:
+def _massless(model: Model, M: Array) -> list[FreeDirection]:
     """Motions without inertia: joints that carry nothing, and what rounding cannot tell from a singular rest."""
     diagonal = np.diag(M)
     idle = diagonal <= 0
@@ -247,7 +247,9 @@ def _massless(model: Model, M: Array) -> list[Motion]:
     scale = np.where(idle, 1.0, np.sqrt(np.where(idle, 1.0, diagonal)))
     found = lightest(M / np.outer(scale, scale), np.zeros((0, len(M))), RANK_TOLERANCE)
     none = [m for m in found if m.inertia <= MASSLESS_TOLERANCE] or found[:1]
-    return sparsest([Motion(m.direction / scale / np.linalg.norm(m.direction / scale), m.inertia) for m in none], model)
+    return sparsest(
+        [FreeDirection(m.direction / scale / np.linalg.norm(m.direction / scale), m.inertia) for m in none], model
+    )
 
 
 # --- The text of a report on conditioning: numbers, names and cures, for one state or for a batch ---------------------

@@ -28,39 +28,39 @@ STEP_ROUNDING = 1.5
 """Units of rounding of its largest terms that one step of a recursion commits."""
 
 
-class Sizes(NamedTuple):
+class VectorSizes(NamedTuple):
     """Lengths of the angular and linear part of a vector of motions or forces."""
 
     angular: float
     linear: float
 
     @staticmethod
-    def of(x: Any) -> Sizes:
+    def of(x: Any) -> VectorSizes:
         """Of a six-vector; 0 stands for a vector of zeros."""
         flat = np.zeros(6) if np.ndim(x) == 0 else np.asarray(x, dtype=float)
-        return Sizes(float(np.linalg.norm(flat[:3])), float(np.linalg.norm(flat[3:])))
+        return VectorSizes(float(np.linalg.norm(flat[:3])), float(np.linalg.norm(flat[3:])))
 
-    def __add__(self, other: Any) -> Sizes:
-        return Sizes(self.angular + other.angular, self.linear + other.linear)
+    def __add__(self, other: Any) -> VectorSizes:
+        return VectorSizes(self.angular + other.angular, self.linear + other.linear)
 
-    def times(self, factor: float) -> Sizes:
+    def times(self, factor: float) -> VectorSizes:
         """All of it, scaled."""
-        return Sizes(self.angular * factor, self.linear * factor)
+        return VectorSizes(self.angular * factor, self.linear * factor)
 
-    def as_motion(self, p: float) -> Sizes:
+    def as_motion(self, p: float) -> VectorSizes:
         """Seen from a frame at distance p: the linear part gains."""
-        return Sizes(self.angular, self.linear + p * self.angular)
+        return VectorSizes(self.angular, self.linear + p * self.angular)
 
-    def as_force(self, p: float) -> Sizes:
+    def as_force(self, p: float) -> VectorSizes:
         """About a point at distance p: the moment gains."""
-        return Sizes(self.angular + p * self.linear, self.linear)
+        return VectorSizes(self.angular + p * self.linear, self.linear)
 
-    def along(self, H: Sizes) -> float:
+    def along(self, H: VectorSizes) -> float:
         """What it can be along a direction of those lengths."""
         return H.angular * self.angular + H.linear * self.linear
 
 
-NONE = Sizes(0.0, 0.0)
+NONE = VectorSizes(0.0, 0.0)
 
 
 class Weights(NamedTuple):
@@ -88,9 +88,11 @@ class Weights(NamedTuple):
         """About a point at distance p."""
         return Weights(self.mass, self.moment + p * self.mass, self.rotation + 2 * p * self.moment + p * p * self.mass)
 
-    def on(self, V: Sizes) -> Sizes:
+    def on(self, V: VectorSizes) -> VectorSizes:
         """The wrench of an acceleration of those sizes."""
-        return Sizes(self.rotation * V.angular + self.moment * V.linear, self.moment * V.angular + self.mass * V.linear)
+        return VectorSizes(
+            self.rotation * V.angular + self.moment * V.linear, self.moment * V.angular + self.mass * V.linear
+        )
 
 
 def offsets(links: Field) -> list[float]:
@@ -98,9 +100,9 @@ def offsets(links: Field) -> list[float]:
     return [float(np.linalg.norm(np.asarray(link.X.p, dtype=float))) for link in links]
 
 
-def directions(links: Field) -> list[list[Sizes]]:
+def directions(links: Field) -> list[list[VectorSizes]]:
     """Sizes of the columns of H*, joint by joint."""
-    return [[Sizes.of(column) for column in link.H.T] for link in links]
+    return [[VectorSizes.of(column) for column in link.H.T] for link in links]
 
 
 def mass_matrix_rounding(m: Mechanism, links: Field) -> Array:
@@ -137,11 +139,11 @@ class ForceRounding(NamedTuple):
 
     efforts: Array
     """|ΔT| (nv,)."""
-    twists: list[Sizes]
+    twists: list[VectorSizes]
     """Bounds on the error of V, body by body."""
-    biases: list[tuple[Sizes, Sizes]]
+    biases: list[tuple[VectorSizes, VectorSizes]]
     """Bounds on the errors of a and b, body by body."""
-    accelerations: list[Sizes]
+    accelerations: list[VectorSizes]
     """Bounds on the error of α, body by body."""
 
 
@@ -153,15 +155,15 @@ def inverse_dynamics_rounding(m: Mechanism, links: Field, v: Array, qdd: Array) 
     alphas = inverse.accelerations(m.sweep, links, m.velocities(qdd.astype(object)), m.base)
     loads = inverse.loads(m.sweep, links, m.velocities(qdd.astype(object)), m.base)
     twists, biases, moved = _outwards(m, links, p, v, qdd, alphas)
-    forces: list[Sizes] = [NONE] * len(links)
+    forces: list[VectorSizes] = [NONE] * len(links)
     efforts = np.zeros(m.tree.model.nv)
     for k in reversed(range(len(links))):
         own = Weights.of(links[k].M)
-        size = Sizes.of(alphas[k])
-        local = own.on(size) + Sizes.of(links[k].b) + Sizes.of(loads[k].force)
+        size = VectorSizes.of(alphas[k])
+        local = own.on(size) + VectorSizes.of(links[k].b) + VectorSizes.of(loads[k].force)
         forces[k] = forces[k] + own.on(moved[k]) + biases[k][1] + local.times(STEP_ROUNDING * UNIT)
         if parents[k] >= 0:
-            passed = Sizes.of(loads[k].force).as_force(p[k]).times(STEP_ROUNDING * UNIT)
+            passed = VectorSizes.of(loads[k].force).as_force(p[k]).times(STEP_ROUNDING * UNIT)
             forces[parents[k]] = forces[parents[k]] + forces[k].as_force(p[k]) + passed
         rotor = abs(float(links[k].J)) * np.abs(qdd[m.tree.v_slices[k]]) * UNIT
         efforts[m.tree.v_slices[k]] = [forces[k].along(h) for h in H[k]] + rotor
@@ -184,8 +186,8 @@ def _flexible_forces(m: Mechanism, links: Field, qdd: Array) -> ForceRounding:
     for k, (link, load) in enumerate(zip(links, loads, strict=True)):
         own = np.abs(np.asarray(load.force, dtype=float)) + np.abs(np.asarray(link.b, dtype=float))
         efforts[m.tree.v_slices[k]] = unit * (np.abs(np.asarray(link.H, dtype=float)).T @ own)
-    moved = [Sizes.of(alpha[:6]).times(unit) for alpha in alphas]
-    twists = [Sizes.of(link.V[:6]).times(unit) for link in links]
+    moved = [VectorSizes.of(alpha[:6]).times(unit) for alpha in alphas]
+    twists = [VectorSizes.of(link.V[:6]).times(unit) for link in links]
     return ForceRounding(efforts, twists, [(NONE, NONE)] * len(links), moved)
 
 
@@ -195,35 +197,35 @@ def _path_length(m: Mechanism) -> int:
 
 def _outwards(
     m: Mechanism, links: Field, p: list[float], v: Array, qdd: Array, alphas: Field
-) -> tuple[list[Sizes], list[tuple[Sizes, Sizes]], list[Sizes]]:
+) -> tuple[list[VectorSizes], list[tuple[VectorSizes, VectorSizes]], list[VectorSizes]]:
     """Bounds on twists, on the terms a and b that they cause, and on accelerations."""
-    twists: list[Sizes] = []
-    biases: list[tuple[Sizes, Sizes]] = []
-    moved: list[Sizes] = []
+    twists: list[VectorSizes] = []
+    biases: list[tuple[VectorSizes, VectorSizes]] = []
+    moved: list[VectorSizes] = []
     for k, (parent, link) in enumerate(zip(m.tree.parents, links, strict=True)):
         part = m.tree.v_slices[k]
-        relative = Sizes.of(np.asarray(link.H, dtype=float) @ v[part])
-        above = Sizes.of(links[parent].V) if parent >= 0 else NONE
+        relative = VectorSizes.of(np.asarray(link.H, dtype=float) @ v[part])
+        above = VectorSizes.of(links[parent].V) if parent >= 0 else NONE
         error = twists[parent].as_motion(p[k]) if parent >= 0 else NONE
         error = error + (above.as_motion(p[k]) + relative).times(STEP_ROUNDING * UNIT)
         twists.append(error)
-        V = Sizes.of(link.V)
+        V = VectorSizes.of(link.V)
         momentum, shaken = Weights.of(link.M).on(V), Weights.of(link.M).on(error)
         a = _crossed(error, relative) + _crossed(V, relative).times(STEP_ROUNDING * UNIT)
         b = _forced(error, momentum) + _forced(V, shaken) + _forced(V, momentum).times(STEP_ROUNDING * UNIT)
         biases.append((a, b))
-        carried = (Sizes.of(alphas[parent]) if parent >= 0 else Sizes.of(m.base)).as_motion(p[k])
-        step = Sizes.of(np.asarray(link.H, dtype=float) @ qdd[part])
+        carried = (VectorSizes.of(alphas[parent]) if parent >= 0 else VectorSizes.of(m.base)).as_motion(p[k])
+        step = VectorSizes.of(np.asarray(link.H, dtype=float) @ qdd[part])
         before = moved[parent].as_motion(p[k]) if parent >= 0 else NONE
-        moved.append(before + a + (carried + Sizes.of(link.a) + step).times(STEP_ROUNDING * UNIT))
+        moved.append(before + a + (carried + VectorSizes.of(link.a) + step).times(STEP_ROUNDING * UNIT))
     return twists, biases, moved
 
 
-def _crossed(V: Sizes, U: Sizes) -> Sizes:
+def _crossed(V: VectorSizes, U: VectorSizes) -> VectorSizes:
     """Sizes of V × U of motions."""
-    return Sizes(V.angular * U.angular, V.angular * U.linear + V.linear * U.angular)
+    return VectorSizes(V.angular * U.angular, V.angular * U.linear + V.linear * U.angular)
 
 
-def _forced(V: Sizes, f: Sizes) -> Sizes:
+def _forced(V: VectorSizes, f: VectorSizes) -> VectorSizes:
     """Sizes of V ×* f of a motion and a force."""
-    return Sizes(V.angular * f.angular + V.linear * f.linear, V.angular * f.linear)
+    return VectorSizes(V.angular * f.angular + V.linear * f.linear, V.angular * f.linear)

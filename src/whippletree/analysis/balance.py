@@ -55,7 +55,7 @@ LONGEST_CORRECTION = 0.5
 """rad or m: beyond, the linearisation of a loop means little."""
 
 
-class HeldRows(NamedTuple):
+class BalanceRows(NamedTuple):
     """The rows that hold a model at some states, and what follows from them alone."""
 
     A: Array
@@ -68,7 +68,7 @@ class HeldRows(NamedTuple):
     """(...,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
 
 
-class Stop(NamedTuple):
+class LimitStop(NamedTuple):
     """A limit of a joint: sign (q − bound) ≥ 0."""
 
     name: str
@@ -83,14 +83,14 @@ class Stop(NamedTuple):
         return np.asarray(self.sign * (q[..., self.coordinate] - self.bound))
 
 
-def stops_of(model: Model) -> tuple[Stop, ...]:
+def stops_of(model: Model) -> tuple[LimitStop, ...]:
     """Every finite limit of a joint of one freedom."""
     found = []
     for joint, place, own, kind in zip(model.joints, model.q_slices, model.v_slices, model.joint_types, strict=True):
         for word, sign in (("lower", 1), ("upper", -1)):
             bound = float(getattr(joint, word))
             if kind.nq == kind.nv == 1 and np.isfinite(bound):
-                found.append(Stop(f"{joint.name}.{word}", place.start, own.start, sign, bound))
+                found.append(LimitStop(f"{joint.name}.{word}", place.start, own.start, sign, bound))
     return tuple(found)
 
 
@@ -137,7 +137,7 @@ class Balance:
             i for i, k in enumerate(system.switch_of_row) if not system.compliance[i] and (k < 0 or self.active[k] != 0)
         ]
         self.contacts = self._contact_modes(contacts)
-        self.stops: tuple[Stop, ...] = ()
+        self.stops: tuple[LimitStop, ...] = ()
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Balance:
         forces, wrenches = ({n: change(x) for n, x in loads.items()} for loads in (self.forces, self.wrenches))
         return change(self.tau), forces, wrenches
 
-    def resting_on(self, contacts: Sequence[int], stops: Sequence[Stop]) -> Balance:
+    def resting_on(self, contacts: Sequence[int], stops: Sequence[LimitStop]) -> Balance:
         """The same with some contacts, without friction, and some limits held."""
         found = copy(self)
         found.contacts, found.stops = {**self.contacts, **dict.fromkeys(contacts, FRICTIONLESS)}, tuple(stops)
@@ -506,7 +506,7 @@ def _least_norm(A: Array, b: Array) -> Array:
     return np.asarray((np.swapaxes(A, -1, -2) @ y)[..., 0])
 
 
-def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TOLERANCE) -> HeldRows:
+def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TOLERANCE) -> BalanceRows:
     """What rows A (..., m, n) allow; they are compared at unit length, and dependent ones do no harm.
 
     The rank is the largest in the batch unless it is given, so that all states have as many motions; ``deficient``
@@ -516,7 +516,7 @@ def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TO
     if m == 0 or n == 0:
         batch = A.shape[:-2]
         every = np.broadcast_to(np.eye(n), (*batch, n, n))
-        return HeldRows(A, every, np.zeros((*batch, n, m)), np.zeros(batch, dtype=bool))
+        return BalanceRows(A, every, np.zeros((*batch, n, m)), np.zeros(batch, dtype=bool))
     sizes = np.linalg.norm(A, axis=-1)
     scales = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
     unit = A * scales[..., None]
@@ -532,9 +532,9 @@ def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TO
                     unit.reshape(-1, m, n)[lost], m, rank_tolerance
                 )
             motions, right, less = (x.reshape(*batch, *x.shape[1:]) for x in (Z, inverse, deficient))
-            return HeldRows(A, motions, right * scales[..., None, :], less)
+            return BalanceRows(A, motions, right * scales[..., None, :], less)
     motions, right, less = _by_singular_values(unit, rank, rank_tolerance)
-    return HeldRows(A, motions, right * scales[..., None, :], less)
+    return BalanceRows(A, motions, right * scales[..., None, :], less)
 
 
 MANY, SMALL_ROWS = 64, 100

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.analysis.balance import Balance
-from whippletree.analysis.reaching import POSE, POSITION, Task, reaching_program
+from whippletree.analysis.reaching import POSE, POSITION, ReachingTask, reaching_program
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
@@ -149,7 +149,7 @@ def _require_counts(starts: Any, iterations: Any, tolerance: Any) -> None:
         raise ValueError(f"inverse_kinematics: tolerance is {tolerance!r}, expected a positive number of rad and m")
 
 
-def _common_batch(start: Array, task: Task, goals: list[Array]) -> tuple[int, ...]:
+def _common_batch(start: Array, task: ReachingTask, goals: list[Array]) -> tuple[int, ...]:
     shapes = {"guess": start.shape[:-1]}
     shapes |= {f"the goal of {name!r}": g.shape[:-2] for (name, _), g in zip(task.frames, goals, strict=True)}
     try:
@@ -159,7 +159,7 @@ def _common_batch(start: Array, task: Task, goals: list[Array]) -> tuple[int, ..
         raise ShapeError(f"inverse_kinematics: these batches do not fit together: {listed}") from None
 
 
-def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[Task, list[Array]]:
+def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[ReachingTask, list[Array]]:
     if not isinstance(goals, Mapping) or not goals:
         raise UnsupportedError('inverse_kinematics: no goal: give frames by name, such as {"tool": pose}')
     frames, arrays = [], []
@@ -181,7 +181,7 @@ def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[Task, l
             raise ValueError(f"inverse_kinematics: the goal of {name!r} is not finite")
         frames.append((name, kind))
         arrays.append(_as_pose(name, array, kind))
-    return Task(tuple(frames), limits), arrays
+    return ReachingTask(tuple(frames), limits), arrays
 
 
 def _moves(model: Model, body: str) -> bool:
@@ -221,7 +221,7 @@ def _guess(model: Model, guess: Any) -> Array:
     return q
 
 
-def _weights(task: Task, weights: Mapping[str, Any] | None) -> Array:
+def _weights(task: ReachingTask, weights: Mapping[str, Any] | None) -> Array:
     """Square roots of (rotation, position) weights, (frames, 2)."""
     names = [name for name, _ in task.frames]
     result = np.ones((len(names), 2))
@@ -239,13 +239,13 @@ def _weights(task: Task, weights: Mapping[str, Any] | None) -> Array:
     return np.sqrt(result)
 
 
-class _Found:
+class _Attempts:
     """The state of many problems."""
 
     def __init__(self, q: Array, apart: Array, gap: Array, cost: Array, reached: Array) -> None:
         self.q, self.apart, self.gap, self.cost, self.reached = q, apart, gap, cost, reached
 
-    def improve(self, where: Array, other: _Found, starts: int, distance: Any) -> None:
+    def improve(self, where: Array, other: _Attempts, starts: int, distance: Any) -> None:
         """Take over the best of ``starts`` answers each: one that arrives, closest to the guess; else the cheapest."""
         apart = distance(other.q.reshape(len(where), starts, -1))
         arrived = other.reached.reshape(len(where), starts)
@@ -255,7 +255,7 @@ class _Found:
         better = other.reached[chosen] | (other.cost[chosen] < self.cost[where])
         self.put(where[better], other, chosen[better])
 
-    def put(self, where: Array, other: _Found, chosen: Any) -> None:
+    def put(self, where: Array, other: _Attempts, chosen: Any) -> None:
         """Take over some of the other's problems."""
         for name in ("q", "apart", "gap", "cost", "reached"):
             getattr(self, name)[where] = getattr(other, name)[chosen]
@@ -263,7 +263,7 @@ class _Found:
 
 class _Solver:
     def __init__(
-        self, model: Model, task: Task, weights: Array, tolerance: float, iterations: int, t: float, active: Any
+        self, model: Model, task: ReachingTask, weights: Array, tolerance: float, iterations: int, t: float, active: Any
     ) -> None:
         self.model, self.weights, self.tolerance, self.iterations = model, weights, tolerance, iterations
         self.balance = Balance("inverse_kinematics", model, t=t, active=active)
@@ -271,16 +271,18 @@ class _Solver:
         self.fixed = {"t": t, "active": self.balance.active}
         self.fixed = {word: value for word, value in self.fixed.items() if word in self.iterate.inputs}
 
-    def run(self, q: Array, goals: Array, *, patient: bool) -> _Found:
+    def run(self, q: Array, goals: Array, *, patient: bool) -> _Attempts:
         """Every problem until it has arrived, or stalls; if ``patient``, where it stalls is as close as it can be."""
         count, frames = len(q), goals.shape[1]
-        found = _Found(q, np.zeros((count, frames, 2)), np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
+        found = _Attempts(
+            q, np.zeros((count, frames, 2)), np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool)
+        )
         self._iterate(found, np.arange(count), goals, 1.0, patient)
         if patient:
             self._come_closest(found, np.flatnonzero(~found.reached), goals)
         return found
 
-    def _come_closest(self, found: _Found, lost: Array, goals: Array) -> None:
+    def _come_closest(self, found: _Attempts, lost: Array, goals: Array) -> None:
         """The closest configurations with all loops closed."""
         if np.any(self.balance.at_position_level) and len(lost):
             found.q[lost] = self.balance.closed(found.q[lost])
@@ -288,7 +290,7 @@ class _Solver:
             found.q[lost] = self.balance.closed(found.q[lost])
             found.gap[lost] = np.abs(self.balance.residual(found.q[lost])).max(axis=-1, initial=0.0)
 
-    def _iterate(self, found: _Found, left: Array, goals: Array, strictness: float, patient: bool) -> None:
+    def _iterate(self, found: _Attempts, left: Array, goals: Array, strictness: float, patient: bool) -> None:
         damping = np.ones(len(left))
         before = np.full((2, len(left)), np.inf)
         for done in range(0, self.iterations, REACHING_ROUNDS):
@@ -305,7 +307,7 @@ class _Solver:
                 going &= cost <= IMPATIENCE * before[0]
             left, damping, before = left[going], damping[going], np.stack([before[1], cost])[:, going]
 
-    def try_again(self, found: _Found, guess: Array, goals: Array, starts: int, seed: int, limits: bool) -> Array:
+    def try_again(self, found: _Attempts, guess: Array, goals: Array, starts: int, seed: int, limits: bool) -> Array:
         """Random starts for problems that are not solved, twice as many at once every time; how many were used.
 
         What is still not solved then is led as close as it comes, from the best that was found.

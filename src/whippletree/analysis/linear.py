@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from whippletree.analysis.balance import Balance, HeldRows, held_rows, touching_contacts
+from whippletree.analysis.balance import Balance, BalanceRows, held_rows, touching_contacts
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.assembly import POSITION_TOLERANCE, VELOCITY_TOLERANCE
 from whippletree.constraints.constraint_set import constraint_set
@@ -110,7 +110,7 @@ class LinearSystem:
         )
 
 
-class Choice(NamedTuple):
+class MinimalChoice(NamedTuple):
     """Which of the tree's velocities are minimal coordinates."""
 
     positions: list[int]
@@ -170,7 +170,7 @@ def linearize(
     require_on_manifold(balance, q, v)
     if axes is not None and axes not in AXES:
         raise NameLookupError("axes", axes, AXES)
-    state = _State(balance, q, v)
+    state = _LinearState(balance, q, v)
     system = _chosen_axes(state, coordinates, axes)
     if not np.all(np.isfinite(system.A)):
         raise ValueError(
@@ -192,7 +192,7 @@ def _refuse_compliance(model: Model) -> None:
 
 def eigenvalues_at_rest(balance: Balance, q: Array) -> Array:
     """Of the matrix A about configurations at rest, 1/s, (..., n)."""
-    state = _State(balance, q, np.zeros((*q.shape[:-1], balance.model.nv)))
+    state = _LinearState(balance, q, np.zeros((*q.shape[:-1], balance.model.nv)))
     return np.asarray(np.linalg.eigvals(_chosen_axes(state, None, None).A))
 
 
@@ -249,7 +249,7 @@ def require_on_manifold(balance: Balance, q: Array, v: Array, *, velocities: boo
             )
 
 
-class _State:
+class _LinearState:
     """Accelerations, forces and their derivatives at the states of a batch, in the tree's coordinates."""
 
     def __init__(self, balance: Balance, q: Array, v: Array) -> None:
@@ -331,7 +331,7 @@ class _State:
         self.rows_v = balance.row_bias_slopes("v", q, v)
         self.slip_q = balance.row_velocity_slopes(q, v)
 
-    def carried(self, h: float, axes: str) -> _State | None:
+    def carried(self, h: float, axes: str) -> _LinearState | None:
         """The state after the time h if its velocity stays what it is in these axes; None if the rows forbid that."""
         model, q, v = self.balance.model, self.q, self.v.copy()
         moved = np.array(self.balance.evaluate("integrate", q=q, d=h * v))
@@ -345,7 +345,7 @@ class _State:
         balance = self.balance.at_time(self.balance.t + h)
         try:
             require_on_manifold(balance, moved, v)
-            return _State(balance, moved, v)
+            return _LinearState(balance, moved, v)
         except (AssemblyError, SingularSystemError):
             return None
 
@@ -353,7 +353,7 @@ class _State:
 class _System:
     """The matrices of a state in some axes and some minimal coordinates."""
 
-    def __init__(self, state: _State, axes: str, choice: Choice) -> None:
+    def __init__(self, state: _LinearState, axes: str, choice: MinimalChoice) -> None:
         self.state, self.axes, self.choice = state, axes, choice
         model, q, v = state.balance.model, state.q, state.v
         T, spin = _turned_axes(model, q, v, axes)
@@ -457,7 +457,7 @@ class _System:
         return np.concatenate(parts, axis=-2), tuple(listed)
 
 
-def _chosen_axes(state: _State, coordinates: Sequence[str] | None, axes: str | None) -> _System:
+def _chosen_axes(state: _LinearState, coordinates: Sequence[str] | None, axes: str | None) -> _System:
     """The system in the axes that were asked for, or in those in which it is steady."""
     turning = any(kind.nq > kind.nv for kind in state.balance.model.joint_types)
     candidates = [axes] if axes else list(AXES) if turning and np.any(state.v) else [BODY]
@@ -467,7 +467,7 @@ def _chosen_axes(state: _State, coordinates: Sequence[str] | None, axes: str | N
     return next((other for other in others if other.steady), first)
 
 
-def choose_coordinates(state: _State, axes: str, names: Sequence[str] | None) -> Choice:
+def choose_coordinates(state: _LinearState, axes: str, names: Sequence[str] | None) -> MinimalChoice:
     """Minimal coordinates: those named, else the library's usual ones, else those that describe the motions best.
 
     The first state of a batch decides; all others must have motions that they describe.
@@ -495,7 +495,7 @@ def choose_coordinates(state: _State, axes: str, names: Sequence[str] | None) ->
                 f"{state.balance.function}: {listed} do not describe every motion that model {model.name!r} can make "
                 f"at q: name other joints in coordinates="
             )
-    return Choice(sorted(further), sorted(chosen))
+    return MinimalChoice(sorted(further), sorted(chosen))
 
 
 def _independent(motions: Array, wanted: list[int] | None, *, strict: bool) -> list[int]:
@@ -529,7 +529,7 @@ def _named_velocities(model: Model, joints: Sequence[str] | None) -> list[int]:
     return [i for name in joints for i in range(model.nv)[model.slice(name)]]
 
 
-def _normalised(rows: HeldRows, chosen: Array) -> Array:
+def _normalised(rows: BalanceRows, chosen: Array) -> Array:
     """The basis of motions with ones at the chosen coordinates, (..., nv, d)."""
     Z = rows.motions
     return np.asarray(Z @ np.linalg.inv(chosen @ Z)) if Z.shape[-1] else Z

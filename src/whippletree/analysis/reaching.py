@@ -48,7 +48,7 @@ SMALL = 2.0**-20
 """Sine of an angle below which the angle over its sine is a series."""
 
 
-class Task(NamedTuple):
+class ReachingTask(NamedTuple):
     """What is asked, apart from numbers."""
 
     frames: tuple[tuple[str, str], ...]
@@ -76,7 +76,7 @@ class Errors(NamedTuple):
         return (self.e @ self.e + self.strictness * (self.g @ self.g)) / 2
 
 
-def reaching_program(task: Task, model: Model) -> Program:
+def reaching_program(task: ReachingTask, model: Model) -> Program:
     """(q, goals, weights, damping, strictness, rounds, …) → (moved, next_damping, apart, gap, cost): many iterations.
 
     Inputs, in this order; the last two only where the model needs them:
@@ -116,7 +116,7 @@ def reaching_program(task: Task, model: Model) -> Program:
     def step(q: Array, damping: Any, *numbers: Any) -> tuple[Any, ...]:
         known = dict(zip(words, numbers, strict=True))
         known = {"t": 0, "active": None} | known
-        return _Problem(Mechanism(tree), task, **known).step(q, damping)
+        return _ReachingProblem(Mechanism(tree), task, **known).step(q, damping)
 
     begin = traced_block(lambda q, damping: [q, damping], [piece(given["q"]), piece(given["damping"])], parts[:2])
     body = traced_block(step, [*parts[:2], *[piece(given[word]) for word in words]], parts)
@@ -124,9 +124,16 @@ def reaching_program(task: Task, model: Model) -> Program:
     return Program("reach", (*given.values(), *results, state), (begin, Loop("round", "K", (body,)), end))
 
 
-class _Problem:
+class _ReachingProblem:
     def __init__(
-        self, m: Mechanism, task: Task, goals: Array, weights: Array, strictness: Any, t: Any, active: Array | None
+        self,
+        m: Mechanism,
+        task: ReachingTask,
+        goals: Array,
+        weights: Array,
+        strictness: Any,
+        t: Any,
+        active: Array | None,
     ) -> None:
         self.m, self.task, self.goals, self.weights, self.t = m, task, goals, weights, t
         self.strictness = strictness

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.optimize
 
-from whippletree.analysis.balance import Balance, Stop, held_rows, stops_of
+from whippletree.analysis.balance import Balance, LimitStop, held_rows, stops_of
 from whippletree.analysis.balance_search import LONGEST_SEARCH_STEP, SHORTEST_RADIUS, Point, Search
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import contact_set
@@ -72,7 +72,7 @@ class Supports:
     def held(self, balance: Balance, chosen: Sequence[int]) -> Balance:
         """The balance with some of them held."""
         contacts = [k for k in chosen if k < self.count]
-        stops: list[Stop] = [self.stops[k - self.count] for k in chosen if k >= self.count]
+        stops: list[LimitStop] = [self.stops[k - self.count] for k in chosen if k >= self.count]
         return balance.resting_on(contacts, stops)
 
 

@@ -6,7 +6,7 @@ Read in this order:
     targets       where the value of a parameter goes: model, start, contact, controller, solver
     cases         what runs of one structure share: a model or a scenario with some values filled in
     starts        start states of many runs that close their loops
-    blocks        a stretch of runs, computed: rows, time series, events
+    run_blocks    a stretch of runs, computed: rows, time series, events
     store         the folder: a manifest, and parts that are written whole or not at all
     engines, worker   who computes: this process, processes of this machine, dask
     campaign      ``wt.sweep``: plan, run what is missing, verify

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.campaigns.blocks import KEEPS, Metric, Work, compute_block, rerun
 from whippletree.campaigns.cases import Case, ModelSubject, ScenarioSubject, Subject
 from whippletree.campaigns.design import design_of
 from whippletree.campaigns.engines import Dask, Engine, Here, Job, Processes
 from whippletree.campaigns.opening import open_sweep
 from whippletree.campaigns.progress_of_sweep import progress_of
+from whippletree.campaigns.run_blocks import KEEPS, Metric, Work, compute_block, rerun
 from whippletree.campaigns.store import SWEEP_VERSION, Store, block_digest, parquet
 from whippletree.campaigns.sweep_report import sweep_report
 from whippletree.campaigns.targets import targets_of

@@ -36,7 +36,7 @@ LARGEST_HYPERCUBE = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class DesignAxis:
     """One parameter: a list of its values, or a distribution from which they are drawn."""
 
     path: str
@@ -57,7 +57,7 @@ class Design:
     """The values of every parameter in every run."""
 
     kind: str
-    axes: tuple[Axis, ...]
+    axes: tuple[DesignAxis, ...]
     runs: int
     seed: int = 0
 
@@ -158,18 +158,18 @@ def design_of(parameters: Any, kind: str | None, runs: int | None, seed: int) ->
     return Design(kind, axes, _listed_runs(kind, axes), seed)
 
 
-def _axis(path: str, given: Any) -> Axis:
+def _axis(path: str, given: Any) -> DesignAxis:
     if hasattr(given, "ppf"):
-        return Axis(path, distribution=given)
+        return DesignAxis(path, distribution=given)
     values = (
         tuple(given) if isinstance(given, (Sequence, np.ndarray, range)) and not isinstance(given, str) else (given,)
     )
     if not values:
         raise ValueError(f"sweep: parameter {path!r} has an empty list of values: give at least one")
-    return Axis(path, tuple(value.item() if isinstance(value, np.generic) else value for value in values))
+    return DesignAxis(path, tuple(value.item() if isinstance(value, np.generic) else value for value in values))
 
 
-def _listed_runs(kind: str, axes: Sequence[Axis]) -> int:
+def _listed_runs(kind: str, axes: Sequence[DesignAxis]) -> int:
     counts = {axis.path: len(axis.values) for axis in axes}
     if kind == "grid":
         return math.prod(counts.values())

@@ -22,7 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Protocol
 
-from whippletree.campaigns.blocks import Work, compute_block
+from whippletree.campaigns.run_blocks import Work, compute_block
 from whippletree.campaigns.store import Receipt, Store
 from whippletree.errors import MissingExtraError, UnsupportedError
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whippletree.campaigns.blocks import Block
+from whippletree.campaigns.run_blocks import RunBlock
 from whippletree.errors import FileError, MissingExtraError
 from whippletree.files.whole_files import DRAFTS, write_whole
 
@@ -119,7 +119,7 @@ class Store:
             found[task] = path
         return found
 
-    def write(self, task: int, block: Block) -> str:
+    def write(self, task: int, block: RunBlock) -> str:
         """Keep what was computed, and return the digest of its content."""
         import pyarrow as pa
 
@@ -162,7 +162,7 @@ class Store:
         return hashlib.sha256(names.encode()).hexdigest()
 
 
-def block_digest(block: Block) -> str:
+def block_digest(block: RunBlock) -> str:
     """Of the content of a block, whatever the files look like."""
     mixed = hashlib.sha256()
     for name, values in block.columns.items():

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from whippletree.cli.demonstration import Demo
     from whippletree.cli.models import Condition, Convert, Info
     from whippletree.cli.runs import Plot, Run, View
-    from whippletree.cli.sweeps import Sweep
+    from whippletree.cli.sweep_commands import Sweep
     from whippletree.cli.tools import Bench, Cache
 
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whippletree.model import Model
 
 
-class Piece(NamedTuple):
+class DemoPiece(NamedTuple):
     """One mechanism of the demonstration."""
 
     what: str
@@ -29,20 +29,20 @@ class Piece(NamedTuple):
     options: dict[str, Any]
 
 
-def pieces() -> list[Piece]:
+def pieces() -> list[DemoPiece]:
     """In the order in which they are shown."""
     from whippletree import mechanisms
 
     return [
-        Piece("a crank-slider whose rod has no mass", mechanisms.crank_slider, {"crank": 6.0}, 3.0, {}),
-        Piece(
+        DemoPiece("a crank-slider whose rod has no mass", mechanisms.crank_slider, {"crank": 6.0}, 3.0, {}),
+        DemoPiece(
             "a four-bar with a massless rocker",
             lambda: mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0)),
             {"crank": 4.0},
             3.0,
             {},
         ),
-        Piece("a hopping robot on a massless leg", mechanisms.hopper, {}, 3.0, {"massless": "hold"}),
+        DemoPiece("a hopping robot on a massless leg", mechanisms.hopper, {}, 3.0, {"massless": "hold"}),
     ]
 
 
@@ -90,7 +90,7 @@ def program() -> str:
     return os.path.relpath(Path(sys.executable).with_name("whippletree"))
 
 
-def simulated(model: Model, piece: Piece) -> xarray.Dataset:
+def simulated(model: Model, piece: DemoPiece) -> xarray.Dataset:
     """The mechanism from its home, spun up."""
     import whippletree as wt
 

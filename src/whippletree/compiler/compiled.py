@@ -31,7 +31,7 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, Patience, RateBlocks, Scheme
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, IterationLimits, RateBlocks, Scheme
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
@@ -232,7 +232,7 @@ class Compiled(CompiledTable):
     def collocation_steps(
         self,
         schemes: tuple[Scheme, ...],
-        patience: Patience,
+        patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
     ) -> NamedFunction:

@@ -36,7 +36,7 @@ class Wording:
     results: tuple[str, ...] = ()
 
 
-class Told:
+class ToldSignature:
     """What help and editors ask of a function, which is an instance here, and of its class, which answers apart."""
 
     def __init__(self, of_class: str | None, of_function: Callable[[Any], Any]) -> None:
@@ -53,7 +53,7 @@ _new_tuple = tuple.__new__
 class NamedFunction:
     """A function of arrays with names; ``status`` tells of the last call whose program has a status."""
 
-    __signature__ = Told(None, lambda function: function._signature())
+    __signature__ = ToldSignature(None, lambda function: function._signature())
     __slots__ = (
         "_arity",
         "_failed_calls",

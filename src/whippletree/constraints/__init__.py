@@ -23,7 +23,7 @@ From what a constraint demands to what it carries:
     single_motions           clusters whose rows leave one motion, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
     body_system              accelerations of bodies, forces of joints and closures: a system as sparse as its graph
-    elimination              that system factored front by front: ladders, trusses, grids
+    front_elimination        that system factored front by front: ladders, trusses, grids
     long_structure           loops closed and redundant rows found by it, for long mechanisms
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
@@ -33,7 +33,7 @@ From what a constraint demands to what it carries:
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
     prescribed_joints        hybrid dynamics and operational-space inertia
-    actuation                forces of motors and rows that cause a motion
+    forces_of_motion         forces of motors and rows that cause a motion
     failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
 
 The chapter imports ``tree`` and what is below it.

@@ -22,7 +22,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.dynamics import Closed, closed
-from whippletree.constraints.row_derivatives import RowDerivatives, State
+from whippletree.constraints.row_derivatives import RowDerivatives, RowState
 from whippletree.errors import SingularSystemError
 from whippletree.tree.derivatives import added_product
 from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
@@ -50,7 +50,7 @@ def derivatives(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Ar
     _require_full_rank(m, at)
     a, f = at.factor.solve(tau - tangents.bias(), at.right(at.rows.bias()))
     motion = tangents.accelerated(a)
-    rows = RowDerivatives(m, at.system.demands, State(tangents, motion, q, v, a, t), at.all_rows(f))
+    rows = RowDerivatives(m, at.system.demands, RowState(tangents, motion, q, v, a, t), at.all_rows(f))
     pull = rows.stiffness() - tangents.position_derivatives(motion, rows.wrenches())
     row_dq, row_dv = (at.right(change) for change in rows.accelerations())
     blocks = kkt.dagger(at.factor, n, len(at.kept))

@@ -14,7 +14,7 @@ from whippletree.constraints.dead_points import IMMOBILE
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
-from whippletree.constraints.motions import Motion, allowed, lightest, sparsest
+from whippletree.constraints.motions import FreeDirection, allowed, lightest, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import AssemblyError
@@ -61,12 +61,12 @@ class Diagnosis:
     """Position rows that this configuration does not meet, with their residual, m or rad."""
     conflict: bool
     """Whether no configuration nearby meets the open rows: the constraints contradict each other."""
-    massless: tuple[Motion, ...]
+    massless: tuple[FreeDirection, ...]
     """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
     margin: float
     """Inertia of the lightest allowed motion relative to the heaviest, or to the tree's mean inertia (the trace of M by
     nv) where that is larger: how close (32) is to failing. NaN, as is ``condition``, for more than 1000 velocities."""
-    lightest: Motion | None
+    lightest: FreeDirection | None
     condition: float
     """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
     route: str
@@ -255,7 +255,7 @@ def _diagnosis(
         route = "recursion" if by_sweeps(m) else default_route(m, system)
         here = independent_rows(A, [*(i for i in rigid if i not in redundant), *redundant], RANK_TOLERANCE)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
-    motions: list[Motion] = []
+    motions: list[FreeDirection] = []
     condition = np.nan
     if system.model.nv <= MATRICES:
         M = _stiffened(system, _mass_matrix(m, q), A)
@@ -312,14 +312,14 @@ def _condition(M: Array, A: Array) -> float:
     return float(values[-1] / values[0]) if values[0] > 0 else np.inf
 
 
-def massless_everywhere(model: Model) -> list[Motion]:
+def massless_everywhere(model: Model) -> list[FreeDirection]:
     """Motions without inertia that nothing stops at generic configurations, each moving as few joints as possible."""
     system = constraint_set(model)
     m = Mechanism(skeleton(model))
     if not m.tree.doubtful:
         return []  # every joint carries inertia
     rigid = [i for i, c in enumerate(system.compliance) if not c and system.switch_of_row[i] < 0]
-    smallest: list[Motion] | None = None
+    smallest: list[FreeDirection] | None = None
     for q in generic_configurations(system):
         A = _rows(system, m, q, 0.0)
         motions = lightest(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)

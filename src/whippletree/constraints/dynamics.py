@@ -21,7 +21,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import elimination, embedding, kkt, recursive_dynamics
+from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
@@ -145,7 +145,7 @@ def _closed_by_bodies(
     require_bodies(system)
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    factor = elimination.eliminated(m, system, links, q, t, terms.mask)
+    factor = front_elimination.eliminated(m, system, links, q, t, terms.mask)
     _doubt(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 

@@ -29,7 +29,7 @@ from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
-from whippletree.constraints.loop_clusters import ClusterKind, ClusterTree, Piece, cluster_tree
+from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree, cluster_tree
 from whippletree.constraints.massless_rows import HeldRows
 from whippletree.constraints.redundancy import is_light
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
@@ -164,7 +164,9 @@ def unrolled_clusters(m: Mechanism, system: ConstraintSet) -> UnrolledClusters:
 def moving_links(at: Clustered, q: Any, v: Any) -> Field:
     """Links in motion, a tuple for each cluster."""
 
-    def move(ports: tuple[Array, ...], piece: Piece, q: Any, v: Any) -> tuple[tuple[Array, ...], tuple[Link, ...]]:
+    def move(
+        ports: tuple[Array, ...], piece: ClusterPiece, q: Any, v: Any
+    ) -> tuple[tuple[Array, ...], tuple[Link, ...]]:
         kind = at.clusters.kinds[piece.word]
         links: list[Link] = []
         for k, parent in enumerate(kind.parents):
@@ -178,7 +180,7 @@ def moving_links(at: Clustered, q: Any, v: Any) -> Field:
 def still_links(at: Clustered, q: Any) -> Field:
     """Links at rest, a tuple for each cluster."""
 
-    def place(piece: Piece, q: Any) -> tuple[Link, ...]:
+    def place(piece: ClusterPiece, q: Any) -> tuple[Link, ...]:
         return tuple(still_link(node, own) for node, own in zip(piece.nodes, q, strict=True))
 
     return at.sweep.map(place, at.pieces, at.coordinates(q))
@@ -188,7 +190,7 @@ class ClusterRows:
     """The rows of one cluster at one state, from its own links alone."""
 
     def __init__(
-        self, kind: ClusterKind, piece: Piece, links: tuple[Link, ...], q: Sequence[Array], v: Any, t: Any
+        self, kind: ClusterKind, piece: ClusterPiece, links: tuple[Link, ...], q: Sequence[Array], v: Any, t: Any
     ) -> None:
         self.kind = kind
         self.parts: list[TreeFrameRows | TreeJointRows | HeldRows] = []
@@ -235,7 +237,7 @@ class ClusterRows:
 def rows(at: Clustered, links: Field, q: Any, v: Any, t: Any) -> Field:
     """The rows of every cluster; v, and links in motion, are needed for velocity and bias only."""
 
-    def make(piece: Piece, links: Any, q: Any, t: Any, *v: Any) -> ClusterRows:
+    def make(piece: ClusterPiece, links: Any, q: Any, t: Any, *v: Any) -> ClusterRows:
         return ClusterRows(at.clusters.kinds[piece.word], piece, links, q, v[0] if v else None, t)
 
     moving = [] if v is None else [at.velocities(v)]
@@ -351,7 +353,7 @@ def factorise(
     """
 
     def eliminate(
-        ports: tuple[Any, ...], piece: Piece, links: tuple[Link, ...], A: Array, *mask: Array
+        ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], A: Array, *mask: Array
     ) -> tuple[tuple[Any, ...], Any]:
         kind = at.clusters.kinds[piece.word]
         if kind.is_joint:
@@ -423,7 +425,7 @@ def _reduced(I_C: Array, F: Array, K: Array) -> Array:
 # --- and out again: how each cluster moves ----------------------------------------------------------------------------
 
 
-class Response(NamedTuple):
+class ClusterResponse(NamedTuple):
     """How a cluster answers: accelerations of its joints, a tuple of vectors, and the forces of its rows (k,)."""
 
     qdd: tuple[Array, ...]
@@ -439,14 +441,14 @@ class _Leaning(NamedTuple):
 
 
 def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Field, base: Any) -> Field:
-    """Both passes with one right-hand side: a :class:`Response` for every cluster.
+    """Both passes with one right-hand side: a :class:`ClusterResponse` for every cluster.
 
     ``tau``: joint forces, tuples of vectors; ``gamma``: the bias of the factored rows; ``base``: the acceleration of
     the world. Velocity terms are those of the links.
     """
 
     def inwards(
-        ports: tuple[Any, ...], piece: Piece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
+        ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
     ) -> tuple[tuple[Any, ...], _Leaning]:
         kind = at.clusters.kinds[piece.word]
         carried = dict(zip(kind.ports, ports, strict=False))
@@ -470,8 +472,8 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         return _handed_up(at, kind, message), _Leaning(x, f)
 
     def outwards(
-        ports: tuple[Array, ...], piece: Piece, links: tuple[Link, ...], factor: Any, own: _Leaning
-    ) -> tuple[tuple[Array, ...], Response]:
+        ports: tuple[Array, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, own: _Leaning
+    ) -> tuple[tuple[Array, ...], ClusterResponse]:
         kind = at.clusters.kinds[piece.word]
         root = ports[kind.port]
         if isinstance(factor, JointFactor):
@@ -488,7 +490,7 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         for k, parent in enumerate(kind.parents):
             above = root if parent < 0 else alphas[parent]
             alphas.append(links[k].X.motion(above) + links[k].a + links[k].H @ qdd[k])
-        return _handed_down(at, [alphas[k] for k in kind.ports]), Response(qdd, f)
+        return _handed_down(at, [alphas[k] for k in kind.ports]), ClusterResponse(qdd, f)
 
     nothing = (0,) * at.clusters.most_ports
     leaning = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
@@ -506,7 +508,7 @@ def _forces(at: Clustered, found: Field) -> Field:
 def _all_forces(at: Clustered, found: Field) -> Field:
     """With zeros for redundant rows."""
 
-    def widen(piece: Piece, own: Response) -> Array:
+    def widen(piece: ClusterPiece, own: ClusterResponse) -> Array:
         kind = at.clusters.kinds[piece.word]
         f = zeros(kind.row_count)
         f[list(kind.kept)] = own.f
@@ -565,7 +567,7 @@ def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
 def _correction(at: Clustered, links: Field, own_rows: Field, values: Field, masks: Field | None) -> Field:
     """What takes ``values`` of the factored rows away; compliant rows are not closed, but feel their inertia 1/C."""
 
-    def rigid(piece: Piece, values: Array) -> Array:
+    def rigid(piece: ClusterPiece, values: Array) -> Array:
         soft = at.clusters.kinds[piece.word].compliance
         return np.asarray(values * np.array([0 if c else 1 for c in soft], dtype=object))
 
@@ -599,7 +601,7 @@ def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
     Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.
     """
 
-    def margins(piece: Piece, factor: Any, A: Array) -> list[kkt.Margin]:
+    def margins(piece: ClusterPiece, factor: Any, A: Array) -> list[kkt.Margin]:
         if isinstance(factor, MotionFactor):
             return factor.margins(PIVOT_TOLERANCE)
         kind = at.clusters.kinds[piece.word]
@@ -647,7 +649,7 @@ def _shared_matrices(at: Clustered, links: Field, q: Array) -> Field:
     """A of every cluster at a configuration, computed once for those with the same numbers: cells of a chain."""
     known: dict[tuple[Any, ...], Array] = {}
 
-    def make(piece: Piece, own: ClusterRows, q: Sequence[Array]) -> Array:
+    def make(piece: ClusterPiece, own: ClusterRows, q: Sequence[Array]) -> Array:
         kind = at.clusters.kinds[piece.word]
         holds = [
             (hold.demand, list(zip(hold.nodes, poses, strict=False)))

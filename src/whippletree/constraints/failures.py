@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
 from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.motions import Motion, lightest, sparsest
+from whippletree.constraints.motions import FreeDirection, lightest, sparsest
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
@@ -76,7 +76,7 @@ def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:
     )
 
 
-def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[Motion]:
+def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[FreeDirection]:
     """The motions that every active row allows and that have no inertia, at one state of plain numbers."""
     m = Mechanism(tree)
     q = np.asarray(state["q"]).astype(object)

@@ -229,7 +229,7 @@ def stiffened(M: Array, A: Array, stiffness: Array) -> Array:
     return np.asarray(M + _symmetric_product(A, (A.T * stiffness).T))
 
 
-class Block(NamedTuple):
+class BlockElimination(NamedTuple):
     """The literal block matrix, by Gaussian elimination with partial pivoting. Numbers only."""
 
     matrix: Array
@@ -243,11 +243,13 @@ class Block(NamedTuple):
         return []  # elimination with pivoting raises by itself
 
 
-def block(M: Array, A: Array, compliance: Array | None = None) -> Block:
+def block(M: Array, A: Array, compliance: Array | None = None) -> BlockElimination:
     """[M Aᵀ; A −C] as one matrix."""
     m = len(A)
     corner = -np.diag(compliance) if compliance is not None else zeros(m, m)
-    return Block(np.concatenate([np.concatenate([M, A.T], axis=1), np.concatenate([A, corner], axis=1)]), len(M))
+    return BlockElimination(
+        np.concatenate([np.concatenate([M, A.T], axis=1), np.concatenate([A, corner], axis=1)]), len(M)
+    )
 
 
 class Nullspace(NamedTuple):

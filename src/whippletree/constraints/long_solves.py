@@ -56,7 +56,7 @@ def recursive(m: Mechanism, links: Field, A: Array, corner: Array | None) -> Rec
     return Recursive(m, links, A, W, linalg.ldlt(S, lenient=True), np.diag(S))
 
 
-class Kept(NamedTuple):
+class JointSolves(NamedTuple):
     """What a joint keeps for the way out."""
 
     K: Array
@@ -69,14 +69,14 @@ def solve_columns(m: Mechanism, links: Field, b: Array) -> tuple[Array, Field]:
     matrix = b.reshape(len(b), -1)
     k = matrix.shape[1]
 
-    def inwards(children: tuple[Any, Any], link: Link, tau: Array) -> tuple[tuple[Any, Any], Kept]:
+    def inwards(children: tuple[Any, Any], link: Link, tau: Array) -> tuple[tuple[Any, Any], JointSolves]:
         P, z = dense(link.M) + children[0], children[1]
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = tau - link.H.T @ z
         message = (link.X.inertia(rest), _columns(link.X.force, z + K @ epsilon))
-        return message, Kept(K, D.solve(epsilon), D.pivots)
+        return message, JointSolves(K, D.solve(epsilon), D.pivots)
 
-    def outwards(parent: Array, link: Link, kept: Kept) -> tuple[Array, Array]:
+    def outwards(parent: Array, link: Link, kept: JointSolves) -> tuple[Array, Array]:
         alpha = _columns(link.X.motion, parent)
         qdd = kept.nu - kept.K.T @ alpha
         return alpha + link.H @ qdd, qdd

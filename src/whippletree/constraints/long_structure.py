@@ -4,8 +4,8 @@ What :mod:`whippletree.constraints.loop_closure` and :mod:`whippletree.constrain
 for mechanisms with more than :data:`~whippletree.constraints.exploration.LONG_SYSTEM` velocities in one cluster. The
 smallest motion that changes the rows by −g solves the block matrix [1 Aᵀ; A 0]: a mechanism whose bodies have no mass
 and whose joints have rotors of 1 kg m². So it is found by the same elimination as accelerations
-(:mod:`whippletree.constraints.elimination`), and a row is redundant where its pivot vanishes: it depends on rows that
-were eliminated before it. Joints and constraints of one kind are evaluated together
+(:mod:`whippletree.constraints.front_elimination`), and a row is redundant where its pivot vanishes: it depends on rows
+that were eliminated before it. Joints and constraints of one kind are evaluated together
 (:mod:`whippletree.arithmetic.lanes`).
 """
 
@@ -32,7 +32,7 @@ from whippletree.constraints.body_system import (
     motion_matrix,
     tied_rows,
 )
-from whippletree.constraints.elimination import Entries, Fronts, Plan, factor_fronts
+from whippletree.constraints.front_elimination import EliminationPlan, Entries, Fronts, factor_fronts
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
 from whippletree.constraints.ties import demand_content
@@ -48,7 +48,7 @@ the sine of its angle to them, whose rounding grows with the number of bodies.""
 ONE = (Weight(1), Weight(1))
 
 
-class _Group(NamedTuple):
+class _ElementGroup(NamedTuple):
     """Elements of one kind, evaluated together: entries, and rows on motions."""
 
     unknowns: Array
@@ -66,7 +66,7 @@ class LongClosure(Closure):
 
     def __init__(self, mechanism: Mechanism, demands: Sequence[Prepared], t: float = 0.0) -> None:
         super().__init__(mechanism, demands, t)
-        self._plans: dict[bytes, Plan] = {}
+        self._plans: dict[bytes, EliminationPlan] = {}
 
     def residual(self, q: Array) -> Array:
         """g (p,)."""
@@ -102,7 +102,12 @@ class LongRowSystem:
     """The rows of a long mechanism at a configuration, with the smallest motions that change them, factored."""
 
     def __init__(
-        self, unknowns: Unknowns, q: Array, t: float, plans: dict[bytes, Plan] | None = None, damping: float = 0.0
+        self,
+        unknowns: Unknowns,
+        q: Array,
+        t: float,
+        plans: dict[bytes, EliminationPlan] | None = None,
+        damping: float = 0.0,
     ) -> None:
         """``plans``: of systems with the same zeros, shared by those who hold it. ``damping``: as in Levenberg and
         Marquardt's method, relative to the largest row."""
@@ -120,7 +125,7 @@ class LongRowSystem:
         plans = {} if plans is None else plans
         if key not in plans:
             plans.clear()
-            plans[key] = Plan(unknowns, rows, columns, np.arange(unknowns.closures, unknowns.count))
+            plans[key] = EliminationPlan(unknowns, rows, columns, np.arange(unknowns.closures, unknowns.count))
         self.fronts: Fronts = factor_fronts(plans[key], Entries(rows, columns, values), DEPENDENT)
 
     @property
@@ -212,7 +217,7 @@ class _Bodies:
             groups.setdefault((shape, parent < 0), []).append(k)
         return groups
 
-    def joints(self) -> Iterator[_Group]:
+    def joints(self) -> Iterator[_ElementGroup]:
         """Elements of joints, by kind."""
         for (shape, grounded), nodes in self._groups().items():
             H = np.array([self.links[k].H[:, : shape.n] for k in nodes], dtype=float)
@@ -222,7 +227,7 @@ class _Bodies:
             self.h.update(zip(nodes, h, strict=True))
             yield _group([self.un.of_node[k] for k in nodes], [self.un.rows_of_node[k] for k in nodes], element)
 
-    def closures(self) -> Iterator[_Group]:
+    def closures(self) -> Iterator[_ElementGroup]:
         """Elements of constraints, by kind; joints must have been asked for before."""
         for bindings in _alike(self.un.demands):
             first = bindings[0]
@@ -304,7 +309,7 @@ class _Bodies:
                 found.update((b.rows[0], own) for b, own in zip(bindings, numbers, strict=True))
         return [found[start] for start in sorted(found)]
 
-    def rates(self, closures: Sequence[_Group], d: Array) -> Array:
+    def rates(self, closures: Sequence[_ElementGroup], d: Array) -> Array:
         """A d of the factored rows, for velocities d (nv,)."""
         motions = self.motions(d)
         found = np.zeros(self.un.count)
@@ -366,14 +371,14 @@ def _numbers(laned: Array, count: int) -> Array:
     return found
 
 
-def _group(unknowns: Sequence[Sequence[int]], rows: Sequence[Sequence[int]], element: Element) -> _Group:
+def _group(unknowns: Sequence[Sequence[int]], rows: Sequence[Sequence[int]], element: Element) -> _ElementGroup:
     count = len(unknowns)
     own = np.array(unknowns, dtype=int).reshape(count, -1)
     numbers = np.array(rows, dtype=int).reshape(count, -1)
-    return _Group(own, numbers, _numbers(element.K, count), _numbers(element.B, count))
+    return _ElementGroup(own, numbers, _numbers(element.K, count), _numbers(element.B, count))
 
 
-def _entries(groups: Sequence[_Group]) -> Iterator[tuple[Array, Array, Array]]:
+def _entries(groups: Sequence[_ElementGroup]) -> Iterator[tuple[Array, Array, Array]]:
     """(rows, columns, values) of all entries that are not zero."""
     for own in groups:
         z = own.K.shape[1]

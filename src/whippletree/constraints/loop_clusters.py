@@ -126,7 +126,7 @@ class ClusterKind:
         return {k for node in hold.nodes for k in self.path(node)}
 
 
-class Piece(NamedTuple):
+class ClusterPiece(NamedTuple):
     """A cluster as a value of a field: its kind by name, and the numbers that are its own."""
 
     word: str
@@ -168,10 +168,10 @@ class ClusterTree:
         """The clusters that constraints made."""
         return tuple(c for c in self.clusters if c.demands)
 
-    def pieces(self, tree: Skeleton, demands: Sequence[Prepared]) -> list[Piece]:
+    def pieces(self, tree: Skeleton, demands: Sequence[Prepared]) -> list[ClusterPiece]:
         """The clusters as a field, with the numbers of this skeleton."""
         return [
-            Piece(
+            ClusterPiece(
                 c.word,
                 tuple(tree.nodes[k] for k in c.members),
                 tuple(tuple(pose for _, pose in frame_places(tree, demands[i])) for i in c.demands),

@@ -18,7 +18,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.massless_rows import Support, directions
-from whippletree.constraints.motions import Motion, echelon
+from whippletree.constraints.motions import FreeDirection, echelon
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Constraint, Joint, Model, require_model
 from whippletree.tree.mechanism import Mechanism
@@ -61,7 +61,7 @@ def with_massless(model: Model, massless: str) -> Model:
     return replace(model, constraints=(*model.constraints, *added))
 
 
-def _held(model: Model, motions: list[Motion]) -> list[Constraint]:
+def _held(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     """A ``hold`` for the velocity that moves most in each motion."""
     held: dict[str, Constraint] = {}
     for motion in motions:
@@ -78,7 +78,7 @@ def only_for_massless(c: Constraint) -> bool:
     return c.kind in ("relax", "rest") or bool(c.parameters.get("massless"))
 
 
-def _relaxed(model: Model, motions: list[Motion]) -> list[Constraint]:
+def _relaxed(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     """The equations of motions that dampers or springs decide: those that move, and those at rest."""
     system = constraint_set(model)
     if system.switches:
@@ -137,7 +137,7 @@ def _require_springs(model: Model, Z: Array) -> None:
     """Motions that no damper decides must be decided by springs."""
     loose = Z @ _null_space(Z, _per_velocity(model, "stiffness"))
     if loose.shape[1]:
-        motion = Motion(loose[:, 0] / np.linalg.norm(loose[:, 0]), 0.0)
+        motion = FreeDirection(loose[:, 0] / np.linalg.norm(loose[:, 0]), 0.0)
         raise UnsupportedError(
             f"model {model.name!r}: the massless motion of {motion.words(model)} has neither damper nor spring, so "
             f'nothing decides it: give one of its joints damping or stiffness, hold it (massless="hold"), or give '

@@ -35,7 +35,7 @@ Forces: TypeAlias = Callable[[Any, Array, Array], Array]
 """τ(t, q, v) (nv,): all joint forces."""
 
 
-class Start(NamedTuple):
+class MidpointStart(NamedTuple):
     """Where a step starts."""
 
     q: Array
@@ -54,12 +54,12 @@ class Middle(NamedTuple):
     """Of the factored rows, (k,)."""
 
 
-def begin(m: Mechanism, q: Array, v: Array, t: Any, active: Any) -> Start:
+def begin(m: Mechanism, q: Array, v: Array, t: Any, active: Any) -> MidpointStart:
     """What a step needs to know of its start."""
-    return Start(q, momentum(m, q, v), _rows(m, q, t, active))
+    return MidpointStart(q, momentum(m, q, v), _rows(m, q, t, active))
 
 
-def improved(m: Mechanism, forces: Forces, start: Start, now: Middle, t: Any, h: Any, active: Any) -> Middle:
+def improved(m: Mechanism, forces: Forces, start: MidpointStart, now: Middle, t: Any, h: Any, active: Any) -> Middle:
     """One round of the iteration."""
     q = m.manifold().integrate(start.q, h / 2 * now.v)
     b = start.p + h / 2 * _force(m, forces, t + h / 2, q, now.v)
@@ -77,7 +77,9 @@ def improved(m: Mechanism, forces: Forces, start: Start, now: Middle, t: Any, h:
     return Middle(found.a, found.f)
 
 
-def end(m: Mechanism, forces: Forces, start: Start, now: Middle, t: Any, h: Any, active: Any) -> tuple[Array, Array]:
+def end(
+    m: Mechanism, forces: Forces, start: MidpointStart, now: Middle, t: Any, h: Any, active: Any
+) -> tuple[Array, Array]:
     """The state (q⁺, v⁺) at the end of a step whose middle is known."""
     q = m.manifold().integrate(start.q, h / 2 * now.v)
     p = start.p + h * _force(m, forces, t + h / 2, q, now.v)

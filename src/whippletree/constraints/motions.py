@@ -16,7 +16,7 @@ JOINTS_MENTIONED = 4
 """How many joints of a motion are named, largest part first."""
 
 
-class Motion(NamedTuple):
+class FreeDirection(NamedTuple):
     """A direction of the velocities of a tree, at unit length, and how much inertia resists it."""
 
     direction: Array
@@ -55,7 +55,7 @@ def allowed(A: Array, tolerance: float) -> Array:
     return np.asarray(Vt[int(np.sum(s > tolerance * s[0])) :].T)
 
 
-def lightest(M: Array, A: Array, rank_tolerance: float) -> list[Motion]:
+def lightest(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
     """The allowed motions by their inertia, lightest first."""
     basis = allowed(A, rank_tolerance)
     if not basis.shape[1]:
@@ -66,17 +66,17 @@ def lightest(M: Array, A: Array, rank_tolerance: float) -> list[Motion]:
     for value, vector in zip(values, vectors.T, strict=True):
         direction = basis @ vector
         sign = 1.0 if direction[np.argmax(np.abs(direction))] >= 0 else -1.0
-        motions.append(Motion(sign * direction, max(float(value), 0.0) / scale))
+        motions.append(FreeDirection(sign * direction, max(float(value), 0.0) / scale))
     return motions
 
 
-def sparsest(motions: list[Motion], model: Model) -> list[Motion]:
+def sparsest(motions: list[FreeDirection], model: Model) -> list[FreeDirection]:
     """The same span by directions that move as few joints as possible, so that each can be named by itself."""
     if not motions:
         return []
     worst = max(m.inertia for m in motions)
     rows = echelon(np.array([m.direction for m in motions]))
-    return [Motion(row / np.linalg.norm(row), worst) for row in rows]
+    return [FreeDirection(row / np.linalg.norm(row), worst) for row in rows]
 
 
 def echelon(rows: Array) -> Array:

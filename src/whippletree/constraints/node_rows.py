@@ -134,7 +134,7 @@ class LongRows:
         self.nodes = held_nodes(m.tree, system)
         at = dict(zip(self.nodes, m.pick(seen, self.nodes), strict=True)) | {-1: WORLD}
         self._parts = [
-            _HeldRows(m, c, at, t) if c.demand.on == "frames" else _TiedRows(m, c, q, v, t) for c in system.demands
+            _PickedRows(m, c, at, t) if c.demand.on == "frames" else _TiedRows(m, c, q, v, t) for c in system.demands
         ]
 
     def pulls(self) -> list[Pulls]:
@@ -165,7 +165,7 @@ class LongRows:
         return np.concatenate([zeros(0), *[p.acceleration(at) for p in self._parts]])
 
 
-class _HeldRows(FrameRows):
+class _PickedRows(FrameRows):
     """Rows on frames of nodes that have been picked out."""
 
     def __init__(self, m: Mechanism, c: Prepared, at: dict[int, Sighted], t: Any) -> None:

@@ -276,7 +276,7 @@ def inverse_dynamics_under_constraints(
         t: time, for constraints that depend on it.
         rank_tolerance: relative size below which a direction counts as dependent.
     """
-    state = _State(model, q, v, t)
+    state = _ProjectorState(model, q, v, t)
     desired = _vector("a", a, model.nv)
     columns = _actuators(model, actuated)
     B = np.eye(model.nv)[:, columns]
@@ -309,7 +309,7 @@ def inverse_dynamics_under_constraints(
     return ConstrainedInverse(tau, every, reached, idle, len(columns) - rank, shortfall)
 
 
-class _State:
+class _ProjectorState:
     """The matrices of a model at a state, in floats."""
 
     def __init__(self, model: Model, q: Any, v: Any, t: float) -> None:

@@ -64,7 +64,7 @@ def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any,
     freed = _inwards(m, links, m.velocities(tau), rows, chosen)
     free = _outwards(m, links, freed, m.base)
 
-    def as_rows_see(own: Response, at: Sighted) -> Moved:
+    def as_rows_see(own: NodeResponse, at: Sighted) -> Moved:
         # the passes move the world by −g, for rows it stands still; and they tie joints of one freedom only
         return Moved(own.alpha[:6] - at.X.motion(m.base), own.qdd[0] if len(own.qdd) == 1 else 0)
 
@@ -169,7 +169,7 @@ def _sum(m: Mechanism, freed: Field, count: int) -> Array:
     return symmetric(S)
 
 
-class Response(NamedTuple):
+class NodeResponse(NamedTuple):
     """How a node moves: its acceleration (6,), and that of its joint (n,)."""
 
     alpha: Array
@@ -179,11 +179,11 @@ class Response(NamedTuple):
 def _outwards(m: Mechanism, links: Field, freed: Field, base: Any, f: Field | None = None) -> Field:
     """The pass outwards: how every node moves, under the forces f of the rows or without any."""
 
-    def move(parent: Array, link: Link, own: Freed, *f: Array) -> tuple[Array, Response]:
+    def move(parent: Array, link: Link, own: Freed, *f: Array) -> tuple[Array, NodeResponse]:
         alpha = link.X.motion(parent) + link.a
         qdd = sum((own.N @ forces for forces in f), start=own.nu) - own.K.T @ alpha
         alpha = alpha + link.H @ qdd
-        return alpha, Response(alpha, qdd)
+        return alpha, NodeResponse(alpha, qdd)
 
     return m.sweep.scatter(move, base, links, freed, *([] if f is None else [f]))
 

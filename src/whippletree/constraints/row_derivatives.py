@@ -36,7 +36,7 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.tangents import Accelerated, Tangents
 
 
-class State(NamedTuple):
+class RowState(NamedTuple):
     """What the rows are differentiated at: a state, its accelerations and its time."""
 
     tangents: Tangents
@@ -50,7 +50,7 @@ class State(NamedTuple):
 class RowDerivatives:
     """Derivatives of the rows of some demands, while they carry the forces f (m,)."""
 
-    def __init__(self, m: Mechanism, demands: Sequence[Prepared], state: State, f: Array) -> None:
+    def __init__(self, m: Mechanism, demands: Sequence[Prepared], state: RowState, f: Array) -> None:
         self.m = m
         kinds: dict[str, Any] = {"frames": _FrameRows, "joints": _JointRows}
         ends = np.cumsum([0, *[len(c.demand.rows) for c in demands]])
@@ -85,7 +85,7 @@ class RowDerivatives:
 class _FrameRows:
     """Rows of a residual of poses, and for velocity rows of twists."""
 
-    def __init__(self, m: Mechanism, c: Prepared, state: State, f: Array) -> None:
+    def __init__(self, m: Mechanism, c: Prepared, state: RowState, f: Array) -> None:
         self.demand, self.state, self.f, self.nv = c.demand, state, f, m.tree.model.nv
         self.places = frame_places(m.tree, c)
         self.frames = [state.tangents.frame(place, state.motion) for place in self.places]
@@ -155,7 +155,7 @@ class _FrameRows:
 class _JointRows:
     """Rows on joint coordinates or rates."""
 
-    def __init__(self, m: Mechanism, c: Prepared, state: State, f: Array) -> None:
+    def __init__(self, m: Mechanism, c: Prepared, state: RowState, f: Array) -> None:
         self.demand, self.f, self.nv, self.t = c.demand, f, m.tree.model.nv, Dual(state.t, 0)
         model = m.tree.model
         self.columns = [model.slice(name).start for name in c.constraint.on]
@@ -187,7 +187,7 @@ class _JointRows:
 class _WholeRows:
     """Rows that depend on the whole state: displaced one velocity at a time."""
 
-    def __init__(self, m: Mechanism, c: Prepared, state: State, f: Array) -> None:
+    def __init__(self, m: Mechanism, c: Prepared, state: RowState, f: Array) -> None:
         self.m, self.c, self.state, self.f = m, c, state, f
 
     def wrenches(self) -> list[tuple[int, Array]]:

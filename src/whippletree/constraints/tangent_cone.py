@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.motions import Motion
+from whippletree.constraints.motions import FreeDirection
 from whippletree.model import Model
 
 EMPTY_QUADRIC = 1e-9
@@ -91,7 +91,7 @@ def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadri
     P = P / np.where(inertia > 0, inertia, 1.0)  # comparable directions: joints turn and slide
     scale = np.where(inertia > 0, inertia, 1.0)
     Q = quadrics if moved else quadrics[:, :-1, :-1]
-    problem = _Problem(_unit(Q / np.outer(scale, scale)), P.T @ M @ P, P.T @ b, scale[-1] if moved else None)
+    problem = _ConeProblem(_unit(Q / np.outer(scale, scale)), P.T @ M @ P, P.T @ b, scale[-1] if moved else None)
     found = problem.minima()
     if not found:
         return None
@@ -106,7 +106,7 @@ def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadri
 
 def _named(a: Array, model: Model) -> str:
     size = float(np.linalg.norm(a))
-    return Motion(a / size if size else a, 0.0).words(model)
+    return FreeDirection(a / size if size else a, 0.0).words(model)
 
 
 def _unit(Q: Array) -> Array:
@@ -123,7 +123,7 @@ def _distinct(accelerations: list[Array]) -> list[Array]:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _ConeProblem:
     """min ½ zᵀ M z − bᵀ z where zᵀ Qᵢ z = 0."""
 
     Q: Array

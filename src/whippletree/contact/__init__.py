@@ -4,7 +4,7 @@
     kinematics         candidates of contact at a state: gaps, points, axes, rows
     problem            the contact problem: impulses in friction cones and the velocities after them
     impact             laws of impact, their derivatives, saltation
-    modes              which contacts stick, slide or lift
+    contact_modes      which contacts stick, slide or lift
     held_motion        motion under the rows of a mode, others switched off, on any scalar
     time_step          one step through time with contacts, limits and friction of joints
     implicit_springs   springs and dampers taken at the end of a step

@@ -32,7 +32,7 @@ from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
 from whippletree.contact.problem.cones import both, largest
-from whippletree.contact.problem.contact_problem import Problem
+from whippletree.contact.problem.contact_problem import ContactProblem
 from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
@@ -69,7 +69,7 @@ class Axis(NamedTuple):
     friction: Any
 
 
-class Blocks:
+class ContactBlocks:
     """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction, and
     servos with a force range.
 
@@ -201,7 +201,7 @@ Response: TypeAlias = tuple[Array, ...]
 class Posed(NamedTuple):
     """A step whose impulses are still to be found."""
 
-    problem: Problem
+    problem: ContactProblem
     free: Array
     """Velocity at the end without impulses, (nv,)."""
     gaps: Array
@@ -217,7 +217,7 @@ class Posed(NamedTuple):
 
 
 def posed(
-    m: Mechanism, blocks: Blocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, ctrl: Array | None = None
+    m: Mechanism, blocks: ContactBlocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, ctrl: Array | None = None
 ) -> Posed:
     """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers.
 
@@ -239,7 +239,7 @@ def posed(
         g[first:, 1] = g[first:, 1] - actuators.offsets(q, ctrl, h)
         for i, compliance in enumerate(actuators.compliances(h), start=first):
             G[i, 1, i, 1] = G[i, 1, i, 1] + compliance
-    problem = Problem(G, g, blocks.friction, blocks.cap(h))
+    problem = ContactProblem(G, g, blocks.friction, blocks.cap(h))
     return Posed(problem, free, gaps, shift, closing, approach, response)
 
 
@@ -379,7 +379,7 @@ class Stepped(NamedTuple):
     """The tangential part of it."""
 
 
-def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: Blocks | None = None) -> Stepped:
+def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: ContactBlocks | None = None) -> Stepped:
     """Velocities and coordinates after impulses (blocks, 3); with servos, their ``blocks`` must be known."""
     passive, parents = (None, ()) if blocks is None else (blocks.passive, elimination_parents(m.tree, blocks.actuators))
     n = 3 * at.problem.blocks

@@ -33,7 +33,7 @@ from whippletree.compiler.frontend.unrolled import input_shapes
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.contact_problem import local, swept
-from whippletree.contact.time_step import Blocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, posed, stepped
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model, require_model
@@ -162,7 +162,7 @@ def _embedded(model: Model, names: Sequence[Any]) -> Described:
 
 def _contact_step(model: Model, sweeps: int) -> Described:
     """(q, v, tau, dt) → (q_next, v_next, impulses) by sweeps from no impulses, as ``contact_rollout`` does."""
-    blocks, tree = Blocks(model), skeleton(model)
+    blocks, tree = ContactBlocks(model), skeleton(model)
     if not blocks.contacts.closed_form:
         raise UnsupportedError(f"contact_step: model {model.name!r} has contacts between shapes without a closed form")
 

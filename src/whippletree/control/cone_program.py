@@ -77,7 +77,7 @@ ROW, LIMIT, ROUND = "row", "limit", "round"
 I, J, K, LINE = "tile row", "tile column", "tile between", "line"
 
 
-class Sizes(NamedTuple):
+class ConeSizes(NamedTuple):
     """How large a program is."""
 
     unknowns: int
@@ -111,7 +111,7 @@ class ConeProgram:
     row, of a limit, of the gradient, and the number of rounds.
     """
 
-    def __init__(self, space: WorkSpace, sizes: Sizes) -> None:
+    def __init__(self, space: WorkSpace, sizes: ConeSizes) -> None:
         self.space, self.sizes = space, sizes
         N, rows, limits, cones = sizes.tiles, sizes.rows, sizes.limits, sizes.cone_tiles
         space.work(

@@ -104,7 +104,7 @@ class TaskRows(NamedTuple):
     """J v, (r,)."""
 
 
-class Motion:
+class TaskMotion:
     """A state, and what several tasks need of it, each computed once."""
 
     def __init__(self, m: Mechanism, q: Array, v: Array) -> None:
@@ -133,7 +133,7 @@ def _momentum_bias(m: Mechanism, links: Field, center: Array) -> Array:
     return np.concatenate([rate[:3] - cross(center, rate[3:]), rate[3:]])
 
 
-def rows_of(task: OperationalTask, at: Motion, joints: Sequence[str], target: Array) -> TaskRows:
+def rows_of(task: OperationalTask, at: TaskMotion, joints: Sequence[str], target: Array) -> TaskRows:
     """The rows of a task; ``joints`` are those of a posture that names none."""
     chosen = selected_rows(task, at.m, joints)
     if task.kind == POSTURE:
@@ -151,7 +151,7 @@ def rows_of(task: OperationalTask, at: Motion, joints: Sequence[str], target: Ar
     return TaskRows(*[part[chosen] for part in found])
 
 
-def _frame_rows(task: OperationalTask, at: Motion, target: Array) -> TaskRows:
+def _frame_rows(task: OperationalTask, at: TaskMotion, target: Array) -> TaskRows:
     """All six rows of a frame, along the world's axes; the position's are those of the frame's origin."""
     tree, links = at.m.tree, at.links
     ((frame, _),) = task_rows(at.m, (task.what,))

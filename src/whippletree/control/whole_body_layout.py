@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
-from whippletree.control.cone_program import TILE, Sizes
+from whippletree.control.cone_program import TILE, ConeSizes
 from whippletree.control.operational_tasks import POSTURE, OperationalTask, selected_rows
 from whippletree.errors import UnsupportedError
 from whippletree.model import WORLD, Model
@@ -167,11 +167,11 @@ class Layout:
         return TILE * (-(-3 * self.contacts // TILE))
 
     @cached_property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> ConeSizes:
         unknowns = self.first_acceleration + self.model.nv + len(self.closed)
         limits = len(self.motors) + 4 * len(self.settings.support)
         cones = self.first_acceleration // 3
-        return Sizes(TILE * -(-unknowns // TILE), self.hard + len(self.soft_levels), limits, cones)
+        return ConeSizes(TILE * -(-unknowns // TILE), self.hard + len(self.soft_levels), limits, cones)
 
     @cached_property
     def efforts(self) -> list[float]:

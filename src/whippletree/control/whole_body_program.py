@@ -37,16 +37,16 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece, sparse_block, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.constraints.actuation import RigidRows
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.forces_of_motion import RigidRows
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.control.cone_program import TILE, ConeProgram
 from whippletree.control.operational_tasks import (
     CENTER,
     POSTURE,
-    Motion,
     OperationalTask,
+    TaskMotion,
     require_shape,
     rows_of,
     target_shape,
@@ -381,7 +381,7 @@ class _Terms:
     def __init__(self, m: Mechanism, layout: Layout, known: Mapping[str, Any]) -> None:
         self.m, self.layout, self.known = m, layout, known
         self.q, self.v = known["q"], known["v"]
-        self.at = Motion(m, self.q, self.v)
+        self.at = TaskMotion(m, self.q, self.v)
         self.n = layout.sizes.unknowns
         self.first, self.unit = layout.first_acceleration, layout.force_unit
         self._mechanics()

@@ -13,7 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.constraints import actuation
+from whippletree.constraints import forces_of_motion
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.functions.registry import function
 from whippletree.tree.mechanism import Mechanism
@@ -84,6 +84,6 @@ def inverse_dynamics_in_contact(
     """
     J = contact_set(m.tree.model).jacobian(m, q)
     on = [scalars.select(scalars.less(0, x), 1, 0) for x in touching]
-    pushers = actuation.Pushers(J, contact_costs, vector(*[on[k // 3] for k in range(len(J))]))
-    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active, pushers)
+    pushers = forces_of_motion.Pushers(J, contact_costs, vector(*[on[k // 3] for k in range(len(J))]))
+    found = forces_of_motion.actuate(m, joints, q, v, a, np.diag(costs), t, active, pushers)
     return found.tau, found.f, found.contacts, found.residual

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints import actuation, constrained_derivatives, dynamics, prescribed_joints
+from whippletree.constraints import constrained_derivatives, dynamics, forces_of_motion, prescribed_joints
 from whippletree.functions.registry import function
 from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
 from whippletree.tree import element_forces as elements
@@ -198,7 +198,7 @@ def inverse_dynamics_with_motors(
     notice it least, and the residual holds what the correction changes. ``tau`` is the whole joint force: subtract
     ``passive_forces`` for what motors add to springs and dampers.
     """
-    found = actuation.actuate(m, joints, q, v, a, np.diag(costs), t, active)
+    found = forces_of_motion.actuate(m, joints, q, v, a, np.diag(costs), t, active)
     return found.tau, found.f, found.residual
 
 
@@ -218,7 +218,7 @@ def inverse_dynamics_with_metric(
     ``metric`` is W (nv, nv), symmetric and positive definite on the motors; only their rows and columns count. It may
     be a mass matrix, or MᵀM for what really is to be small; a diagonal W is that of ``inverse_dynamics_with_motors``.
     """
-    found = actuation.actuate(m, joints, q, v, a, metric, t, active)
+    found = forces_of_motion.actuate(m, joints, q, v, a, metric, t, active)
     return found.tau, found.f, found.residual
 
 

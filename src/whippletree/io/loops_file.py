@@ -44,7 +44,7 @@ import numpy as np
 
 from whippletree.errors import FileError, listed
 from whippletree.io.draft import Draft
-from whippletree.io.native import native_reader, schema
+from whippletree.io.native import native_reader, native_tables
 from whippletree.io.paths import read_bytes
 from whippletree.model import WORLD, Constraint, Frame, Model, State, constraint_syntax
 from whippletree.model.faults import pose_faults
@@ -69,7 +69,7 @@ def with_loops(model: Model, path: Path, cut: Sequence[str] = ()) -> Model:
     draft = Draft(path, model.name)
     lines = native_reader.Lines(text if path.suffix.lower() == ".toml" else "")
     whole = native_reader.checked_table(
-        draft, native_reader.parse(path, text), schema.Loops, "the file", partial(lines.find, "", 0)
+        draft, native_reader.parse(path, text), native_tables.Loops, "the file", partial(lines.find, "", 0)
     )
     model = _with_joints(draft, model, whole, lines, cut or whole.get("cut", ()))
     model, note = with_parts(draft, model, whole, lines)

@@ -15,7 +15,7 @@ from whippletree.io.draft import Draft
 from whippletree.io.native import native_reader
 from whippletree.model import Contact, Model
 from whippletree.model.contact_pairs import contact_faults
-from whippletree.scenario import schema
+from whippletree.scenario import scenario_tables
 
 KINDS = ("pd", "spring", "damper", "motor", "gravity_compensation")
 """Functions of :mod:`whippletree.controllers` that a file can ask for; ``python`` asks for one of the user's own."""
@@ -38,13 +38,15 @@ def call_with(function: Callable[..., Any], parameters: Mapping[str, Any], where
     return function(*first, **parameters)
 
 
-def controller_of(model: Model, tables: Sequence[schema.Controller], folder: Path) -> Callable[..., Any] | None:
+def controller_of(
+    model: Model, tables: Sequence[scenario_tables.Controller], folder: Path
+) -> Callable[..., Any] | None:
     """All controllers of a scenario as one; None if there are none."""
     found = [_controller(model, table, folder) for table in tables]
     return controllers.together(*found) if len(found) > 1 else found[0] if found else None
 
 
-def commands_of(model: Model, table: schema.Commands | None, folder: Path, duration: float) -> Any:
+def commands_of(model: Model, table: scenario_tables.Commands | None, folder: Path, duration: float) -> Any:
     """The commands of a scenario, as ``ctrl=`` of ``wt.simulate`` takes them; None where none are given.
 
     Raises:
@@ -69,12 +71,14 @@ def commands_of(model: Model, table: schema.Commands | None, folder: Path, durat
             raise NameLookupError("key frame", table.key_frame, list(frames), where="ctrl")
         found = frames[table.key_frame]
     elif given == ["file"]:
-        found = _from_python(schema.Controller("python", table.file, table.function, table.parameters), folder, "ctrl")
-    controllers.Actuated.of(model, found, duration)  # which refuses what does not fit
+        found = _from_python(
+            scenario_tables.Controller("python", table.file, table.function, table.parameters), folder, "ctrl"
+        )
+    controllers.ActuatorForces.of(model, found, duration)  # which refuses what does not fit
     return found
 
 
-def _controller(model: Model, table: schema.Controller, folder: Path) -> Callable[..., Any]:
+def _controller(model: Model, table: scenario_tables.Controller, folder: Path) -> Callable[..., Any]:
     if table.kind == "python":
         return _from_python(table, folder, "controller 'python'")
     if table.kind not in KINDS:
@@ -85,7 +89,7 @@ def _controller(model: Model, table: schema.Controller, folder: Path) -> Callabl
     return made
 
 
-def _from_python(table: schema.Controller, folder: Path, where: str) -> Callable[..., Any]:
+def _from_python(table: scenario_tables.Controller, folder: Path, where: str) -> Callable[..., Any]:
     """A function of a Python file beside the scenario: running a scenario runs that file."""
     function = python_function(table.file, table.function, folder, where)
     made: Callable[..., Any] = call_with(function, table.parameters, table.function) if table.parameters else function

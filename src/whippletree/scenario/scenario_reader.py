@@ -20,11 +20,11 @@ from whippletree.io import load
 from whippletree.io.draft import Draft
 from whippletree.io.loops_file import with_parts
 from whippletree.io.native import native_reader
-from whippletree.io.native.schema import fields
+from whippletree.io.native.native_tables import fields
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model
 from whippletree.model.contact_pairs import on_ground
-from whippletree.scenario import schema
+from whippletree.scenario import scenario_tables
 from whippletree.scenario.factories import call_with, commands_of, controller_of, with_contact_tables
 from whippletree.scenario.model_in_run import with_model
 from whippletree.simulation.run import simulate
@@ -44,8 +44,8 @@ class Scenario:
     q0: Array = field(repr=False)
     v0: Array = field(repr=False)
     controller: Callable[..., Any] | None
-    solver: schema.Solver
-    outputs: schema.Outputs
+    solver: scenario_tables.Solver
+    outputs: scenario_tables.Outputs
     ctrl: Any = None
     """Commands of the actuators, as ``ctrl=`` of ``wt.simulate`` takes them."""
     act0: Array | None = field(default=None, repr=False)
@@ -70,7 +70,7 @@ class Scenario:
 
 
 def load_scenario(path: str | os.PathLike[str], *, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario file (TOML); see :mod:`whippletree.scenario.schema` for its tables.
+    """Read a scenario file (TOML); see :mod:`whippletree.scenario.scenario_tables` for its tables.
 
     Args:
         path: of the file.
@@ -105,38 +105,42 @@ class _Reader:
         self.draft = Draft(path, path.stem)
         document = _changed(path, native_reader.parse(path, self.text), changes)
         self.whole = native_reader.checked_table(
-            self.draft, document, schema.File, "the file", partial(self.lines.find, "", 0)
+            self.draft, document, scenario_tables.ScenarioFile, "the file", partial(self.lines.find, "", 0)
         )
-        version = self.whole.get("whippletree_scenario", schema.SCENARIO_VERSION)
-        if version != schema.SCENARIO_VERSION:
-            self.draft.fault(f"the file has format {version}; this version reads format {schema.SCENARIO_VERSION}")
+        version = self.whole.get("whippletree_scenario", scenario_tables.SCENARIO_VERSION)
+        if version != scenario_tables.SCENARIO_VERSION:
+            self.draft.fault(
+                f"the file has format {version}; this version reads format {scenario_tables.SCENARIO_VERSION}"
+            )
 
     def scenario(self) -> Scenario:
-        model, solver = self.table("model", schema.Model), self.table("solver", schema.Solver)
+        model, solver = self.table("model", scenario_tables.ModelChoice), self.table("solver", scenario_tables.Solver)
         ground, start, outputs = (
-            self.table("ground", schema.Ground),
-            self.table("start", schema.Start),
-            self.table("outputs", schema.Outputs),
+            self.table("ground", scenario_tables.Ground),
+            self.table("start", scenario_tables.StartChoice),
+            self.table("outputs", scenario_tables.Outputs),
         )
-        ctrl = self.table("ctrl", schema.Commands)
+        ctrl = self.table("ctrl", scenario_tables.Commands)
         controllers = [
-            self.checked(item, schema.Controller, f"controllers[{i}]", partial(self.lines.find, "controllers", i))
+            self.checked(
+                item, scenario_tables.Controller, f"controllers[{i}]", partial(self.lines.find, "controllers", i)
+            )
             for i, item in enumerate(self.whole.get("controllers", []))
         ]
         self.draft.stop_if_faulty()
         assert model is not None
         assert solver is not None
         built = self.named(lambda: self.model(model, ground))
-        q, v = self.named(lambda: _start(built, start or schema.Start()))
+        q, v = self.named(lambda: _start(built, start or scenario_tables.StartChoice()))
         act = self.named(lambda: _activations(built, start.activations)) if start and start.activations else None
         parts = [c for c in controllers if c is not None]
         controller = self.named(lambda: controller_of(built, parts, self.path.parent))
         commands = self.named(lambda: commands_of(built, ctrl, self.path.parent, solver.duration))
-        for name in (outputs or schema.Outputs()).points:
+        for name in (outputs or scenario_tables.Outputs()).points:
             self.named(partial(built.frame, name))
-        return Scenario(self.path, built, q, v, controller, solver, outputs or schema.Outputs(), commands, act)
+        return Scenario(self.path, built, q, v, controller, solver, outputs or scenario_tables.Outputs(), commands, act)
 
-    def model(self, given: schema.Model, ground: schema.Ground | None) -> Model:
+    def model(self, given: scenario_tables.ModelChoice, ground: scenario_tables.Ground | None) -> Model:
         """From a file or ready-made; with the scenario's own constraints, contacts and ground."""
         if bool(given.file) == bool(given.mechanism):
             raise FileError(str(self.path), ["model: give either file or mechanism"])
@@ -205,7 +209,7 @@ def _activations(model: Model, given: Mapping[str, float]) -> Array:
     return act
 
 
-def _start(model: Model, given: schema.Start) -> tuple[Array, Array]:
+def _start(model: Model, given: scenario_tables.StartChoice) -> tuple[Array, Array]:
     """The start state: home, with what is given in its place; loops are closed around the joints that are given."""
     if given.q is not None and given.joints:
         raise ValueError("start: give q or joints, not both")

@@ -31,7 +31,7 @@ UNUSED_GAP = 1e6
 """m: the gap of a candidate that is not in use; guards need a number."""
 
 
-class Answer(NamedTuple):
+class ContactAnswers(NamedTuple):
     """All that is asked of contacts at one state, with k candidates."""
 
     gaps: Array
@@ -53,12 +53,12 @@ class PlainContacts:
 
     def __init__(self, dyn: Any, contacts: ContactSet) -> None:
         self.dyn, self.contacts, self.nv = dyn, contacts, dyn.model.nv
-        self._known: OrderedDict[bytes, Answer] = OrderedDict()
+        self._known: OrderedDict[bytes, ContactAnswers] = OrderedDict()
         self._bodies = dict.fromkeys(name for pair in contacts.pairs for name in pair.bodies)
 
     def answers(self, name: str) -> bool:
         """Whether a function of the catalogue is answered here."""
-        return name.removeprefix("contact_") in Answer._fields and name.startswith("contact_")
+        return name.removeprefix("contact_") in ContactAnswers._fields and name.startswith("contact_")
 
     def evaluate(self, name: str, q: Array, v: Array | None = None) -> Array:
         """A function of the catalogue, ``contact_gaps`` and so on, at states q (..., nq), v (..., nv)."""
@@ -67,7 +67,7 @@ class PlainContacts:
             return np.stack([self.evaluate(name, *state) for state in zip(q, speeds, strict=True)])
         return np.asarray(getattr(self._at(q, v), name.removeprefix("contact_")))
 
-    def _at(self, q: Array, v: Array | None) -> Answer:
+    def _at(self, q: Array, v: Array | None) -> ContactAnswers:
         """The answers at one state; at rest where no velocity matters."""
         key = q.tobytes() if v is None else q.tobytes() + v.tobytes()
         found = self._known.get(key)
@@ -79,12 +79,12 @@ class PlainContacts:
                 self._known.popitem(last=False)
         return found
 
-    def _answered(self, q: Array, v: Array | None) -> Answer:
+    def _answered(self, q: Array, v: Array | None) -> ContactAnswers:
         bodies = {name: _body(self.dyn, name, q, v) for name in self._bodies}
         parts = [self._pair(pair, bodies) for pair in self.contacts.pairs]
-        return Answer(*[np.concatenate(column) for column in zip(*parts, strict=True)])
+        return ContactAnswers(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
-    def _pair(self, pair: Pair, bodies: dict[str, _Moving]) -> Answer:
+    def _pair(self, pair: Pair, bodies: dict[str, _Moving]) -> ContactAnswers:
         sides = [bodies[name].carried(at) for name, at in zip(pair.bodies, pair.poses, strict=True)]
         return _answer(pair.touches(*[side.pose() for side in sides]), *sides)
 
@@ -133,7 +133,7 @@ def _body(dyn: Any, name: str, q: Array, v: Array | None) -> _Moving:
 _values = np.vectorize(real_value, otypes=[float])
 
 
-def _answer(touches: list[Touch], first: _Moving, second: _Moving) -> Answer:
+def _answer(touches: list[Touch], first: _Moving, second: _Moving) -> ContactAnswers:
     """Gaps, rows, velocities and biases of a pair's candidates."""
     k, nv = len(touches), first.jacobian.shape[1]
     gaps = _values([touch.gap for touch in touches])
@@ -152,4 +152,6 @@ def _answer(touches: list[Touch], first: _Moving, second: _Moving) -> Answer:
         J += sign * (levers @ side.jacobian)
     velocity = np.einsum("kij,kj->ki", axes, u)
     bias = np.einsum("kij,kj->ki", axes, u_rate) + np.einsum("kij,kj->ki", axes_rate, u)
-    return Answer(np.minimum(gaps, UNUSED_GAP), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel(), point, axes)
+    return ContactAnswers(
+        np.minimum(gaps, UNUSED_GAP), J.reshape(3 * k, nv), velocity.ravel(), bias.ravel(), point, axes
+    )

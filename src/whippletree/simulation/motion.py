@@ -18,7 +18,7 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.controllers import Actuated, is_batched, together
+from whippletree.controllers import ActuatorForces, is_batched, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference, reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -48,7 +48,7 @@ class Motion:
         dyn: Compiled,
         controller: Callable[[float, Array, Array], Any] | None = None,
         position_tolerance: float = 1e-15,
-        actuated: Actuated | None = None,
+        actuated: ActuatorForces | None = None,
         remembers: bool = False,
     ) -> None:
         """

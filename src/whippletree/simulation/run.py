@@ -21,7 +21,7 @@ from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.controllers import Actuated, limited
+from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions
@@ -192,7 +192,7 @@ def simulate(
     return _with_ties(result, motion)
 
 
-def _actuators(model: Model, ctrl: Any, duration: float, act0: Any) -> Actuated | None:
+def _actuators(model: Model, ctrl: Any, duration: float, act0: Any) -> ActuatorForces | None:
     """The model's actuators under their commands; None where they do nothing."""
     homes = [key for key in model.key_frames if key.name == "home"]
     if act0 is None and homes and len(homes[0].act):
@@ -205,10 +205,10 @@ def _actuators(model: Model, ctrl: Any, duration: float, act0: Any) -> Actuated 
         if not commands and not acts:
             return None  # motors without a command
         ctrl = commands[0] if commands else None
-    return Actuated.of(model, ctrl, duration, act0)
+    return ActuatorForces.of(model, ctrl, duration, act0)
 
 
-def _require_common_activations(driven: Actuated, method: str) -> None:
+def _require_common_activations(driven: ActuatorForces, method: str) -> None:
     if driven.act0.ndim > 1:
         raise ShapeError(
             f"simulate: act0 has shape {driven.act0.shape}; method {method!r} takes the same activations for all runs, "

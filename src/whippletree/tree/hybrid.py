@@ -26,7 +26,7 @@ class Prescribed(NamedTuple):
     z: Array
 
 
-class Outcome(NamedTuple):
+class JointOutcome(NamedTuple):
     """A joint's acceleration and force, (n,) each; one of them was given."""
 
     qdd: Array
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Field, base: Any) -> Field:
-    """An :class:`Outcome` for every joint.
+    """An :class:`JointOutcome` for every joint.
 
     Args:
         links: the bodies at one state.
@@ -56,13 +56,13 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
         message = Articulated(link.X.inertia(rest), link.X.force(handed))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
-    def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, Outcome]:
+    def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, JointOutcome]:
         alpha = link.X.motion(parent) + link.a
         if isinstance(kept, Prescribed):
             alpha = alpha + link.H @ given
-            return alpha, Outcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given, zeros(0))
+            return alpha, JointOutcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given, zeros(0))
         qdd = kept.nu - kept.K.T @ alpha
-        return alpha + link.H @ qdd, Outcome(qdd, given, kept.pivots)
+        return alpha + link.H @ qdd, JointOutcome(qdd, given, kept.pivots)
 
     return sweep.scatter(outwards, base, links, sweep.gather(inwards, NOTHING, links, prescribed, given), given)
 

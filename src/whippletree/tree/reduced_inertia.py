@@ -22,7 +22,7 @@ from whippletree.tree.moments import Moments
 from whippletree.tree.skeleton import Node, Skeleton
 
 
-class Part(NamedTuple):
+class MovingPart(NamedTuple):
     """One moving part; its joint's subspace does not depend on q."""
 
     parent: int
@@ -40,9 +40,9 @@ class Part(NamedTuple):
     """Whether its rotor resists along axes that turn with it."""
 
 
-def parts(tree: Skeleton) -> list[Part]:
+def parts(tree: Skeleton) -> list[MovingPart]:
     """The parts of a skeleton, parents first, their velocities in order."""
-    result: list[Part] = []
+    result: list[MovingPart] = []
     last: list[int] = []
     for k, node in enumerate(tree.nodes):
         parent = last[tree.parents[k]] if tree.parents[k] >= 0 else -1
@@ -53,7 +53,7 @@ def parts(tree: Skeleton) -> list[Part]:
     return _regrouped(result)
 
 
-def _lifted(node: Node, parent: int, number: int, q: slice, v: slice) -> list[Part]:
+def _lifted(node: Node, parent: int, number: int, q: slice, v: slice) -> list[MovingPart]:
     """A node's joint as joints of constant subspace; the first part will have the given number."""
     joint = node.joint
     if isinstance(joint, Universal):
@@ -62,11 +62,11 @@ def _lifted(node: Node, parent: int, number: int, q: slice, v: slice) -> list[Pa
         x, y = plane_directions(joint.axis)
         chain = [Prismatic(x), Prismatic(y), Screw(joint.axis)]
     else:
-        return [Part(parent, joint, node.placement, Moments.nothing(), node.armature, q, v, -1, node.turns)]
+        return [MovingPart(parent, joint, node.placement, Moments.nothing(), node.armature, q, v, -1, node.turns)]
     placements = [node.placement, *[Pose.identity()] * (len(chain) - 1)]
     parents = [parent, *range(number, number + len(chain) - 1)]
     return [
-        Part(parents[i], joint, placements[i], Moments.nothing(), node.armature, _one(q, i), _one(v, i), -1)
+        MovingPart(parents[i], joint, placements[i], Moments.nothing(), node.armature, _one(q, i), _one(v, i), -1)
         for i, joint in enumerate(chain)
     ]
 
@@ -75,7 +75,7 @@ def _one(part: slice, i: int) -> slice:
     return slice(part.start + i, part.start + i + 1)
 
 
-def _regrouped(given: list[Part]) -> list[Part]:
+def _regrouped(given: list[MovingPart]) -> list[MovingPart]:
     """The same parts with all mass moved to the parent that does not feel the joint; at the world it is dropped."""
     result = list(given)
     for k in reversed(range(len(result))):
@@ -90,7 +90,7 @@ def _regrouped(given: list[Part]) -> list[Part]:
     return result
 
 
-def _unmoved(part: Part) -> Moments:
+def _unmoved(part: MovingPart) -> Moments:
     """The mass whose distribution, seen from the parent, no motion of the joint changes."""
     mass, first, second = part.moments
     match part.joint:

@@ -41,7 +41,7 @@ from whippletree.spatial import Pose, RigidInertia, add_cross_force, add_cross_m
 from whippletree.spatial.joints import Free
 from whippletree.tree.links import falling
 from whippletree.tree.moments import Coriolis, Flow, Moments
-from whippletree.tree.reduced_inertia import Part, parts
+from whippletree.tree.reduced_inertia import MovingPart, parts
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled, add
 
@@ -62,7 +62,7 @@ class Moving(NamedTuple):
     """The root part, in the world."""
 
 
-class Freedom(NamedTuple):
+class TangentFreedom(NamedTuple):
     """One column of a joint's subspace; all are spatial motions (6,)."""
 
     S: Array
@@ -72,7 +72,7 @@ class Freedom(NamedTuple):
     """Ṡ⁻ + Ṡ."""
 
 
-class Body(NamedTuple):
+class TangentBody(NamedTuple):
     """A part, and all that is beyond its joint."""
 
     own: RigidInertia
@@ -132,18 +132,18 @@ class Tangents:
         nothing = (*Moments.nothing(), *Flow.nothing())
         self.bodies = self.sweep.gather(self._collect, nothing, range(len(self.parts)))
 
-    def _freedoms(self) -> list[Freedom]:
+    def _freedoms(self) -> list[TangentFreedom]:
         """Every freedom of every joint, in the order of v."""
-        result: list[Freedom] = []
+        result: list[TangentFreedom] = []
         for at in self.moving:
             for S in at.H.T:
                 carried = cross_motion(at.before, S)
                 # a single freedom adds nothing to its own rate: Ṡ = Ṡ⁻
                 swing = 2 * carried if at.H.shape[1] == 1 else cross_motion(at.before + at.V, S)
-                result.append(Freedom(S, carried, zeros(6) if self.left_out[len(result)] else swing))
+                result.append(TangentFreedom(S, carried, zeros(6) if self.left_out[len(result)] else swing))
         return result
 
-    def _collect(self, children: Any, k: int) -> tuple[Any, Body]:
+    def _collect(self, children: Any, k: int) -> tuple[Any, TangentBody]:
         """On the way in: the sums over all that is beyond joint k, then the entries of M and ∂τ/∂v that it has."""
         part, at = self.parts[k], self.moving[k]
         own = part.moments.carried(at.pose)
@@ -162,7 +162,7 @@ class Tangents:
             w, linear = self.v[part.v][:3], self.v[part.v][3:]
             rows = slice(part.v.start + 3, part.v.stop)
             self.dv[rows, part.v] = self.dv[rows, part.v] + part.armature * np.hstack([-skew(linear), skew(w)])
-        return total, Body(own.rigid(), flow.wrench(), R, B)
+        return total, TangentBody(own.rigid(), flow.wrench(), R, B)
 
     def _relate(self, matrix: Array, k: int, columns: Sequence[Array], wrenches: Sequence[Array]) -> None:
         """Write the joint forces that joint k has in common with those before it; those of unrelated pairs stay zero.
@@ -252,8 +252,8 @@ class Tangents:
         return FrameTangents(at.root @ within, within, within.motion(at.V), alpha, at.base, freedoms)
 
 
-def _moving(sweep: Sweeper, parts: Sequence[Part], q: Array, v: Array, base: Array) -> Field:
-    def move(parent: Any, part: Part) -> tuple[Moving, Moving]:
+def _moving(sweep: Sweeper, parts: Sequence[MovingPart], q: Array, v: Array, base: Array) -> Field:
+    def move(parent: Any, part: MovingPart) -> tuple[Moving, Moving]:
         X = part.joint.pose(q[part.q])
         if parent is None:
             root = part.placement @ X
@@ -267,7 +267,7 @@ def _moving(sweep: Sweeper, parts: Sequence[Part], q: Array, v: Array, base: Arr
     return sweep.scatter(move, None, parts)
 
 
-def _freedoms_above(parts: Sequence[Part]) -> list[list[int]]:
+def _freedoms_above(parts: Sequence[MovingPart]) -> list[list[int]]:
     """For each part, the freedoms of the joints between it and the world, its own joint excluded."""
     above: list[list[int]] = []
     for part in parts:
@@ -276,7 +276,7 @@ def _freedoms_above(parts: Sequence[Part]) -> list[list[int]]:
     return above
 
 
-def _floats(part: Part) -> bool:
+def _floats(part: MovingPart) -> bool:
     """Whether a part has a free joint to the world, without a rotor that would tie it to the world."""
     rotor = part.armature
     return part.parent < 0 and isinstance(part.joint, Free) and isinstance(rotor, (int, float)) and rotor == 0

@@ -24,7 +24,7 @@ FINEST = 128.0
 """Cells along the longest side of a mesh that is simplified, to begin with."""
 
 
-class Piece(NamedTuple):
+class MeshPiece(NamedTuple):
     """A part of a mesh file with one colour; None where the file says nothing of it."""
 
     mesh: Mesh
@@ -32,13 +32,13 @@ class Piece(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def read_mesh(path: Path) -> tuple[Piece, ...] | None:
+def read_mesh(path: Path) -> tuple[MeshPiece, ...] | None:
     """The pieces of a mesh file, in its own units (Collada: m); None for a file that cannot be read."""
     try:
         surfaces = read_surfaces(path)
     except (FileError, OSError):
         return None
-    return tuple(Piece(Mesh(surface.vertices, surface.faces), surface.color) for surface in surfaces)
+    return tuple(MeshPiece(Mesh(surface.vertices, surface.faces), surface.color) for surface in surfaces)
 
 
 def simplified(meshes: Sequence[Mesh], limit: int) -> list[Mesh]:

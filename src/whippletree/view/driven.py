@@ -33,7 +33,7 @@ REACH = 10.0
 """Ends of a slider, up and down, where neither the actuator nor its joint has a range: N m, N, or whatever it takes."""
 
 
-class Motion:
+class DrivenMotion:
     """A state that moves in steps, under commands that may change between them."""
 
     def __init__(self, model: Model, q: Any = None) -> None:
@@ -82,13 +82,13 @@ def slider_range(model: Model, actuator: Actuator) -> tuple[float, float]:
 class DrivenViewer:
     """A page that steps a model and shows it: ``play()``, ``pause()``, ``restart()``, ``command(name, value)``."""
 
-    def __init__(self, server: Any, shown: Scene, motion: Motion) -> None:
-        from whippletree.view.live import Stage
+    def __init__(self, server: Any, shown: Scene, motion: DrivenMotion) -> None:
+        from whippletree.view.live import LiveStage
 
         self.server, self.motion, self.playing = server, motion, False
         bodies = len(motion.model.bodies)
         own = tuple(item for item in shown.items if item.track <= bodies)  # what else there is belongs to one moment
-        self._stage = Stage(server, Scene(**{**vars(shown), "items": own, "tracks": shown.tracks[: bodies + 1]}))
+        self._stage = LiveStage(server, Scene(**{**vars(shown), "items": own, "tracks": shown.tracks[: bodies + 1]}))
         self._stopped, self._lock = threading.Event(), threading.Lock()
         self._add_controls([layer for layer in shown.layers if any(item.layer == layer for item in own)])
         self._draw()

@@ -59,7 +59,7 @@ class Item:
         return replace(self, layer="massless links")
 
 
-class Sizes(NamedTuple):
+class DrawnSizes(NamedTuple):
     """m: how large things are drawn."""
 
     whole: float

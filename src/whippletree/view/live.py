@@ -16,7 +16,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
 from whippletree.view import page_curves, style
-from whippletree.view.driven import DrivenViewer, Motion
+from whippletree.view.driven import DrivenMotion, DrivenViewer
 from whippletree.view.items import LAYERS
 from whippletree.view.page_access import guarded
 from whippletree.view.replay import refuse_swapped
@@ -83,7 +83,7 @@ def show(
     _require_place(host, port)
     if live and run is not None:
         raise ValueError("show: a run has its motion already: leave out the run, or live=True")
-    motion = Motion(model, q) if live else None
+    motion = DrivenMotion(model, q) if live else None
     shown = scene(model, run, q=q, frames=frames, exaggeration=exaggeration)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
     with guarded(host, hosts):
@@ -112,7 +112,7 @@ class Viewer:
         self.playing = False
         self._stopped = threading.Event()
         self._drawn = -1
-        self._stage = Stage(server, shown)
+        self._stage = LiveStage(server, shown)
         self._diagrams = []
         if len(shown.times) > 1:
             self._add_controls()
@@ -229,7 +229,7 @@ class Viewer:
         self.seek(wanted if wanted <= last else first)
 
 
-class Stage:
+class LiveStage:
     """The scene's tracks and items as nodes of viser's scene."""
 
     def __init__(self, server: Any, shown: Scene) -> None:

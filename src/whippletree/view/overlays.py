@@ -12,7 +12,7 @@ from whippletree.model import WORLD, Constraint, Model
 from whippletree.view import solids, style
 from whippletree.view.camera import against_gravity
 from whippletree.view.forces import constraint_wrenches, contact_forces, contact_points
-from whippletree.view.items import Item, Sizes, Track
+from whippletree.view.items import DrawnSizes, Item, Track
 from whippletree.view.pose_series import Moves
 from whippletree.view.solids import Mesh
 
@@ -44,7 +44,7 @@ class Overlay(NamedTuple):
         self.tracks.append(Track(name, poses))
 
 
-def overlays(model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset | None) -> Overlay:
+def overlays(model: Model, moves: Moves, sizes: DrawnSizes, run: xarray.Dataset | None) -> Overlay:
     """Everything that a model and its run have to show beside the bodies."""
     found = Overlay([], [])
     _joint_axes(found, model, sizes)
@@ -60,7 +60,7 @@ def overlays(model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset | Non
     return found
 
 
-def _joint_axes(found: Overlay, model: Model, sizes: Sizes) -> None:
+def _joint_axes(found: Overlay, model: Model, sizes: DrawnSizes) -> None:
     """A bar along each axis: about it (ring) or along it (arrow), fixed to the child."""
     length, thin = 1.3 * sizes.mark, 0.05 * sizes.mark
     about = solids.joined([solids.cylinder(thin, length), solids.ring(0.3 * sizes.mark, thin)])
@@ -75,7 +75,7 @@ def _joint_axes(found: Overlay, model: Model, sizes: Sizes) -> None:
             found.items.append(Item(joint.name, ball, style.JOINT, "joint axes", k))
 
 
-def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
+def _frames(found: Overlay, model: Model, sizes: DrawnSizes) -> None:
     """Three arrows at every body and every named frame."""
     places = [(body.name, k, np.eye(4)) for k, body in enumerate(model.bodies)]
     for frame in model.frames:
@@ -89,7 +89,7 @@ def _frames(found: Overlay, model: Model, sizes: Sizes) -> None:
             found.items.append(Item(name, arrow, color, "frames", track, pose @ turn))
 
 
-def bent_bodies(model: Model, moves: Moves, sizes: Sizes) -> Overlay:
+def bent_bodies(model: Model, moves: Moves, sizes: DrawnSizes) -> Overlay:
     """Flexible bodies by their outlines, as they are bent: a thin rod along every edge."""
     found = Overlay([], [])
     bar = solids.cylinder(1.0, 1.0).moved(solids.placed(np.array([0, 0, 0.5]), np.eye(3)))
@@ -102,7 +102,7 @@ def bent_bodies(model: Model, moves: Moves, sizes: Sizes) -> Overlay:
     return found
 
 
-def _slides(found: Overlay, model: Model, moves: Moves, sizes: Sizes) -> None:
+def _slides(found: Overlay, model: Model, moves: Moves, sizes: DrawnSizes) -> None:
     """A thin rod, or a spring, between a moving joint that slides and the child's origin."""
     drawn = {geometry.body for geometry in model.geometries if geometry.kind != "point"}
     hidden = crossed_slides(model)
@@ -118,7 +118,7 @@ def _slides(found: Overlay, model: Model, moves: Moves, sizes: Sizes) -> None:
         found.add(joint.name, stretched(start, end - start, width), mesh, style.MASSLESS, layer)
 
 
-def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: Sizes) -> None:
+def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: DrawnSizes) -> None:
     """A mark where a constraint holds; a thin dashed rod where it keeps a distance."""
     off = constraint.parameters.get("active") is False and not constraint.parameters.get("switchable")
     if off or constraint.kind in UNSEEN or constraint.kind not in KINDS:
@@ -133,7 +133,7 @@ def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: Sizes)
         found.add(constraint.name, places[-1], solids.sphere(1.35 * sizes.rod), style.CLOSURE, "closures")
 
 
-def _force_arrows(found: Overlay, model: Model, moves: Moves, sizes: Sizes, run: xarray.Dataset) -> None:
+def _force_arrows(found: Overlay, model: Model, moves: Moves, sizes: DrawnSizes, run: xarray.Dataset) -> None:
     """Forces and moments of constraints on their second frames, forces of contacts on their first bodies."""
     wrenches = constraint_wrenches(model, moves, run)
     forces = {("constraint forces", name): (point, wrench[:, 3:]) for name, (point, wrench) in wrenches.items()}
@@ -150,7 +150,7 @@ def _arrows(
     vectors: dict[tuple[str, str], tuple[Array, Array]],
     unit: Mesh,
     color: style.Color,
-    sizes: Sizes,
+    sizes: DrawnSizes,
     least: float,
 ) -> None:
     """Points and vectors, each (T, 3), by layer and name; all on one scale, without those that stay below ``least``."""
@@ -165,7 +165,7 @@ def _largest(vectors: Array) -> float:
     return float(np.linalg.norm(np.nan_to_num(vectors), axis=1).max(initial=0.0))
 
 
-def ground(moves: Moves, sizes: Sizes) -> Overlay:
+def ground(moves: Moves, sizes: DrawnSizes) -> Overlay:
     """Marks where joints are fixed to the world."""
     found = Overlay([], [])
     size = 2.2 * sizes.rod
@@ -193,7 +193,7 @@ def crossed_slides(model: Model) -> set[int]:
     return found
 
 
-def _rail(moves: Moves, k: int, sizes: Sizes) -> Mesh:
+def _rail(moves: Moves, k: int, sizes: DrawnSizes) -> Mesh:
     """A thin bar along a slide, as far as it is used."""
     places = moves.bodies[k][:, :3, 3]
     axis = moves.joint(k)[0, :3, :3] @ moves.model.joints[k].axis.astype(float)

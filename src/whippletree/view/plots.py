@@ -29,7 +29,7 @@ FORCE_ROUNDING = 1e-9
 """Share of the largest force of a run below which the forces of a whole figure are rounding."""
 
 
-class Plot(NamedTuple):
+class PlotKind(NamedTuple):
     """How a figure is drawn: ``draw(axes, run, model, **options)``."""
 
     draw: Callable[..., None]
@@ -38,17 +38,17 @@ class Plot(NamedTuple):
 
 
 PLOTS = {
-    "joints": Plot(curves.joints),
-    "velocities": Plot(curves.velocities),
-    "energies": Plot(curves.energies),
-    "forces": Plot(curves.forces),
-    "reactions": Plot(curves.reactions),
-    "contacts": Plot(curves.contacts),
-    "residuals": Plot(curves.residuals),
-    "phase": Plot(curves.phase, height=4.2),
-    "conditioning": Plot(curves.conditioning),
-    "strobe": Plot(strobe.strobe, needs_model=True, height=4.8),
-    "path": Plot(strobe.path, needs_model=True, height=4.8),
+    "joints": PlotKind(curves.joints),
+    "velocities": PlotKind(curves.velocities),
+    "energies": PlotKind(curves.energies),
+    "forces": PlotKind(curves.forces),
+    "reactions": PlotKind(curves.reactions),
+    "contacts": PlotKind(curves.contacts),
+    "residuals": PlotKind(curves.residuals),
+    "phase": PlotKind(curves.phase, height=4.2),
+    "conditioning": PlotKind(curves.conditioning),
+    "strobe": PlotKind(strobe.strobe, needs_model=True, height=4.8),
+    "path": PlotKind(strobe.path, needs_model=True, height=4.8),
 }
 """Every figure by its name."""
 

@@ -16,7 +16,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.model import WORLD, Geometry, Model, require_model
 from whippletree.view import overlays, shape_meshes, sticks, style
 from whippletree.view.camera import Camera, against_gravity, camera_for
-from whippletree.view.items import LAYERS, SOLID, Item, Sizes, Track
+from whippletree.view.items import LAYERS, SOLID, DrawnSizes, Item, Track
 from whippletree.view.pose_series import Moves, chosen, single
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def scene(
 class _Drawing:
     """Items and tracks as they come together; tracks 0 … n − 1 are the bodies, track n is the world."""
 
-    def __init__(self, model: Model, moves: Moves, sizes: Sizes, triangles: int) -> None:
+    def __init__(self, model: Model, moves: Moves, sizes: DrawnSizes, triangles: int) -> None:
         self.model, self.moves, self.sizes, self.triangles = model, moves, sizes, triangles
         self.tracks = [Track(body.name, moves.bodies[k]) for k, body in enumerate(model.bodies)]
         self.tracks.append(Track(WORLD, np.eye(4)[None]))

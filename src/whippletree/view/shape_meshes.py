@@ -10,8 +10,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.model import WORLD, Geometry, Model
 from whippletree.view import solids
-from whippletree.view.drawn_meshes import Piece, creased, read_mesh, simplified
-from whippletree.view.items import Sizes
+from whippletree.view.drawn_meshes import MeshPiece, creased, read_mesh, simplified
+from whippletree.view.items import DrawnSizes
 from whippletree.view.solids import Mesh
 from whippletree.view.style import GROUND, Color
 
@@ -34,7 +34,7 @@ def is_end(geometry: Geometry) -> bool:
     return geometry.kind == "sphere" and offset > float(geometry.parameters["radius"])
 
 
-def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | None:
+def pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshPiece] | None:
     """The meshes of a shape in its own axes, with the colours that a file gives; None if it cannot be drawn."""
     from scipy.spatial import QhullError
 
@@ -47,56 +47,56 @@ def pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | No
     return found if found and all(np.isfinite(piece.mesh.vertices).all() for piece in found) else None
 
 
-def _pieces(geometry: Geometry, sizes: Sizes, triangles: int) -> list[Piece] | None:
+def _pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshPiece] | None:
     numbers = geometry.parameters
     match geometry.kind:
         case "box":
-            return [Piece(solids.box([float(x) for x in numbers["size"]]), None)]
+            return [MeshPiece(solids.box([float(x) for x in numbers["size"]]), None)]
         case "sphere":
-            return [Piece(solids.sphere(float(numbers["radius"])), None)]
+            return [MeshPiece(solids.sphere(float(numbers["radius"])), None)]
         case "cylinder":
-            return [Piece(solids.cylinder(float(numbers["radius"]), float(numbers["length"])), None)]
+            return [MeshPiece(solids.cylinder(float(numbers["radius"]), float(numbers["length"])), None)]
         case "capsule":
-            return [Piece(solids.capsule(float(numbers["radius"]), float(numbers["length"])), None)]
+            return [MeshPiece(solids.capsule(float(numbers["radius"]), float(numbers["length"])), None)]
         case "ellipsoid":
             scale = np.diag([*(float(x) for x in numbers["radii"]), 1.0])
-            return [Piece(solids.sphere(1.0).moved(scale), None)]
+            return [MeshPiece(solids.sphere(1.0).moved(scale), None)]
         case "half_space":
             # solid below z = 0 of its own axes
             slab = solids.box((2 * sizes.whole, 2 * sizes.whole, sizes.rod))
-            return [Piece(slab.moved(solids.placed(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
+            return [MeshPiece(slab.moved(solids.placed(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
         case "cavity":
             # three circles, so that what is inside stays in sight
             hoop = solids.ring(float(numbers["radius"]), sizes.rod / 2, segments=64)
             turns = [np.eye(3), np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]]
             hoops = [hoop.moved(solids.placed(np.zeros(3), turn)) for turn in turns]
-            return [Piece(solids.joined(hoops), GROUND)]
+            return [MeshPiece(solids.joined(hoops), GROUND)]
         case "terrain":
-            return [Piece(_terrain(numbers["height"], sizes), GROUND)]
+            return [MeshPiece(_terrain(numbers["height"], sizes), GROUND)]
         case "height_field" if "heights" in numbers:
-            return [Piece(_height_field(numbers["heights"], numbers["cell"]), GROUND)]
+            return [MeshPiece(_height_field(numbers["heights"], numbers["cell"]), GROUND)]
         case "mesh" if "vertices" in numbers:
-            return [Piece(solids.hull(np.asarray(numbers["vertices"], dtype=float)), None)]
+            return [MeshPiece(solids.hull(np.asarray(numbers["vertices"], dtype=float)), None)]
         case "mesh":
             return _from_file(geometry, triangles)
         case _:
             return None
 
 
-def _from_file(geometry: Geometry, triangles: int) -> list[Piece] | None:
+def _from_file(geometry: Geometry, triangles: int) -> list[MeshPiece] | None:
     found = None if geometry.file is None else read_mesh(geometry.file)
     if found is None:
         return None
     scale = np.diag([*(float(x) for x in geometry.parameters.get("scale", (1, 1, 1))), 1.0])
     few = simplified([piece.mesh for piece in found], triangles)
     return [
-        Piece(creased(mesh).moved(scale), piece.color)
+        MeshPiece(creased(mesh).moved(scale), piece.color)
         for mesh, piece in zip(few, found, strict=True)
         if len(mesh.faces)
     ]
 
 
-def _terrain(height: Callable[[Any, Any], Any], sizes: Sizes, cells: int = 60) -> Mesh:
+def _terrain(height: Callable[[Any, Any], Any], sizes: DrawnSizes, cells: int = 60) -> Mesh:
     """The surface z = height(x, y) around the origin."""
     along = np.linspace(-sizes.whole, sizes.whole, cells + 1)
     return _surface(along, along, np.array([[float(height(x, y)) for y in along] for x in along]))

@@ -12,7 +12,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.model import Body, Model
 from whippletree.view import solids, style
-from whippletree.view.items import Item, Sizes
+from whippletree.view.items import DrawnSizes, Item
 from whippletree.view.pose_series import Moves
 from whippletree.view.solids import Mesh
 
@@ -67,7 +67,7 @@ def _distinct(points: Array) -> Array:
     return np.array(kept)
 
 
-def sizes_of(points: list[Array], moves: Moves) -> Sizes:
+def sizes_of(points: list[Array], moves: Moves) -> DrawnSizes:
     """The mechanism's size over its motion, and a thickness of rods that suits its links."""
     where = [np.zeros((1, 3))]
     for own, poses in zip(points, moves.bodies, strict=True):
@@ -78,7 +78,7 @@ def sizes_of(points: list[Array], moves: Moves) -> Sizes:
     typical = float(np.median(proper)) if len(proper) else whole / 4
     rod = float(np.clip(ROD * typical, 0.003 * whole, 0.014 * whole))
     fleshy = any(geometry.kind == "mesh" for geometry in moves.model.geometries)
-    return Sizes(whole, rod, 0.1 * whole if fleshy else 7 * rod)
+    return DrawnSizes(whole, rod, 0.1 * whole if fleshy else 7 * rod)
 
 
 def far_end(body: Body) -> Array | None:
@@ -98,7 +98,7 @@ def half_extent(body: Body, direction: Array) -> float:
     return float(np.sqrt(max(square, 0.0)))
 
 
-def stick_figure(model: Model, points: Array, k: int, sizes: Sizes, *, sparse: bool = False) -> list[Item]:
+def stick_figure(model: Model, points: Array, k: int, sizes: DrawnSizes, *, sparse: bool = False) -> list[Item]:
     """The items of body k with these ports.
 
     ``sparse``, for robots drawn by meshes, draws only rods between two ports of bodies that move: a body that nobody
@@ -121,7 +121,7 @@ def stick_figure(model: Model, points: Array, k: int, sizes: Sizes, *, sparse: b
     return [Item(body.name, mesh, tint, "bodies", k) for mesh, tint in parts]
 
 
-def _outline(points: Array, sizes: Sizes, *, massless: bool) -> Mesh:
+def _outline(points: Array, sizes: DrawnSizes, *, massless: bool) -> Mesh:
     """Rods between the ports, or a plate where they span a plane."""
     draw, radius = (solids.dashed_rod, 0.5 * sizes.rod) if massless else (solids.rod, sizes.rod)
     corners = convex_outline(points) if len(points) > 2 else None
@@ -143,7 +143,7 @@ def convex_outline(points: Array) -> Array | None:
     return np.asarray(points[ConvexHull(flat).vertices])
 
 
-def _blob(body: Body, sizes: Sizes, color: style.Color, *, sliding: bool) -> list[tuple[Mesh, style.Color]]:
+def _blob(body: Body, sizes: DrawnSizes, color: style.Color, *, sliding: bool) -> list[tuple[Mesh, style.Color]]:
     """A body with nothing attached, by its inertia: a ball, a block or a disc, with colours."""
     pose = solids.placed(body.center.astype(float), np.eye(3))
     moments, axes = np.linalg.eigh(body.inertia.astype(float))

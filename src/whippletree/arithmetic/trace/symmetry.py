@@ -50,11 +50,11 @@ def find_images(
         outputs: the image of each output, for values that are not found by their operands: of a symmetric matrix, one
             side of the diagonal is computed.
     """
-    search = _Search(code, turn, part, parts, outputs)
+    search = _SymmetrySearch(code, turn, part, parts, outputs)
     return search.run(), search.labels
 
 
-class _Search:
+class _SymmetrySearch:
     def __init__(
         self, code: SignedCode, turn: Sequence[int], part: Sequence[int], parts: int, outputs: Sequence[int]
     ) -> None:

@@ -3,7 +3,7 @@
 cpu_target       a program as code for this machine, in scalar and vector variants
 cpu_memory       how lanes read and write buffers
 cpu_arrays       arrays of a call with their strides
-results          results that leave in tiles
+result_arrays    results that leave in tiles
 copies           transposition between rows and lanes
 pieces, threads  large batches cut into pieces, which threads share
 ufunc            a kernel as a NumPy generalised ufunc

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import Template
 
-from whippletree.compiler.llvm.ir import Lanes, Operand, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 
 
 def rows_to_lanes(w: Writer, rows: Sequence[Operand], columns: int) -> list[Operand]:
@@ -123,7 +123,7 @@ def _at(w: Writer, pointer: Operand, element: str, number: Operand | int) -> Ope
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def copy_functions(lanes: Lanes) -> dict[str, str]:
+def copy_functions(lanes: MachineLanes) -> dict[str, str]:
     """Every function that may be called, by name.
 
     Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
@@ -141,7 +141,7 @@ def copy_functions(lanes: Lanes) -> dict[str, str]:
     return found
 
 
-def _gathered(name: str, lanes: Lanes, columns: int) -> str:
+def _gathered(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
@@ -160,7 +160,7 @@ def _gathered(name: str, lanes: Lanes, columns: int) -> str:
     return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
 
 
-def _left(name: str, lanes: Lanes, columns: int) -> str:
+def _left(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that writes a tile; of an array that is not plain, or with a NaN in it, number by number."""
     w = Writer(lanes)
     vectors = [f"%x{number}" for number in range(columns)]
@@ -190,9 +190,9 @@ def _function(head: str, w: Writer) -> str:
     return "\n".join([f"define internal void @{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
 
 
-def _strided(name: str, source: Operand, target: Operand, lanes: Lanes) -> str:
+def _strided(name: str, source: Operand, target: Operand, lanes: MachineLanes) -> str:
     """A function that goes number by number."""
-    w = Writer(Lanes(1, lanes.real))
+    w = Writer(MachineLanes(1, lanes.real))
     value = w.value(f"load {lanes.real}, ptr {source}")
     if target == "%outside":
         value = w.canonical(value)

@@ -24,7 +24,7 @@ class Array:
 
 
 @dataclass
-class Frame:
+class CallFrame:
     """What surrounds the body: the arrays of the call and the memory that it owns."""
 
     arrays: dict[str, Array]
@@ -37,14 +37,14 @@ class Frame:
 
 
 @dataclass
-class Run:
+class AddressRun:
     """Neighbouring numbers of a row from ``address`` on, and which of the block's loads or stores each of them is."""
 
     address: Address
     members: list[int] = field(default_factory=list)
 
 
-def runs_of(addresses: Iterable[tuple[int, Address]]) -> Iterator[Run]:
+def runs_of(addresses: Iterable[tuple[int, Address]]) -> Iterator[AddressRun]:
     """Group numbered addresses of arrays into runs of neighbours along the last dimension."""
     rows: dict[object, list[tuple[int, int, Address]]] = {}
     for i, a in addresses:
@@ -53,18 +53,18 @@ def runs_of(addresses: Iterable[tuple[int, Address]]) -> Iterator[Run]:
         rows.setdefault(key, []).append((last.offset if last else 0, i, a))
     for row in rows.values():
         row.sort(key=lambda entry: entry[:2])
-        run, end = Run(row[0][2]), row[0][0]
+        run, end = AddressRun(row[0][2]), row[0][0]
         for offset, i, a in row:
             if offset == end:
                 run.members.append(i)
             else:
                 yield run
-                run = Run(a, [i])
+                run = AddressRun(a, [i])
             end = offset + 1
         yield run
 
 
-def starts_of(runs: Sequence[Run]) -> list[int]:
+def starts_of(runs: Sequence[AddressRun]) -> list[int]:
     """Where each run begins when they lie one after the other."""
     starts, total = [], 0
     for run in runs:

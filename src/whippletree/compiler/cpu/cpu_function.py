@@ -24,10 +24,10 @@ from whippletree.compiler.call_shapes import check_out, check_shapes, convert, o
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
 from whippletree.compiler.cpu.pieces import LargeCalls
 from whippletree.compiler.cpu.threads import thread_count
-from whippletree.compiler.cpu.ufunc import Engine
-from whippletree.compiler.llvm.cache import Cache, default_cache
+from whippletree.compiler.cpu.ufunc import UfuncEngine
+from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
-from whippletree.compiler.named_function import NamedFunction, Told, Wording, as_tuple
+from whippletree.compiler.named_function import NamedFunction, ToldSignature, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
 from whippletree.errors import ScalarError, WhippletreeError
 from whippletree.model.input_checks import plain_input
@@ -42,7 +42,7 @@ def compile_function(
     width: int | None = None,
     level: int = 2,
     quick_above: float = float("inf"),
-    cache: Cache | None = None,
+    cache: CodeCache | None = None,
 ) -> CompiledFunction:
     """Compile a program for this machine; the work is done on the first call.
 
@@ -104,7 +104,7 @@ def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
 
 
 class CompiledFunction(NamedFunction):
-    __doc__ = Told(
+    __doc__ = ToldSignature(
         "A function of arrays, compiled for this machine on its first call; see :mod:`whippletree.compiler.cpu`.",
         lambda function: function._wording.explanation,
     )
@@ -124,7 +124,7 @@ class CompiledFunction(NamedFunction):
     def __init__(self, kernel: Kernel, threads: int, wording: Wording) -> None:
         self._single: SingleCall | None = None
         super().__init__(kernel.interface, wording)
-        self._engine = Engine(kernel)
+        self._engine = UfuncEngine(kernel)
         self._ufunc: np.ufunc | None = self._engine.make_ufunc() if self._engine.outputs else None
         if self._ufunc is not None:
             self._large = LargeCalls(self._engine, self._ufunc, threads)
@@ -296,7 +296,7 @@ class CompiledFunction(NamedFunction):
 
 
 class CompiledFunctionOfSeveral(CompiledFunction):
-    __doc__ = Told(
+    __doc__ = ToldSignature(
         "A compiled function with several results, which it returns as a named tuple.",
         lambda function: function._wording.explanation,
     )

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
-from whippletree.compiler.cpu.cpu_arrays import Array, Frame, Run, runs_of, starts_of
-from whippletree.compiler.cpu.results import Results
+from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
+from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
@@ -39,7 +39,7 @@ length, and short ones were seen to be 3 % faster."""
 class CpuMemory(Memory):
     """See the module's description."""
 
-    def __init__(self, program: Program, writer: Writer, frame: Frame) -> None:
+    def __init__(self, program: Program, writer: Writer, frame: CallFrame) -> None:
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
@@ -117,7 +117,7 @@ class CpuMemory(Memory):
             return w.splat(w.value(f"load {lanes.real}, ptr {self._flat(address, lanes.real, registers)}"))
         return w.value(f"load {lanes.number}, ptr {self._flat(address, lanes.number, registers)}")
 
-    def _read_single(self, run: Run, registers: Registers) -> Operand:
+    def _read_single(self, run: AddressRun, registers: Registers) -> Operand:
         w, lanes = self.writer, self.lanes
         array = self.frame.arrays[run.address.buffer]
         pointers = self._of_lanes(array, self._place(run.address, registers))
@@ -129,7 +129,7 @@ class CpuMemory(Memory):
             vector = w.value(f"insertelement {lanes.number} {vector}, {lanes.real} {value}, i32 {lane}")
         return vector
 
-    def _read_runs(self, runs: list[Run], registers: Registers) -> dict[int, Callable[[], Operand]]:
+    def _read_runs(self, runs: list[AddressRun], registers: Registers) -> dict[int, Callable[[], Operand]]:
         """Bring runs into lane vectors; they are loaded from there where they are needed."""
         w, lanes = self.writer, self.lanes
         places = [self._place(run.address, registers) for run in runs]
@@ -163,11 +163,11 @@ class CpuMemory(Memory):
             for number, member in enumerate(run.members)
         }
 
-    def _many(self, runs: Sequence[Run]) -> bool:
+    def _many(self, runs: Sequence[AddressRun]) -> bool:
         """Whether the tiles of these runs are too many to be written out."""
         return sum(len(tiles(len(run.members), self.lanes.width)[1]) for run in runs) > MOST_TILES
 
-    def _copy(self, function: str, run: Run, place: Operand, start: Operand) -> None:
+    def _copy(self, function: str, run: AddressRun, place: Operand, start: Operand) -> None:
         """Call one of :func:`~whippletree.compiler.cpu.copies.copy_functions`."""
         array = self.frame.arrays[run.address.buffer]
         self.writer.emit(
@@ -175,7 +175,7 @@ class CpuMemory(Memory):
             f"i64 {array.strides[-1]}, i64 {len(run.members)})"
         )
 
-    def _transpose_in(self, run: Run, place: Operand, start: Operand, by_call: bool) -> None:
+    def _transpose_in(self, run: AddressRun, place: Operand, start: Operand, by_call: bool) -> None:
         width = self.lanes.width
         columns, firsts = tiles(len(run.members), width)
         if by_call:

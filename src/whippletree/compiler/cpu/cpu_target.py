@@ -18,11 +18,11 @@ from string import Template
 
 from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.copies import copy_functions
-from whippletree.compiler.cpu.cpu_arrays import Array, Frame
+from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import CpuMemory
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.far_arguments import far_arguments_function
-from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Operand, Writer, table_text
+from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.llvm.sine import FAR_ARGUMENTS
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_block, tables_of
@@ -33,9 +33,9 @@ STACK_LIMIT = 32 * 1024
 _ALIGNMENT = 64
 
 
-def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
+def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
-    one = Lanes(1, lanes.real)
+    one = MachineLanes(1, lanes.real)
     text = _Loop(program, lanes, symbol).text()
     if work_bytes(program, lanes) > STACK_LIMIT or _sized_by_call(program):
         text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
@@ -48,15 +48,15 @@ def numpy_loop(program: Program, lanes: Lanes, symbol: str) -> str:
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
-    return _declarations({lanes, one, Lanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
+    return _declarations({lanes, one, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
-def work_bytes(program: Program, lanes: Lanes) -> int:
+def work_bytes(program: Program, lanes: MachineLanes) -> int:
     """Bytes of work space that one call needs."""
     return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program, lanes).values())
 
 
-def _work(program: Program, lanes: Lanes) -> dict[str, int]:
+def _work(program: Program, lanes: MachineLanes) -> dict[str, int]:
     """The work buffers and how many numbers each holds; and room for what a block reads from arrays.
 
     A single state also has room for what it writes: the results of many lanes leave without being collected.
@@ -85,7 +85,7 @@ def _rounded(size: int) -> int:
 class _Loop:
     """Writes the function: read the arguments, get work space, then W states at a time."""
 
-    def __init__(self, program: Program, lanes: Lanes, symbol: str, internal: bool = False) -> None:
+    def __init__(self, program: Program, lanes: MachineLanes, symbol: str, internal: bool = False) -> None:
         self.program = program
         self.lanes = lanes
         self.symbol = symbol
@@ -106,7 +106,7 @@ class _Loop:
         head = f"define {linkage}void @{self.symbol}(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{"
         return "\n".join([head, "entry:", *w.entry, *w.lines, "}", ""])
 
-    def frame(self) -> Frame:
+    def frame(self) -> CallFrame:
         """Read what NumPy passes."""
         w, program = self.writer, self.program
         # NumPy does not know arrays without numbers, and no statement can mean one
@@ -126,7 +126,7 @@ class _Loop:
         self.offsets = offsets
         self.states = w.value("load i64, ptr %dimensions")
         never = w.value(f"icmp slt i64 {self.states}, 0")
-        return Frame(arrays, self.tables(), dimensions, self.plain(arrays), never)
+        return CallFrame(arrays, self.tables(), dimensions, self.plain(arrays), never)
 
     def load(self, kind: str, pointer: Operand, number: int) -> Operand:
         w = self.writer
@@ -148,7 +148,7 @@ class _Loop:
                 verdict = w.value(f"and i1 {verdict}, {fits}")
         return verdict
 
-    def allocate(self, frame: Frame) -> list[str]:
+    def allocate(self, frame: CallFrame) -> list[str]:
         """Give every work buffer its place; returns the instructions that release it."""
         w = self.writer
         fixed = work_bytes(self.program, self.lanes)
@@ -183,14 +183,14 @@ class _Loop:
         frame.staged_inputs, frame.staged_outputs = frame.pointers[_LOADS], frame.pointers[_STORES]
         return release
 
-    def bytes_of(self, buffer: Buffer, frame: Frame) -> Operand:
+    def bytes_of(self, buffer: Buffer, frame: CallFrame) -> Operand:
         """What a buffer takes whose number of rows the call decides, as i64; one state at a time."""
         w, (rows, *others) = self.writer, buffer.shape
         row = math.prod(int(d) for d in others) * self.lanes.bytes
         bytes_ = w.value(f"mul i64 {frame.dimensions[str(rows)]}, {row}")
         return w.value(f"and i64 {w.value(f'add i64 {bytes_}, {_ALIGNMENT - 1}')}, {-_ALIGNMENT}")
 
-    def each_group(self, frame: Frame) -> None:
+    def each_group(self, frame: CallFrame) -> None:
         """Run the body for W states after the other; the last group may alias lanes to its last state."""
         w, width = self.writer, self.lanes.width
         self.set_offsets(str(width))
@@ -239,7 +239,7 @@ def _failure(program: Program) -> Program:
     return Program(program.name, tuple(program.of_role("input", "output")), tuple(body))
 
 
-def _declarations(kinds: set[Lanes]) -> str:
+def _declarations(kinds: set[MachineLanes]) -> str:
     lines = []
     for lanes in sorted(kinds, key=lambda k: (k.real, k.width)):
         suffix = Writer(lanes).suffix

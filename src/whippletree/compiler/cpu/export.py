@@ -13,7 +13,7 @@ from pathlib import Path
 
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.ir import Lanes, Real
+from whippletree.compiler.llvm.ir import MachineLanes, Real
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.check import check
 from whippletree.errors import UnsupportedError
@@ -39,7 +39,7 @@ def export_programs(
             raise UnsupportedError(f"export: {name} is a loop over bodies, whose tables cannot be exported yet")
         check(program)
         path = folder / f"{prefix}_{name}.o"
-        path.write_bytes(jit.object_code(numpy_loop(program, Lanes(1, real), f"{prefix}_{name}_loop"), machine))
+        path.write_bytes(jit.object_code(numpy_loop(program, MachineLanes(1, real), f"{prefix}_{name}_loop"), machine))
         written.append(path)
     header, example = folder / f"{prefix}.h", folder / "example.c"
     header.write_text(_header(prefix, programs, real), encoding="utf-8")

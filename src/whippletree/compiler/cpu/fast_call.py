@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.cpu.python_objects import ALIGNED, ArrayFields, interpreter, supported
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.native_functions import address_of
 from whippletree.compiler.program import Buffer
 
@@ -40,20 +40,20 @@ class SingleCall:
         control: int,
         general: Callable[..., Any],
         dtype: np.dtype[Any],
-        kept: Cache,
+        kept: CodeCache,
     ) -> None:
         status = outputs[-1].integer
         results = outputs[:-1] if status else outputs
         arrays = [*inputs, *results]
         sizes = list(dict.fromkeys(d for b in [*inputs, *outputs] for d in b.shape))
         dimensions = np.array([1, *sizes], dtype=np.int64)
-        layout = np.zeros(Slot.ARRAYS + PER_ARRAY * len(arrays), dtype=np.int64)
-        layout[: Slot.ARRAYS] = [
+        layout = np.zeros(TableSlot.ARRAYS + PER_ARRAY * len(arrays), dtype=np.int64)
+        layout[: TableSlot.ARRAYS] = [
             len(inputs), len(results), int(status), loop, control, id(general), id(dtype), dtype.num,
             dimensions.ctypes.data, 0,
         ]  # fmt: skip
         for number, b in enumerate(arrays):
-            first = Slot.ARRAYS + PER_ARRAY * number
+            first = TableSlot.ARRAYS + PER_ARRAY * number
             layout[first : first + 1 + len(b.shape)] = [len(b.shape), *b.shape]
         self._layout = layout
         method = _Method(b"single", native(kept), _FASTCALL, None)
@@ -63,7 +63,7 @@ class SingleCall:
 
     def was_used(self) -> bool:
         """Whether the native way was taken since this was asked last."""
-        used, self._layout[Slot.USED] = bool(self._layout[Slot.USED]), 0
+        used, self._layout[TableSlot.USED] = bool(self._layout[TableSlot.USED]), 0
         return used
 
 
@@ -104,7 +104,7 @@ _new_function.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_vo
 
 # --- The native function that runs one state past NumPy's machinery, as text ------------------------------------------
 # It is written once, in LLVM IR, for all functions of the library: what differs is in a table of numbers, see
-# :class:`Slot`. What it expects of Python and NumPy is in :mod:`~whippletree.compiler.cpu.python_objects`.
+# :class:`TableSlot`. What it expects of Python and NumPy is in :mod:`~whippletree.compiler.cpu.python_objects`.
 
 
 MOST_ARRAYS = 32
@@ -114,7 +114,7 @@ PER_ARRAY = 1 + MOST_DIMENSIONS
 """What the table holds of an array: rank and sizes."""
 
 
-class Slot(IntEnum):
+class TableSlot(IntEnum):
     """Where the table of a function holds what."""
 
     INPUTS = 0
@@ -139,14 +139,14 @@ class Slot(IntEnum):
     """The first of the numbers of the arrays."""
 
 
-def native(kept: Cache) -> int:
+def native(kept: CodeCache) -> int:
     """The address of the native function, the same for all functions of this process."""
     return address_of("single", _text(), kept, interpreter())
 
 
 def _text() -> str:
     return _FUNCTION.substitute(
-        {slot.name.lower(): slot.value for slot in Slot},
+        {slot.name.lower(): slot.value for slot in TableSlot},
         per_array=PER_ARRAY, most=MOST_ARRAYS, most_strides=MOST_ARRAYS * (1 + MOST_DIMENSIONS),
         double_number=np.dtype(np.float64).num, aligned=ALIGNED,
         **{f"at_{field}": getattr(ArrayFields, field).offset for field, _ in ArrayFields._fields_},

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.cpu import threads
-from whippletree.compiler.cpu.ufunc import Engine, Stoppable
+from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
 from whippletree.compiler.llvm.kernel import UNKNOWN_ROUNDS
 
 LONG_CALL = 50_000_000
@@ -29,7 +29,7 @@ Region = tuple[slice, ...]
 class LargeCalls:
     """Runs the large calls of one function."""
 
-    def __init__(self, engine: Engine, ufunc: np.ufunc, thread_count: int) -> None:
+    def __init__(self, engine: UfuncEngine, ufunc: np.ufunc, thread_count: int) -> None:
         self._engine = engine
         self._ufunc = ufunc
         self._threads = thread_count

@@ -28,7 +28,7 @@ import numpy as np
 
 from whippletree.compiler.cpu.fast_call import SingleCall
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel
 from whippletree.compiler.llvm.native_functions import address_of
 from whippletree.compiler.program import Buffer
@@ -38,7 +38,7 @@ _ONE, _MANY = range(2)
 Control: TypeAlias = "ctypes.Array[ctypes.c_uint64]"
 
 
-class Engine:
+class UfuncEngine:
     """A kernel's loops and its control block: everything that must live as long as the ufunc does."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -101,7 +101,7 @@ class Engine:
 class Stoppable:
     """A ufunc of its own, for one call at a time, whose loops over time can be ended from another thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: UfuncEngine) -> None:
         self._engine = engine
         self._control: Control = type(engine.control)(*engine.control)
         self.ufunc = engine.make_ufunc(self._control)
@@ -182,7 +182,7 @@ define void @dispatch(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwin
 """)
 
 
-def _dispatcher(kept: Cache) -> int:
+def _dispatcher(kept: CodeCache) -> int:
     """The address of the dispatcher, the same for all functions of this process."""
     declare, save, restore = _KEEP_FLAGS.get(jit.host().triple.partition("-")[0], _KEEP_FLAGS[""])
     return address_of("dispatch", _DISPATCHER.substitute(declare=declare, save=save, restore=restore), kept)

@@ -27,7 +27,7 @@ _DEFAULT_STREAM = 1
 """How DLPack calls the stream that the driver calls 0."""
 
 
-class View(NamedTuple):
+class DeviceView(NamedTuple):
     """An array in a device's memory; strides are in bytes."""
 
     pointer: int
@@ -47,7 +47,7 @@ class View(NamedTuple):
         return self.pointer + low, self.pointer + high + self.dtype.itemsize
 
 
-def overlap(a: View, b: View) -> bool:
+def overlap(a: DeviceView, b: DeviceView) -> bool:
     """Whether two arrays may share memory."""
     (a0, a1), (b0, b1) = a.extent, b.extent
     return a0 < b1 and b0 < a1
@@ -80,7 +80,7 @@ def _library(kind: Any) -> str:
     return "dlpack" if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__") else "host"
 
 
-def view_of(label: str, array: Any, dtype: np.dtype[Any], stream: int = 0) -> View:
+def view_of(label: str, array: Any, dtype: np.dtype[Any], stream: int = 0) -> DeviceView:
     """Where an array of a GPU library is; ``label`` names it in errors. The stream is where it will be used.
 
     Raises:
@@ -102,7 +102,7 @@ def view_of(label: str, array: Any, dtype: np.dtype[Any], stream: int = 0) -> Vi
     return view
 
 
-def _read_torch(label: str, array: Any) -> View:
+def _read_torch(label: str, array: Any) -> DeviceView:
     torch = sys.modules["torch"]
     if not array.is_cuda:
         raise DeviceError(
@@ -117,18 +117,18 @@ def _read_torch(label: str, array: Any) -> View:
         raise ScalarError(f"{label} holds {array.dtype} values; compiled functions take float64 or float32")
     dtype = np.dtype(names[array.dtype])
     strides = tuple(s * dtype.itemsize for s in array.stride())
-    return View(array.data_ptr(), tuple(array.shape), strides, dtype, array.device.index, array)
+    return DeviceView(array.data_ptr(), tuple(array.shape), strides, dtype, array.device.index, array)
 
 
-def _read_cupy(label: str, array: Any) -> View:
-    return View(array.data.ptr, array.shape, array.strides, array.dtype, array.device.id, array)
+def _read_cupy(label: str, array: Any) -> DeviceView:
+    return DeviceView(array.data.ptr, array.shape, array.strides, array.dtype, array.device.id, array)
 
 
-def _read_own(label: str, array: Any) -> View:
-    return View(array.memory.pointer, array.shape, array.strides, array.dtype, array.device, array)
+def _read_own(label: str, array: Any) -> DeviceView:
+    return DeviceView(array.memory.pointer, array.shape, array.strides, array.dtype, array.device, array)
 
 
-def _read_interface(label: str, array: Any) -> View:
+def _read_interface(label: str, array: Any) -> DeviceView:
     if library_of(array) == "jax":
         array.block_until_ready()
     try:
@@ -138,26 +138,26 @@ def _read_interface(label: str, array: Any) -> View:
     dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
     strides = found.get("strides")
     strides = tuple(strides) if strides is not None else plain_strides(shape, dtype.itemsize)
-    return _checked(label, View(found["data"][0], shape, strides, dtype, -1, array))
+    return _checked(label, DeviceView(found["data"][0], shape, strides, dtype, -1, array))
 
 
-def _read_dlpack(label: str, array: Any, stream: int) -> View:
+def _read_dlpack(label: str, array: Any, stream: int) -> DeviceView:
     found = Described(label, array, stream or _DEFAULT_STREAM)
     strides = found.strides if found.strides is not None else plain_strides(found.shape, found.dtype.itemsize)
-    return _checked(label, View(found.pointer, found.shape, strides, found.dtype, found.device, found))
+    return _checked(label, DeviceView(found.pointer, found.shape, strides, found.dtype, found.device, found))
 
 
-def _checked(label: str, view: View) -> View:
+def _checked(label: str, view: DeviceView) -> DeviceView:
     """The view with the device that its memory belongs to."""
     if 0 in view.shape:
-        return View(view.pointer, view.shape, view.strides, view.dtype, max(view.device, 0), view.owner)
+        return DeviceView(view.pointer, view.shape, view.strides, view.dtype, max(view.device, 0), view.owner)
     number = driver.device_of(view.pointer)
     if number is None:
         raise DeviceError(f"{label}: its address {view.pointer:#x} is in no device's memory; was the array freed?")
-    return View(view.pointer, view.shape, view.strides, view.dtype, number, view.owner)
+    return DeviceView(view.pointer, view.shape, view.strides, view.dtype, number, view.owner)
 
 
-def _read_host(label: str, array: Any) -> View:
+def _read_host(label: str, array: Any) -> DeviceView:
     raise DeviceError(
         f"{label} is in the host's memory ({type(array).__name__}); it must be on the GPU like the inputs"
     )
@@ -230,7 +230,7 @@ class DeviceArray:
     def __init__(self, device: int, shape: Shape, dtype: np.dtype[Any], strides: Shape | None = None) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
         self.strides = strides or plain_strides(shape, dtype.itemsize)
-        self.memory = driver.Memory(driver.device(device), math.prod(shape) * dtype.itemsize, "an array")
+        self.memory = driver.DeviceMemory(driver.device(device), math.prod(shape) * dtype.itemsize, "an array")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

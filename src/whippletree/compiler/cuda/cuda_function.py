@@ -28,10 +28,10 @@ import numpy as np
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, expected_shape
 from whippletree.compiler.cuda import cuda_arrays as arrays
 from whippletree.compiler.cuda import driver
-from whippletree.compiler.cuda.cuda_arrays import View
+from whippletree.compiler.cuda.cuda_arrays import DeviceView
 from whippletree.compiler.cuda.cuda_kernel import CudaKernel
 from whippletree.compiler.cuda.tuning import Form
-from whippletree.compiler.llvm.cache import Cache, default_cache
+from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
@@ -48,7 +48,7 @@ def compile_for_cuda(
     dtype: Any = np.float64,
     wording: Wording | None = None,
     form: Form | None = None,
-    cache: Cache | None = None,
+    cache: CodeCache | None = None,
 ) -> CudaFunction:
     """Compile a program for NVIDIA GPUs; the work is done on the first call on a device.
 
@@ -136,7 +136,12 @@ class CudaFunction(NamedFunction):
         return out
 
     def _launch(
-        self, call: _Call, views: Sequence[View], targets: Sequence[View], batch: Shape, sizes: dict[str, int]
+        self,
+        call: _Call,
+        views: Sequence[DeviceView],
+        targets: Sequence[DeviceView],
+        batch: Shape,
+        sizes: dict[str, int],
     ) -> None:
         """One kernel for all states; several if the batch dimensions of some array do not fit together in memory."""
         every = [*zip(self._inputs, views, strict=True), *zip(self._outputs, targets, strict=True)]
@@ -177,24 +182,24 @@ class _Call:
         """Of an output."""
         return batch + tuple(sizes[d] if isinstance(d, str) else d for d in buffer.shape)
 
-    def _view(self, name: str, array: Any, buffer: Buffer | None) -> View:
+    def _view(self, name: str, array: Any, buffer: Buffer | None) -> DeviceView:
         dtype = self.function.dtype if buffer is None else self.dtype(buffer)
         view = arrays.view_of(f"{self.function.name}: {name}", array, dtype, self.stream)
         self.kept.append(array)
         return view
 
-    def input(self, buffer: Buffer, array: Any) -> View:
+    def input(self, buffer: Buffer, array: Any) -> DeviceView:
         """Where an input is; one in the host's memory is copied."""
         if arrays.library_of(array) != "host":
             return self._same_device(buffer.name, self._view(buffer.name, array, buffer))
         (values,) = convert(self.function.name, [buffer], [array], self.function.dtype)
         values = np.ascontiguousarray(values).reshape(np.shape(values))
-        memory = driver.Memory(self.device, values.nbytes, f"the input {buffer.name}")
+        memory = driver.DeviceMemory(self.device, values.nbytes, f"the input {buffer.name}")
         driver.copy_in(self.device, memory.pointer, values.ctypes.data, values.nbytes, self.stream)
         self.kept += [values, memory]
-        return View(memory.pointer, values.shape, values.strides, values.dtype, self.device.number, memory)
+        return DeviceView(memory.pointer, values.shape, values.strides, values.dtype, self.device.number, memory)
 
-    def _same_device(self, name: str, view: View) -> View:
+    def _same_device(self, name: str, view: DeviceView) -> DeviceView:
         if view.device != self.device.number:
             raise DeviceError(
                 f"{self.function.name}: {name} is on device {view.device}, the first array on device "
@@ -202,7 +207,9 @@ class _Call:
             )
         return view
 
-    def outputs(self, out: Any, batch: Shape, sizes: dict[str, int], views: list[View]) -> tuple[list[Any], list[View]]:
+    def outputs(
+        self, out: Any, batch: Shape, sizes: dict[str, int], views: list[DeviceView]
+    ) -> tuple[list[Any], list[DeviceView]]:
         """The arrays of the results and where they are; inputs that they overlap are replaced by copies."""
         buffers = self.function._outputs
         given = list(as_tuple(out)) if out is not None else []
@@ -227,7 +234,7 @@ class _Call:
             self._avoid_overlap(views, targets)
         return given, targets
 
-    def _avoid_overlap(self, views: list[View], targets: Sequence[View]) -> None:
+    def _avoid_overlap(self, views: list[DeviceView], targets: Sequence[DeviceView]) -> None:
         for i, view in enumerate(views):
             if any(arrays.overlap(view, target) for target in targets):
                 name = self.function.inputs[i]
@@ -238,11 +245,11 @@ class _Call:
 
     def finish(self) -> None:
         """Wait where an array's owner cannot: JAX, and memory that may be freed as soon as this call is over."""
-        if any(isinstance(x, driver.Memory) or arrays.library_of(x) in ("jax", "dlpack") for x in self.kept):
+        if any(isinstance(x, driver.DeviceMemory) or arrays.library_of(x) in ("jax", "dlpack") for x in self.kept):
             self.device.synchronize(self.stream)
 
 
-def _batch_strides(buffer: Buffer, view: View, batch: Shape) -> Shape:
+def _batch_strides(buffer: Buffer, view: DeviceView, batch: Shape) -> Shape:
     """Bytes from state to state along every batch dimension; 0 where the array is broadcast."""
     own = len(view.shape) - len(buffer.shape)
     pairs = zip(view.shape[:own], view.strides[:own], strict=True)
@@ -271,7 +278,7 @@ def merged(steps: tuple[Shape, ...], batch: Shape) -> tuple[list[int], list[list
     return counts, found
 
 
-def _in_columns(views: Sequence[View], batch: Shape, buffers: Sequence[Buffer]) -> bool:
+def _in_columns(views: Sequence[DeviceView], batch: Shape, buffers: Sequence[Buffer]) -> bool:
     """Whether neighbouring states are neighbours in memory in the first input that has a whole batch of vectors."""
     for view, b in zip(views, buffers, strict=True):
         own = len(view.shape) - len(b.shape)

@@ -10,9 +10,9 @@ from typing import Any
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.llvm.compile_progress import telling
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
-from whippletree.compiler.llvm.progress import telling
 
 WORK_SHARE = 0.5
 """Share of a device's free memory that the work space of one call may take."""
@@ -21,7 +21,7 @@ WORK_SHARE = 0.5
 class CudaKernel(Kernel):
     """The kernel of one program on every device that it was called on."""
 
-    def __init__(self, recipe: Recipe, options: Options, cache: Cache, form: Form | None = None) -> None:
+    def __init__(self, recipe: Recipe, options: Options, cache: CodeCache, form: Form | None = None) -> None:
         super().__init__(recipe, options, cache)
         self.form = form
         self._on: dict[tuple[int, bool], _Loaded] = {}
@@ -67,7 +67,7 @@ class _Loaded:
     def __init__(self, kernel: CudaKernel, device: driver.Device, rows: bool) -> None:
         self.device = device
         self._names = kernel.dimensions
-        self._memory = [driver.Memory(device, table.nbytes, "tables of the model") for table in kernel.tables]
+        self._memory = [driver.DeviceMemory(device, table.nbytes, "tables of the model") for table in kernel.tables]
         for memory, table in zip(self._memory, kernel.tables, strict=True):
             driver.copy_in(device, memory.pointer, table.ctypes.data, table.nbytes, 0)
         device.synchronize()

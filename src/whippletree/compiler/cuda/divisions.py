@@ -13,7 +13,7 @@ no such copy; all kernels of the catalogue in float32 have been right with it (d
 
 from __future__ import annotations
 
-from whippletree.compiler.llvm.ir import Lanes, Operand, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 
 _RECIPROCAL, _QUOTIENT = "whippletree_reciprocal", "whippletree_quotient"
 
@@ -29,7 +29,7 @@ class CallingWriter(Writer):
         return self.value(f"bitcast {bits} {self.value(f'xor {bits} {inverted}, -1')} to {kind}")
 
 
-def division_functions(lanes: Lanes) -> str:
+def division_functions(lanes: MachineLanes) -> str:
     """The functions that a calling writer calls."""
     kind, bits, one = lanes.number, lanes.integer, lanes.constant(1.0)
 

@@ -159,7 +159,7 @@ def device_of(pointer: int) -> int | None:
     return ordinal.value
 
 
-class Memory:
+class DeviceMemory:
     """A piece of a device's memory, freed when nobody refers to it any more."""
 
     def __init__(self, owner: Device, size: int, purpose: str) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from whippletree.arithmetic.trace import Node
 from whippletree.compiler.llvm.emit import Memory, Registers
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.spill_plan import Step, plan
-from whippletree.compiler.llvm.straight_line import Placement
+from whippletree.compiler.llvm.spill_plan import SpillStep, plan
+from whippletree.compiler.llvm.straight_line import SpillPlacement
 from whippletree.compiler.program import Address, Buffer, Program
 
 WARP = 32
@@ -47,7 +47,7 @@ class GpuArray:
         self.strides: list[Operand] = []
 
 
-class Aside(Placement):
+class Aside(SpillPlacement):
     """Values in shared memory: slot after slot, each for all threads of the block: neighbours use neighbours.
 
     The inputs of a block whose numbers are below ``waiting`` are in the slots of their numbers from the start; the
@@ -70,7 +70,7 @@ class Aside(Placement):
         real = self.writer.lanes.real
         self.own = self.writer.value(f"getelementptr {real}, ptr addrspace(3) @{ASIDE}, i32 {thread}")
 
-    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[SpillStep]:
         found = plan(nodes, order, self.keep if self.room else len(nodes), self.room, self.waiting, self.results)
         self.slots = max(self.slots, min(found.slots, self.room))
         if found.slots > self.room > 0:

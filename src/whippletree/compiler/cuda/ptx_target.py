@@ -28,12 +28,12 @@ from whippletree.compiler.cuda.divisions import CallingWriter, division_function
 from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch, size_of
 from whippletree.compiler.cuda.split import parted, parts_of
 from whippletree.compiler.cuda.staging import results
-from whippletree.compiler.cuda.staging_code import Place, Stager
+from whippletree.compiler.cuda.staging_code import ArrayPlace, Stager
 from whippletree.compiler.cuda.tuning import Form, Shaped, fitted, shaped
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.far_arguments import far_arguments_function
-from whippletree.compiler.llvm.ir import INTRINSICS, Lanes, Operand, Real, Writer, table_text
+from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Real, Writer, table_text
 from whippletree.compiler.program import Block, Program, every_block, tables_of
 from whippletree.errors import DeviceError, UnsupportedError
 
@@ -65,7 +65,7 @@ def architecture(capability: tuple[int, int]) -> str:
 
 def global_work(program: Program, real: Real) -> int:
     """Bytes of global work space for each state, 0 if it can be local: small, and of one function alone."""
-    size = sum(size_of(b) for b in program.of_role("work")) * Lanes(1, real).bytes
+    size = sum(size_of(b) for b in program.of_role("work")) * MachineLanes(1, real).bytes
     return size if size > LOCAL_LIMIT or parts_of(program) else 0
 
 
@@ -84,14 +84,14 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
             f"target 'cuda': {program.name} works on lists that come with the call, one scene at a time: compile it "
             f"for the CPU"
         )
-    lanes = Lanes(1, real)
+    lanes = MachineLanes(1, real)
     program = parted(program)
     how = fitted(program, real, rows) if form is None else shaped(program, form)
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
     shared = kernel.slots * pitch(how.form.threads) * lanes.bytes
     head = _HEAD.format(how.form.threads, shared, global_work(program, real))
-    declarations = _declarations({lanes, Lanes(1, "double")})
+    declarations = _declarations({lanes, MachineLanes(1, "double")})
     functions = [far_arguments_function(lanes), division_functions(lanes) if kernel.calls else ""]
     functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
@@ -106,7 +106,7 @@ _HEAD = "threads of a block: {}, bytes of shared memory: {}, bytes of work space
 
 
 @dataclass(frozen=True)
-class Start:
+class LaunchSize:
     """What a launch must know: threads of a block, its bytes of shared memory, bytes of global memory for a state."""
 
     threads: int
@@ -114,18 +114,18 @@ class Start:
     work: int
 
 
-def how_to_start(image: bytes) -> Start:
+def how_to_start(image: bytes) -> LaunchSize:
     """Read from a kernel's text."""
     found = re.match(_HEAD.replace("{}", r"(\d+)").encode(), image.removeprefix(b"// "))
     if found is None:
         raise ValueError("the text of a kernel does not tell how to start it")
-    return Start(*map(int, found.groups()))
+    return LaunchSize(*map(int, found.groups()))
 
 
 class _Kernel:
     """Writes the kernel: read the parameters, then one state after the other if there are more than threads."""
 
-    def __init__(self, program: Program, how: Shaped, lanes: Lanes, copies: bool) -> None:
+    def __init__(self, program: Program, how: Shaped, lanes: MachineLanes, copies: bool) -> None:
         self.program = program
         self.how = how
         self.lanes = lanes
@@ -209,7 +209,7 @@ class _Kernel:
         memory = GpuMemory(main, w, arrays, thread, self.in_global, aside)
         staging = self.how.staging
         if staging.waiting:
-            places = {name: Place(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
+            places = {name: ArrayPlace(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
             stager = Stager(w, aside, state, w.value(f"and i32 {within}, {WARP - 1}"), self.copies)
             stager.read(staging, places)
             (block,) = every_block(main.body)
@@ -237,29 +237,30 @@ def _definition(head: str, w: Writer) -> str:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """A parameter of the kernel: its LLVM type and its name. Every one takes eight bytes."""
 
     kind: str
     name: str
 
 
-def parameters(program: Program, real: Real) -> list[Parameter]:
+def parameters(program: Program, real: Real) -> list[KernelParameter]:
     """The parameters of the kernel, in order."""
-    found = [Parameter("i64", "states")]
+    found = [KernelParameter("i64", "states")]
     for number, b in enumerate(program.of_role("input", "output")):
-        found += [Parameter("ptr addrspace(1)", f"array{number}"), Parameter("i64", f"step{number}")]
-        found += [Parameter("i64", f"stride{number}.{i}") for i in range(len(b.shape))]
-    found += [Parameter("i64", f"size.{d}") for d in named_dimensions(program)]
+        found += [KernelParameter("ptr addrspace(1)", f"array{number}"), KernelParameter("i64", f"step{number}")]
+        found += [KernelParameter("i64", f"stride{number}.{i}") for i in range(len(b.shape))]
+    found += [KernelParameter("i64", f"size.{d}") for d in named_dimensions(program)]
     found += [
-        Parameter("ptr addrspace(1)", f"table{number}") for number, _ in enumerate(program.of_role("table", "index"))
+        KernelParameter("ptr addrspace(1)", f"table{number}")
+        for number, _ in enumerate(program.of_role("table", "index"))
     ]
     if global_work(program, real):
-        found += [Parameter("ptr addrspace(1)", "work"), Parameter("i64", "slots")]
+        found += [KernelParameter("ptr addrspace(1)", "work"), KernelParameter("i64", "slots")]
     return found
 
 
-def _listed(given: Sequence[Parameter]) -> str:
+def _listed(given: Sequence[KernelParameter]) -> str:
     """Parameters as a definition or a call lists them."""
     return ", ".join(f"{p.kind} %{p.name}" for p in given)
 
@@ -270,7 +271,7 @@ def named_dimensions(program: Program) -> list[str]:
     return list(dict.fromkeys(d for b in buffers for d in b.shape if isinstance(d, str)))
 
 
-def _declarations(kinds: set[Lanes]) -> str:
+def _declarations(kinds: set[MachineLanes]) -> str:
     lines = [f"@{ASIDE} = external addrspace(3) global [0 x double], align 16"]
     lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
     lines += [

@@ -30,7 +30,7 @@ Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class ArrayPlace:
     """Where an array is: operands of its address, of the step from state to state and of the stride, in bytes."""
 
     pointer: Operand
@@ -44,7 +44,7 @@ class _Array:
 
     first: int
     size: int
-    place: Place
+    place: ArrayPlace
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Stager:
         self.real = writer.lanes.real
         self.bytes = writer.lanes.bytes
 
-    def read(self, staging: Staging, places: dict[str, Place]) -> None:
+    def read(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
         """Inputs to their slots, then sines and cosines to theirs."""
         arrays = [_Array(first, b.size, places[b.name]) for first, b in staging.inputs]
 
@@ -85,7 +85,7 @@ class Stager:
         for run in staging.angles:
             self._angles(run)
 
-    def write(self, staging: Staging, places: dict[str, Place]) -> None:
+    def write(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
         """Results from their slots to the outputs."""
         starts = accumulate((b.size for b in staging.results), initial=0)
         arrays = [_Array(first, b.size, places[b.name]) for first, b in zip(starts, staging.results, strict=False)]

@@ -19,7 +19,7 @@ import numpy as np
 
 from whippletree.arithmetic.trace import Trace
 from whippletree.compiler.frontend.flatten import flatten, rebuild
-from whippletree.compiler.program.folding import Turning
+from whippletree.compiler.program.folding import LimbTurning
 from whippletree.functions import Shape
 from whippletree.tree.skeleton import Skeleton
 
@@ -110,7 +110,7 @@ def _rotation(tree: Skeleton, families: Sequence[Sequence[int]], limbs: int) -> 
 
 def turning(
     tree: Skeleton, rotation: Rotation, inputs: Sequence[tuple[Shape, tuple[int, ...]]], outputs: Sequence[Any]
-) -> Turning:
+) -> LimbTurning:
     """The rotation of a function's inputs and outputs: shapes in words and in numbers, each in order."""
     images = {
         "nq": _moved(tree.q_slices, rotation, tree.model.nq),
@@ -121,7 +121,7 @@ def turning(
         "nv": _owners(tree.v_slices, rotation, tree.model.nv),
     }
     owners = np.concatenate([_owner(words, sizes, limb) for words, sizes in inputs])
-    return Turning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()), _all_moved(outputs, images))
+    return LimbTurning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()), _all_moved(outputs, images))
 
 
 def _moved(slices: Sequence[slice], rotation: Rotation, size: int) -> Any:

@@ -57,7 +57,7 @@ class CacheInfo:
     limit: int
 
 
-class Cache:
+class CodeCache:
     """A folder of entries; ``folder=None`` is a cache that remembers nothing."""
 
     def __init__(self, folder: Path | str | None, limit: int = _USUAL_LIMIT * _MEGABYTE) -> None:
@@ -251,7 +251,7 @@ def _write(folder: _Folder, name: str, data: bytes) -> None:
 # --- what the environment asks for ---
 
 
-def default_cache() -> Cache:
+def default_cache() -> CodeCache:
     """The cache that the environment asks for; asked anew each time, so that a change of the environment counts."""
     place = os.environ.get("WHIPPLETREE_CACHE")
     limit = _limit_from_environment()
@@ -274,12 +274,12 @@ def _limit_from_environment() -> int:
     return int(megabytes * _MEGABYTE)
 
 
-_caches: dict[tuple[str | None, int], Cache] = {}
+_caches: dict[tuple[str | None, int], CodeCache] = {}
 
 
-def _shared(place: str | None, limit: int) -> Cache:
+def _shared(place: str | None, limit: int) -> CodeCache:
     """One object per folder, so that its warning comes once."""
-    return _caches.setdefault((place, limit), Cache(place, limit))
+    return _caches.setdefault((place, limit), CodeCache(place, limit))
 
 
 def _user_folder() -> Path:

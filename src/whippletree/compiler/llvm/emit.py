@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.straight_line import Placement, emit_straight
+from whippletree.compiler.llvm.straight_line import SpillPlacement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -42,7 +42,7 @@ Takers = dict[Address, Callable[[Operand], None]]
 class Memory(ABC):
     """How a target reads and writes the buffers of a program."""
 
-    placement: Placement | None = None
+    placement: SpillPlacement | None = None
     """How values are kept between their uses, where registers are few. Outputs are then stored once they are known."""
 
     def __init__(self, program: Program, writer: Writer) -> None:

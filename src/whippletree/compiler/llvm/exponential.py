@@ -33,7 +33,7 @@ from whippletree.compiler.llvm.ir import Operand, Real, Writer
 
 
 @dataclass(frozen=True)
-class _Constants:
+class _ExponentialConstants:
     """The numbers of one precision."""
 
     mantissa: int  # bits after the leading one
@@ -54,8 +54,8 @@ class _Constants:
     whole: float  # numbers from here on are even
 
 
-_CONSTANTS: dict[Real, _Constants] = {
-    "double": _Constants(
+_CONSTANTS: dict[Real, _ExponentialConstants] = {
+    "double": _ExponentialConstants(
         mantissa=52,
         bias=1023,
         magic=1.5 * 2.0**52,
@@ -94,7 +94,7 @@ _CONSTANTS: dict[Real, _Constants] = {
         lift=54,
         whole=2.0**53,
     ),
-    "float": _Constants(
+    "float": _ExponentialConstants(
         mantissa=23,
         bias=127,
         magic=1.5 * 2.0**23,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from string import Template
 
-from whippletree.compiler.llvm.ir import Lanes, real_text
+from whippletree.compiler.llvm.ir import MachineLanes, real_text
 from whippletree.compiler.llvm.sine import CONSTANTS, FAR_ARGUMENTS
 
 # 2/π = 0.A2F9836E… in base 2⁶⁴ (mpmath: floor(2/π · 2¹²⁸⁰)), behind one word of zeros for the smallest exponents
@@ -23,7 +23,7 @@ fe1deb1cb129a73e e88235f52ebb4484 e99c7026b45f7e41 3991d639835339f4 9c845f8bbdf9
 """
 
 
-def far_arguments_function(lanes: Lanes) -> str:
+def far_arguments_function(lanes: MachineLanes) -> str:
     """The text of the function: (x, r, k) point to one lane vector each; r and k are replaced in the far lanes."""
     c, double = CONSTANTS[lanes.real], CONSTANTS["double"]
     words = _DIGITS.split()

@@ -26,7 +26,7 @@ INTRINSICS = {"fma": 3, "sqrt": 1, "fabs": 1}
 
 
 @dataclass(frozen=True)
-class Lanes:
+class MachineLanes:
     """What one number of a program is on the machine: ``width`` reals side by side."""
 
     width: int
@@ -97,7 +97,7 @@ def table_text(name: str, values: Sequence[float], real: Real, space: int = 0) -
 class Writer:
     """Writes the instructions of one function; every method that computes returns the operand of the result."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: MachineLanes) -> None:
         self.lanes = lanes
         self.table_space = 0
         """Where tables live: the address space of a target."""

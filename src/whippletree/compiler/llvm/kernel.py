@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
-from whippletree.compiler.llvm.ir import Lanes, Real
-from whippletree.compiler.llvm.progress import telling
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.llvm.compile_progress import telling
+from whippletree.compiler.llvm.ir import MachineLanes, Real
 from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies
 
 WORK_LIMIT = 1 << 25
@@ -119,7 +119,7 @@ class Interface:
 class Kernel:
     """The loops of one program: one state at a time, and W states at a time."""
 
-    def __init__(self, recipe: Recipe, options: Options, cache: Cache) -> None:
+    def __init__(self, recipe: Recipe, options: Options, cache: CodeCache) -> None:
         self.options = options
         self._recipe = recipe
         self.cache = cache
@@ -173,7 +173,7 @@ class Kernel:
 
             lanes = "one state at a time" if width == 1 else f"{width} states at a time"
             with telling(f"{self._recipe.what or self.interface.name}: machine code for {lanes}"):
-                text = numpy_loop(self._build(), Lanes(width, o.real), SYMBOL)
+                text = numpy_loop(self._build(), MachineLanes(width, o.real), SYMBOL)
                 code = jit.object_code(text, o.machine, level=level)
             self.cache.store(key, code)
         return code

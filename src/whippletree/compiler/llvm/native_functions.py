@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import combined_key
 
 _loaded: dict[str, jit.Loaded] = {}
 
 
-def address_of(symbol: str, text: str, kept: Cache, imports: Mapping[str, int] | None = None) -> int:
+def address_of(symbol: str, text: str, kept: CodeCache, imports: Mapping[str, int] | None = None) -> int:
     """The address of a function of a module of LLVM IR, which may call the ``imports``."""
     with jit.compiling():
         if symbol not in _loaded:

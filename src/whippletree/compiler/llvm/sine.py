@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whippletree.compiler.llvm.ir import Lanes, Operand, Real, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Real, Writer
 
 
 @dataclass(frozen=True)
@@ -177,5 +177,5 @@ def _flip_sign(w: Writer, x: Operand, quadrant: Operand) -> Operand:
     return w.from_bits(w.integer("xor", w.to_bits(x), sign))
 
 
-def _zero(lanes: Lanes) -> Operand:
+def _zero(lanes: MachineLanes) -> Operand:
     return "0" if lanes.width == 1 else "zeroinitializer"

@@ -26,7 +26,7 @@ LEAD = 120
 
 
 @dataclass(frozen=True)
-class Step:
+class SpillStep:
     """Compute a node; or put its value into a slot; or take it back from there."""
 
     action: Literal["compute", "put", "take"]
@@ -35,10 +35,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SpillPlan:
     """What to do, in order, and how many slots it takes."""
 
-    steps: list[Step]
+    steps: list[SpillStep]
     slots: int
 
 
@@ -49,7 +49,7 @@ def plan(
     room: int,
     waiting: int = 0,
     results: Sequence[int] = (),
-) -> Plan:
+) -> SpillPlan:
     """Compute the nodes in that order with at most so many values in registers and ``room`` near slots beside them.
 
     Slots from number ``room`` on are far. Inputs with numbers below ``waiting`` are in the slots of their numbers; the
@@ -73,7 +73,7 @@ class _Planner:
         self.registers = registers
         self.room = room
         self.results = results
-        self.steps: list[Step] = []
+        self.steps: list[SpillStep] = []
         self.here: set[int] = set()  # values in registers
         # where few results wait for the end, they do so in registers
         end = len(order) if len(results) > registers // 4 else -1
@@ -93,16 +93,16 @@ class _Planner:
         found = self.nodes[node]
         return () if found[0] in _LEAVES else [i for i in found[1:] if self.nodes[i][0] not in _ELSEWHERE]
 
-    def run(self) -> Plan:
+    def run(self) -> SpillPlan:
         for node in self.order:
             if node in self.waiting:
                 continue
             operands = set(self._operands(node))
             for operand in operands - self.here:
-                self.steps.append(Step("take", operand, self.slot[operand]))
+                self.steps.append(SpillStep("take", operand, self.slot[operand]))
                 self.here.add(operand)
             self.make_room(operands)
-            self.steps.append(Step("compute", node))
+            self.steps.append(SpillStep("compute", node))
             for operand in operands:
                 self.uses[operand].pop()
                 if not self.uses[operand]:
@@ -110,12 +110,12 @@ class _Planner:
             if self.uses.get(node):
                 self.here.add(node)
         self.finish()
-        return Plan(self.called_early(), max(self.most, len(self.results)))
+        return SpillPlan(self.called_early(), max(self.most, len(self.results)))
 
     def finish(self) -> None:
         """Leave the results in the first slots. Nothing else is alive any more."""
-        self.steps += [Step("take", i, self.slot[i]) for i in dict.fromkeys(self.results) if i not in self.here]
-        self.steps += [Step("put", node, slot) for slot, node in enumerate(self.results)]
+        self.steps += [SpillStep("take", i, self.slot[i]) for i in dict.fromkeys(self.results) if i not in self.here]
+        self.steps += [SpillStep("put", node, slot) for slot, node in enumerate(self.results)]
 
     def make_room(self, needed: set[int]) -> None:
         """Put values aside until one more fits; those needed right now stay."""
@@ -136,7 +136,7 @@ class _Planner:
         free = self.free or self.far
         self.slot[node] = free.pop() if free else max(self.most, self.room)
         self.most = max(self.most, self.slot[node] + 1)
-        self.steps.append(Step("put", node, self.slot[node]))
+        self.steps.append(SpillStep("put", node, self.slot[node]))
 
     def forget(self, node: int) -> None:
         self.here.discard(node)
@@ -144,7 +144,7 @@ class _Planner:
             slot = self.slot.pop(node)
             (self.free if slot < self.room else self.far).append(slot)
 
-    def called_early(self) -> list[Step]:
+    def called_early(self) -> list[SpillStep]:
         """The steps with values called back from far slots before they are needed, but not before they are there."""
         written: dict[int, int] = {}
         times: list[float] = []

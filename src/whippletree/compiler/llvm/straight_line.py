@@ -15,18 +15,18 @@ from whippletree.compiler.llvm.atan2 import angle_of_point
 from whippletree.compiler.llvm.exponential import exponential, hyperbolic_tangent, logarithm, power
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.sine import sines_and_cosines
-from whippletree.compiler.llvm.spill_plan import Step
+from whippletree.compiler.llvm.spill_plan import SpillStep
 
 _LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
 _PIECE = 256
 
 
-class Placement(ABC):
+class SpillPlacement(ABC):
     """How a target with few registers keeps values between their uses."""
 
     @abstractmethod
-    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[Step]:
+    def steps(self, nodes: Sequence[Node], order: Sequence[int]) -> Sequence[SpillStep]:
         """The computation in that order, with values put aside and taken back in between."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ def emit_straight(
     writer: Writer,
     code: Straight,
     load: Callable[[int], Operand],
-    placement: Placement | None = None,
+    placement: SpillPlacement | None = None,
     ready: Callable[[int, Operand], None] = lambda node, value: None,
     awaited: Collection[int] = (),
     pause: Callable[[], None] = lambda: None,
@@ -120,7 +120,9 @@ class _Emission:
             pause()
             first = stop
 
-    def placed(self, placement: Placement, ready: Callable[[int, Operand], None], awaited: Collection[int]) -> None:
+    def placed(
+        self, placement: SpillPlacement, ready: Callable[[int, Operand], None], awaited: Collection[int]
+    ) -> None:
         """Emit everything else, the way the placement wants it."""
         size = len(self.nodes)
         order = [i for i in range(size) if self.value[i]] + [i for i in range(size) if not self.value[i]]

@@ -13,7 +13,7 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term
 from whippletree.arithmetic.trace.traced import CONDITIONS
-from whippletree.compiler.program.folding_plan import Column, Gathered, Operand, Plan, Row, Single
+from whippletree.compiler.program.folding_plan import FoldedColumn, FoldingPlan, GatheredLimbs, Operand, Row, Single
 from whippletree.compiler.program.program import (
     Address,
     Block,
@@ -37,7 +37,7 @@ stage each."""
 class Writing:
     """Writes the blocks of all stages."""
 
-    def __init__(self, name: str, plan: Plan, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+    def __init__(self, name: str, plan: FoldingPlan, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         self.name = name
         self.plan = plan
         self.signs = plan.signs
@@ -260,11 +260,11 @@ class _Together(_Code):
     def source(self, operand: Operand) -> int:
         writing, plan = self.writing, self.plan
         match operand:
-            case Column(number):
+            case FoldedColumn(number):
                 signs = [self.sign(form) for form in self.signs.of_columns[number]]
                 values = [plan.values[v].content for v in plan.columns[number]]
                 return self.numbers(tuple(float(x) * s for x, s in zip(values, signs, strict=True)))
-            case Gathered(number):
+            case GatheredLimbs(number):
                 return self.load(writing.gathered_address(number, Index(PART)))
             case Row(number, shift):
                 if shift:
@@ -289,13 +289,13 @@ def _shifted(shift: int) -> str:
     return f"{PART}_{shift}"
 
 
-def unrolled_code(plan: Plan) -> Straight:
+def unrolled_code(plan: FoldingPlan) -> Straight:
     """The operations of a plan one after the other, those of rows for every part."""
     return _Unrolled(plan).code()
 
 
 class _Unrolled:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FoldingPlan) -> None:
         self.plan = plan
         self.signs = plan.signs
         self.emitter = Emitter()
@@ -326,7 +326,7 @@ class _Unrolled:
             for j, (operand, turn) in enumerate(zip(row.operands, row.turns, strict=True)):
                 value = self.plan.values[member].operands[row.orders[part][j]]
                 node = self.known[value]
-                if isinstance(operand, Column | Gathered):
+                if isinstance(operand, FoldedColumn | GatheredLimbs):
                     node = self.emitter.with_sign(
                         node, self.sign(self.signs.of_operand(operand, part)) * self.sign(self.signs.of_value(value))
                     )

@@ -26,7 +26,7 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.signed import signed
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.compiler.program.folded_code import Writing, unrolled_code
-from whippletree.compiler.program.folding_plan import Plan
+from whippletree.compiler.program.folding_plan import FoldingPlan
 from whippletree.compiler.program.program import Buffer, Program
 from whippletree.compiler.program.shared_outputs import straight_program
 
@@ -45,7 +45,7 @@ MOST_STAGES = 10
 
 
 @dataclass(frozen=True)
-class Turning:
+class LimbTurning:
     """A symmetry of the inputs and outputs of a function: each part takes the place of the next one."""
 
     parts: int
@@ -61,7 +61,7 @@ class Turning:
 class Folding:
     """Straight-line code as loops over the parts of a symmetry."""
 
-    plan: Plan
+    plan: FoldingPlan
     inputs: Sequence[Buffer]
     outputs: Sequence[Buffer]
 
@@ -79,13 +79,13 @@ class Folding:
         return straight_program(name, unrolled_code(self.plan), self.inputs, self.outputs)
 
 
-def folded(code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: Turning) -> Folding | None:
+def folded(code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning) -> Folding | None:
     """Fold code that reads inputs and writes outputs whole, in row-major order; None if it does not pay."""
     if not WORTH_FOLDING <= code.operations <= MOST_FOLDED:
         return None
     apart = signed(code)
     images, labels = find_images(apart, turning.inputs, turning.part, turning.parts, turning.outputs)
-    plan = Plan(apart, images, labels, turning.parts)
+    plan = FoldingPlan(apart, images, labels, turning.parts)
     if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)

@@ -22,7 +22,7 @@ EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
 
-class Column(NamedTuple):
+class FoldedColumn(NamedTuple):
     """An operand of a row from the table of constants."""
 
     number: int
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     shift: int
 
 
-class Gathered(NamedTuple):
+class GatheredLimbs(NamedTuple):
     """An operand of a row: values from anywhere, which are put side by side first."""
 
     number: int
@@ -47,7 +47,7 @@ class Single(NamedTuple):
     value: int
 
 
-Operand: TypeAlias = Column | Row | Gathered | Single
+Operand: TypeAlias = FoldedColumn | Row | GatheredLimbs | Single
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Folded:
     stage: int = 0
 
 
-class Plan:
+class FoldingPlan:
     """Rows, what their operands are, the stage of everything, and signs."""
 
     def __init__(self, code: SignedCode, images: Sequence[int | None], labels: Sequence[int], parts: int) -> None:
@@ -228,7 +228,7 @@ class Plan:
         kinds = {self.operations[v] for v in values}
         if kinds == {"const"}:
             self.columns.append(values)
-            return Column(len(self.columns) - 1), 0
+            return FoldedColumn(len(self.columns) - 1), 0
         if len(set(values)) == 1:
             return Single(values[0]), self._known_alone(values[0])
         if all(v in self.place for v in values):
@@ -239,7 +239,7 @@ class Plan:
         number = self.gathered.setdefault(values, len(self.gathered))
         if number == len(self.gather_stage):
             self.gather_stage.append(stage)
-        return Gathered(number), stage
+        return GatheredLimbs(number), stage
 
 
 # ---- signs -----------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Plan:
 class Signs:
     """Which values of the parts are kept as their negatives. Those of part 0 never are."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FoldingPlan) -> None:
         self.plan = plan
         self.parities = Parities()
         self.of_rows: dict[int, list[int]] = {}
@@ -274,9 +274,9 @@ class Signs:
     def of_operand(self, operand: Operand, part: int) -> int:
         """The sum of an operand of a row, for a part."""
         match operand:
-            case Column(number):
+            case FoldedColumn(number):
                 return self.of_columns[number][part]
-            case Gathered(number):
+            case GatheredLimbs(number):
                 return self.of_gathered[number][part]
             case Row(number, shift):
                 return self.of_rows[number][(part + shift) % self.plan.parts]

@@ -7,7 +7,7 @@ were for (only one of these at a time; another scene of a batch may be elsewhere
                  add to its start, Z = h A K
     looking      Newton's method only: rates at neighbours of the start give J, and (1 - h l J)^-1 for the modes l of A
                  (:mod:`~whippletree.compiler.rollout.collocation_newton`)
-    iterating    rates at the points give better slopes; converged, diverged, or on?    (:class:`Patience`)
+    iterating    rates at the points give better slopes; converged, diverged, or on?    (:class:`IterationLimits`)
     ending       the end of the step, brought back to the constraints: the step is kept, and the next one begins
 
 So the code of the rates, which is nearly all of the code, exists once, whatever they are for. The kernel returns to
@@ -68,7 +68,7 @@ HUGE = 1e300
 """More than any change."""
 
 
-class Patience(NamedTuple):
+class IterationLimits(NamedTuple):
     """When an iteration ends; changes are in units of the tolerance."""
 
     most: int
@@ -148,7 +148,7 @@ class Verdict(NamedTuple):
     iterations: Any
 
 
-class _Point:
+class _RatesPoint:
     """The rates at a point, as blocks over the buffers q, v and K of the step."""
 
     def __init__(self, model: Model, route: str | None) -> None:
@@ -233,7 +233,7 @@ class CollocationKernel:
         self,
         model: Model,
         schemes: tuple[Scheme, ...],
-        patience: Patience,
+        patience: IterationLimits,
         control: Literal["none", "traced", "affine"],
         route: str | None,
         blocks: RateBlocks | None = None,
@@ -242,7 +242,7 @@ class CollocationKernel:
         equations of motion, where they are not the model's."""
         controlled = self.controlled = control != "none"
         self.model, self.schemes, self.patience = model, schemes, patience
-        self.point = _Point(model, route)
+        self.point = _RatesPoint(model, route)
         self.s, self.n = len(schemes[0].nodes), model.nq + model.nv
         self.switches = len(constraint_set(model).switches) if model.constraints else 0
         self.order = self.s + 1

@@ -4,7 +4,7 @@ The problem is that of :mod:`whippletree.contact.problem.contact_problem` with G
 what all impulses do, a block's velocity is u = g + Bᵀ y. So the cost is that of the list, times the number of
 velocities.
 
-Newton's method is that of :mod:`whippletree.contact.problem.newton`, on Alart and Curnier's F(λ) = λ − P(λ − m u),
+Newton's method is that of :mod:`whippletree.contact.problem.cone_newton`, on Alart and Curnier's F(λ) = λ − P(λ − m u),
 damped by a share ε of each block's own diagonal. As u depends on λ by way of y alone, all impulses can be eliminated:
 
     A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F

@@ -63,7 +63,7 @@ from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.time_step import Blocks, shifts
+from whippletree.contact.time_step import ContactBlocks, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.tree import inertia
@@ -92,7 +92,7 @@ def reason_against_lists(model: Model) -> str | None:
     """Why steps of a model cannot be compiled this way, in words; None if they can."""
     if not 0 < model.nv <= MOST_LISTED_VELOCITIES:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
-    blocks = Blocks(model, alone=True)
+    blocks = ContactBlocks(model, alone=True)
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
     if not blocks.contacts.closed_form:
@@ -122,7 +122,7 @@ def _is_hard(model: Model) -> bool:
 
 def lists_pay(model: Model) -> bool:
     """Whether batches are faster this way than with every block written out, where that many blocks rarely matter."""
-    return Blocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
+    return ContactBlocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
 
 
 def _has_inertia(model: Model, long: bool) -> bool:
@@ -153,15 +153,15 @@ def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
     """
-    return _Builder(model, driven).rollout()
+    return _ListBuilder(model, driven).rollout()
 
 
 def contact_step_program(model: Model) -> Program:
     """(q0, v0, impulses0, tau, [ctrl], dt, tolerance) → (q, v, impulses, measure, [force]): one of those steps."""
-    return _Builder(model, Driven(), single=True).rollout()
+    return _ListBuilder(model, Driven(), single=True).rollout()
 
 
-class _Builder(StepSpace):
+class _ListBuilder(StepSpace):
     """Writes the statements of a step."""
 
     def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:

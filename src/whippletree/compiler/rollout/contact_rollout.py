@@ -24,8 +24,8 @@ from whippletree.compiler.call_shapes import convert
 from whippletree.compiler.frontend.unrolled import traced_tree
 from whippletree.compiler.program import Buffer, Loop, Program
 from whippletree.compiler.program.traced_blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
-from whippletree.contact.problem.contact_problem import Local, Problem, local, measured, swept
-from whippletree.contact.time_step import Blocks, Posed, Stepped, posed, stepped
+from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measured, swept
+from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, stepped
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
@@ -66,7 +66,7 @@ def refuse_large(model: Model, bodies: int, most: int) -> None:
     Raises:
         UnsupportedError: too many bodies or contacts, or nothing that touches.
     """
-    blocks = Blocks(model)
+    blocks = ContactBlocks(model)
     cure = (
         "declare only contacts that can happen (feet on ground, no limits that are never reached), or use "
         'wt.simulate(..., method="time_stepping"), which steps such scenes one by one with the contacts that are near'
@@ -113,12 +113,12 @@ def earlier_result(out: Any) -> ContactRollout | None:
 
 def has_limits(model: Model) -> bool:
     """Whether a joint of the model has an end of its range."""
-    return bool(Blocks(model).limited)
+    return bool(ContactBlocks(model).limited)
 
 
 def start(model: Model, impulses: Any, commands: bool) -> Any:
     """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
-    return np.zeros((Blocks(model, servos=commands).count, 3)) if impulses is None else impulses
+    return np.zeros((ContactBlocks(model, servos=commands).count, 3)) if impulses is None else impulses
 
 
 def told(found: ContactRollout) -> ContactRollout:
@@ -151,7 +151,7 @@ def contact_rollout_program(
 
     Without ``limits``, their impulses are zero, and one more result (T,) is 1 in steps that end beyond one, else 0.
     """
-    return _Builder(model, parameters, limits, commands).program(sweeps)
+    return _RolloutBuilder(model, parameters, limits, commands).program(sweeps)
 
 
 def rolled(
@@ -183,13 +183,13 @@ def rolled(
     return ContactRollout(*found)
 
 
-class _Builder:
+class _RolloutBuilder:
     """Collects the buffers and blocks of a roll-out with contact."""
 
     def __init__(self, model: Model, parameters: Sequence[str], limits: bool, commands: bool) -> None:
         self.model = model
-        self.all_blocks = Blocks(model, servos=commands)
-        self.blocks = self.all_blocks if limits else Blocks(model, limits=False, servos=commands)
+        self.all_blocks = ContactBlocks(model, servos=commands)
+        self.blocks = self.all_blocks if limits else ContactBlocks(model, limits=False, servos=commands)
         self.commanded = ["ctrl"] * commands
         if not self.blocks.contacts.closed_form:
             raise UnsupportedError(
@@ -274,12 +274,12 @@ class _Builder:
 
     def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
         own, *arrays = kept.restored(memory)
-        return list(swept(Problem(*arrays[:4]), [Local(*row) for row in own], impulse, kappa))
+        return list(swept(ContactProblem(*arrays[:4]), [Local(*row) for row in own], impulse, kappa))
 
     def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
         _, *arrays = kept.restored(memory)
         free, gaps, shift, closing, approach, *response = arrays[4:]
-        at = Posed(Problem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
+        at = Posed(ContactProblem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
         # only topology matters here: open parameters stay as they are in the model
         end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
         every = zeros(self.all_blocks.count, 3)

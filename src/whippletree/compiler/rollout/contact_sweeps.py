@@ -15,8 +15,8 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_func
 from whippletree.compiler.program import Buffer, Loop, Program, straight_program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.problem.contact_problem import Local, Measure, Problem, block_measure, local, respond
-from whippletree.contact.problem.delassus import Product, picked
+from whippletree.contact.problem.contact_problem import ContactProblem, Local, Measure, block_measure, local, respond
+from whippletree.contact.problem.delassus import DelassusProduct, picked
 
 BLOCK, OTHER, SWEEP = "block", "other", "sweep"
 LOCAL = len(Local._fields)
@@ -26,8 +26,8 @@ LOCAL = len(Local._fields)
 def contact_sweeps() -> CompiledFunction:
     """(G, g, friction, cap, impulse, kappa, rounds (S,)) → (impulse, kappa, measure (3,), local): S sweeps.
 
-    The arrays are those of :class:`whippletree.contact.problem.contact_problem.Problem`; only the length of ``rounds``
-    counts. ``local`` (k, 9) is scratch.
+    The arrays are those of :class:`whippletree.contact.problem.contact_problem.ContactProblem`; only the length of
+    ``rounds`` counts. ``local`` (k, 9) is scratch.
     """
     return compile_function(sweeps_program(), threads=1)
 
@@ -96,10 +96,10 @@ def sweeps_program() -> Program:
 # puts its change back into the velocities.
 
 
-def coloured_sweeps(problem: Problem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
+def coloured_sweeps(problem: ContactProblem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
     """Impulses (k, 3) and κ (k,) after so many sweeps over a problem with a sparse matrix, and their measure."""
     impulse, kappa = np.array(impulse, dtype=float), np.array(kappa, dtype=float)
-    G: Product = problem.G
+    G: DelassusProduct = problem.G
     if count:
         colours = _colours(problem)
         for _ in range(count):
@@ -135,8 +135,8 @@ class _Colour(NamedTuple):
         moved += self.columns @ (after - before).ravel()
 
 
-def _colours(problem: Problem) -> list[_Colour]:
-    G: Product = problem.G
+def _colours(problem: ContactProblem) -> list[_Colour]:
+    G: DelassusProduct = problem.G
     number, local = _colouring(*G.touched, problem.blocks), np.asarray(_local()(G.own))
     found = []
     for c in range(number.max(initial=-1) + 1):

@@ -40,10 +40,10 @@ FREE = ("free.q", "free.v")
 
 def looped_rollout(tree: Skeleton, method: str, arguments: Sequence[Buffer], passive: bool, spaced: bool) -> Program:
     """The program of a roll-out of a tree without constraints, by ``semi_implicit_euler`` or ``rk4``."""
-    return _Builder(tree, arguments, passive).program(method, spaced)
+    return _LongTreeBuilder(tree, arguments, passive).program(method, spaced)
 
 
-class _Builder:
+class _LongTreeBuilder:
     def __init__(self, tree: Skeleton, arguments: Sequence[Buffer], passive: bool) -> None:
         self.tree = tree
         self.nq, self.nv = tree.model.nq, tree.model.nv

@@ -33,7 +33,7 @@ from whippletree.compiler.rollout.rollout_blocks import (
     NOT_FINITE,
     ROW,
     STEP,
-    Blocks,
+    RolloutBlocks,
     has_passive_forces,
 )
 from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, STEP_CORRECTIONS, STEPS, settled
@@ -101,7 +101,7 @@ def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] 
 
         passive = plan.passive and has_passive_forces(model)
         return looped_rollout(skeleton(model), plan.method, arguments, passive, plan.spaced)
-    return _program(model, plan, Blocks(model, plan.passive, plan.controller, arguments))
+    return _program(model, plan, RolloutBlocks(model, plan.passive, plan.controller, arguments))
 
 
 def loops(model: Model, plan: Plan, parameters: Sequence[str] = ()) -> bool:
@@ -157,7 +157,7 @@ def _arguments(model: Model, plan: Plan, parameters: Sequence[str]) -> list[Buff
     ]
 
 
-def _program(model: Model, plan: Plan, blocks: Blocks) -> Program:
+def _program(model: Model, plan: Plan, blocks: RolloutBlocks) -> Program:
     nq, nv = model.nq, model.nv
     blocks.work("state", nq + nv)
     blocks.work("progress", 2)

@@ -35,7 +35,7 @@ SURROUNDINGS = ("q0", "v0", "tau", "ctrl", "dt", "clock", "offsets", "active", "
 class Moment:
     """One time step as a traced function sees it."""
 
-    def __init__(self, blocks: Blocks, values: dict[str, Any]) -> None:
+    def __init__(self, blocks: RolloutBlocks, values: dict[str, Any]) -> None:
         self._blocks = blocks
         self._values = values
         opened = {path: values[path] for path in blocks.parameters}
@@ -76,7 +76,7 @@ class Moment:
         return function.implementation(self.mechanism, *[given[word] for word in function.inputs])
 
 
-class Blocks:
+class RolloutBlocks:
     """The buffers of a roll-out, and blocks that are traced over them."""
 
     def __init__(self, model: Model, passive: bool, controller: Any, arguments: Sequence[Buffer]) -> None:

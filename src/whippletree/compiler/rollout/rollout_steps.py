@@ -9,7 +9,7 @@ from typing import Any
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.program import Loop, Statement
-from whippletree.compiler.rollout.rollout_blocks import NOT_CLOSED, NOT_CONVERGED, STAGE, Blocks, Moment, any_of
+from whippletree.compiler.rollout.rollout_blocks import NOT_CLOSED, NOT_CONVERGED, STAGE, Moment, RolloutBlocks, any_of
 from whippletree.constraints import midpoint_step as midpoint
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.tree.steps import (
@@ -37,7 +37,7 @@ INLINE_UP_TO = 6
 """Velocities up to which the stages of a step are written one after the other: a loop would cost more than it saves."""
 
 
-def euler_step(blocks: Blocks, iterations: int) -> list[Statement]:
+def euler_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
     """Semi-implicit Euler."""
 
     def step(now: Moment, state: Array) -> list[Array]:
@@ -47,20 +47,20 @@ def euler_step(blocks: Blocks, iterations: int) -> list[Statement]:
     return [blocks.moved(["state"], step)]
 
 
-def rk4_step(blocks: Blocks, iterations: int) -> list[Statement]:
+def rk4_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
     """The classical fourth-order method; but for small models as a loop, so that the dynamics is emitted once."""
     small = blocks.model.nv <= INLINE_UP_TO and not blocks.model.constraints
     return _rk4_inline(blocks) if small else _rk4_loop(blocks)
 
 
-def _rk4_inline(blocks: Blocks) -> list[Statement]:
+def _rk4_inline(blocks: RolloutBlocks) -> list[Statement]:
     def step(now: Moment, state: Array) -> list[Array]:
         return list(runge_kutta_4(now.manifold, now.acceleration, *blocks.split(state), now.t, now.h))
 
     return [blocks.moved(["state"], step)]
 
 
-def _rk4_loop(blocks: Blocks) -> list[Statement]:
+def _rk4_loop(blocks: RolloutBlocks) -> list[Statement]:
     size = blocks.model.nq + blocks.model.nv
     for name, numbers in (("reach", RK4_REACH), ("weight", RK4_WEIGHTS), ("part", RK4_TIMES)):
         blocks.table(name, numbers)
@@ -84,7 +84,7 @@ def _rk4_loop(blocks: Blocks) -> list[Statement]:
     ]
 
 
-def midpoint_step(blocks: Blocks, iterations: int) -> list[Statement]:
+def midpoint_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
     """The implicit midpoint rule: a bounded iteration for the middle of the step, then its end."""
     nv = blocks.model.nv
     rows = len(constraint_set(blocks.model).structure.independent) if blocks.model.constraints else 0
@@ -97,8 +97,8 @@ def midpoint_step(blocks: Blocks, iterations: int) -> list[Statement]:
         start = midpoint.begin(now.mechanism, q, v, now.t, now.active)
         return [start.p, start.A, v, zeros(rows)]
 
-    def parts(state: Array, start: Array, middle: Array) -> tuple[midpoint.Start, midpoint.Middle]:
-        at = midpoint.Start(blocks.split(state)[0], start[:nv], start[nv:].reshape(rows, nv))
+    def parts(state: Array, start: Array, middle: Array) -> tuple[midpoint.MidpointStart, midpoint.Middle]:
+        at = midpoint.MidpointStart(blocks.split(state)[0], start[:nv], start[nv:].reshape(rows, nv))
         return at, midpoint.Middle(middle[:nv], middle[nv:])
 
     def improve(now: Moment, state: Array, start: Array, middle: Array) -> list[Any]:
@@ -120,14 +120,14 @@ def midpoint_step(blocks: Blocks, iterations: int) -> list[Statement]:
     ]
 
 
-STEPS: dict[str, Callable[[Blocks, int], list[Statement]]] = {
+STEPS: dict[str, Callable[[RolloutBlocks, int], list[Statement]]] = {
     "semi_implicit_euler": euler_step,
     "rk4": rk4_step,
     "implicit_midpoint": midpoint_step,
 }
 
 
-def settled(blocks: Blocks, closing: bool) -> list[Statement]:
+def settled(blocks: RolloutBlocks, closing: bool) -> list[Statement]:
     """Back to the constraints after a step: positions by corrections of least energy, then velocities.
 
     Without ``closing`` the step has met the constraints itself, and that is only checked.

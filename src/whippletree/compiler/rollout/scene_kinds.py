@@ -44,7 +44,7 @@ def scene_narrow_phase(
     """
     most = max(len(c.open) for c in classes)
     slots = max(kind.slots for kind in kinds)
-    space = _Lists(
+    space = _PairLists(
         Buffer("geometries", "input", ("G", max(most, 1))),
         Buffer("carriers", "input", ("G",), integer=True),
         Buffer("pairs", "input", ("P", HEAD + slots), integer=True),
@@ -58,7 +58,7 @@ def scene_narrow_phase(
     return [Loop(PAIR, "P", (lookup, Switch("kind", cases)))], lists
 
 
-class _Lists:
+class _PairLists:
     """The buffers of the loop over the pairs."""
 
     def __init__(self, geometries: Buffer, carriers: Buffer, pairs: Buffer, margins: Buffer, *world: Buffer) -> None:

@@ -73,10 +73,10 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     the number of steps that were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all
     were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
     """
-    return _Builder(classes, kinds).program_of_steps()
+    return _StepBuilder(classes, kinds).program_of_steps()
 
 
-class _Builder(WorkSpace):
+class _StepBuilder(WorkSpace):
     def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> None:
         super().__init__()
         inputs: dict[str, tuple[Any, ...]] = {

@@ -21,7 +21,7 @@ from whippletree.compiler.rollout.activation_steps import activation_step_progra
 from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
-from whippletree.contact.time_step import Blocks, bias_in_space, implicit_factor
+from whippletree.contact.time_step import ContactBlocks, bias_in_space, implicit_factor
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
@@ -82,7 +82,7 @@ class SingleStep:
         self._tolerance = np.array(tolerance, dyn.dtype)
         self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
         self.actuators = len(self.model.actuators)
-        self.blocks = Blocks(self.model, alone=True)
+        self.blocks = ContactBlocks(self.model, alone=True)
         self._nothing = np.zeros(self.model.nv, dyn.dtype)
         self._idle = np.zeros(self.actuators, dyn.dtype)
         self._still = np.zeros((self.blocks.count, 3), dyn.dtype)

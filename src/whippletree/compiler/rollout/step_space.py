@@ -12,7 +12,7 @@ from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.compiler.program import Address, Index, Register
 from whippletree.compiler.program.traced_blocks import Piece
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.contact.time_step import Blocks
+from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
@@ -50,7 +50,7 @@ class StepSpace(WorkSpace):
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__()
         self.model, self.tree = model, skeleton(model)
-        self.blocks = Blocks(model, alone=True)
+        self.blocks = ContactBlocks(model, alone=True)
         self.actuators = self.blocks.actuators
         self.driven, self.single = driven, single
         self.contacts = len(self.blocks.contacts.candidates)

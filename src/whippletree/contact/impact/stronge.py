@@ -26,7 +26,7 @@ NEARLY_STOPPED = 1e3
 
 
 @dataclass
-class _Path:
+class _ImpulsePath:
     """Where the impulse has led."""
 
     u: Array
@@ -44,7 +44,7 @@ def stroke(G: Array, u: Array, friction: float, restitution: float, fastest: flo
     Returns:
         Zero if the contact neither approaches nor is driven together by its own friction.
     """
-    path = _Path(np.array(u, dtype=float), np.zeros(3))
+    path = _ImpulsePath(np.array(u, dtype=float), np.zeros(3))
     if G[0, 0] <= 0 or not _compresses(G, path.u, friction):
         return path.p
     stopped = STOPPED * max(float(np.linalg.norm(u)), fastest)
@@ -109,7 +109,7 @@ def _onset(G: Array, friction: float) -> Array:
     return np.asarray(d / np.hypot(*d))
 
 
-def _advance(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
+def _advance(G: Array, path: _ImpulsePath, friction: float, target: float | None, stopped: float) -> None:
     """One piece further: to the end of this phase of the impact, or to where slip stops."""
     slip = path.u[1:].copy()
     speed = float(np.hypot(*slip))
@@ -134,7 +134,7 @@ def _advance(G: Array, path: _Path, friction: float, target: float | None, stopp
         path.u[0], path.work = (0.0, path.work) if target is None else (path.u[0], target)
 
 
-def _end_of_stroke(path: _Path, slope: float, target: float | None) -> float:
+def _end_of_stroke(path: _ImpulsePath, slope: float, target: float | None) -> float:
     """How much more normal impulse this phase needs if the piece goes on; infinite if it never ends so."""
     u, needed = float(path.u[0]), 0.0 if target is None else target - path.work
     if target is None:
@@ -146,7 +146,7 @@ def _end_of_stroke(path: _Path, slope: float, target: float | None) -> float:
     return float(2 * needed / (u + np.sqrt(root)))
 
 
-def _turning(G: Array, path: _Path, friction: float, target: float | None, stopped: float) -> None:
+def _turning(G: Array, path: _ImpulsePath, friction: float, target: float | None, stopped: float) -> None:
     """A piece whose slip turns."""
     if np.hypot(*path.u[1:]) <= NEARLY_STOPPED * stopped:
         _stop(G, path)
@@ -162,7 +162,7 @@ def _turning(G: Array, path: _Path, friction: float, target: float | None, stopp
         path.work = target
 
 
-def _stop(G: Array, path: _Path) -> None:
+def _stop(G: Array, path: _ImpulsePath) -> None:
     """What is left of a slip, taken by friction."""
     friction = -np.linalg.pinv(G[1:, 1:], hermitian=True) @ path.u[1:]
     path.p[1:] += friction

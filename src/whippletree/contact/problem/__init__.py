@@ -4,7 +4,7 @@ cones                  friction cones and their projections
 contact_problem        the problem as data, and its solution by sweeps on any scalar
 delassus               the matrix that takes impulses to velocities, dense or sparse
 independent_parts      islands solved each by itself
-newton                 Newton's method on the complementarity conditions
+cone_newton            Newton's method on the complementarity conditions
 interior_point         an interior-point method for the stubborn ones
 solver                 sweeps, then Newton, then the interior point
 active_set             exact solutions: which contacts stick, slide or open

@@ -15,8 +15,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem import contact_problem
+from whippletree.contact.problem.cone_newton import newton
 from whippletree.contact.problem.delassus import islands
-from whippletree.contact.problem.newton import newton
 from whippletree.contact.problem.sliding_combinations import (
     CHECKED,
     EDGES,
@@ -24,8 +24,8 @@ from whippletree.contact.problem.sliding_combinations import (
     RANK_OF_LOADS,
     SLIDE,
     STICK,
-    Answer,
-    Problem,
+    SlidingAnswer,
+    SlidingProblem,
     alone,
     problem,
     settled,
@@ -33,7 +33,7 @@ from whippletree.contact.problem.sliding_combinations import (
     wedged,
 )
 
-__all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "Answer", "Problem", "problem", "solve"]
+__all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "SlidingAnswer", "SlidingProblem", "problem", "solve"]
 
 SWEEPS = ((5, False), (3, True), (12, True))
 """Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
@@ -51,29 +51,31 @@ COMBINATIONS = 2187
 """Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
 
 
-def solve(p: Problem) -> Answer | None:
+def solve(p: SlidingProblem) -> SlidingAnswer | None:
     """Impulses that meet every condition; None if there are none, or none was found.
 
     Contacts that do not act on each other are solved apart.
     """
     if not p.count:
-        return Answer(np.zeros((0, 3)), (), np.zeros((0, 2)))
+        return SlidingAnswer(np.zeros((0, 3)), (), np.zeros((0, 2)))
     size = max(p.terms, float(np.abs(p.b).max()))
     status, x, directions = [OPEN] * p.count, np.zeros((p.count, 3)), np.zeros((p.count, 2))
     for island in islands(p.G) if p.count > 1 else [np.arange(1)]:
         rows = (3 * island[:, None] + np.arange(3)).reshape(-1)
         allowed = tuple(p.allowed[i] for i in island)
-        own = Problem(p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size)
+        own = SlidingProblem(
+            p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size
+        )
         answer = _solved(own)
         if answer is None:
             return None
         x[island], directions[island] = answer.p, answer.directions
         for i, choice in zip(island, answer.status, strict=True):
             status[i] = choice
-    return Answer(x, tuple(status), directions)
+    return SlidingAnswer(x, tuple(status), directions)
 
 
-def _solved(p: Problem) -> Answer | None:
+def _solved(p: SlidingProblem) -> SlidingAnswer | None:
     resting = _at_rest(p)
     if resting is not None:
         return resting
@@ -102,7 +104,7 @@ def _solved(p: Problem) -> Answer | None:
     return settled(p, _guess(p, x), x)
 
 
-def _at_rest(p: Problem) -> Answer | None:
+def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
     """Everything sticks, with impulses of least norm, where impulses are not unique: a slip may be an answer there as
     well, and what can stay at rest does."""
     if not all(STICK in choices for choices in p.allowed):
@@ -116,7 +118,9 @@ def _at_rest(p: Problem) -> Answer | None:
     return answer if answer is not None and np.all(answer.p[:, 0] > 0) else None
 
 
-def _tried(p: Problem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]) -> Answer | None:
+def _tried(
+    p: SlidingProblem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]
+) -> SlidingAnswer | None:
     """The first of these combinations that holds, of those not tried before."""
     for status in combinations:
         if status not in tried:
@@ -127,14 +131,14 @@ def _tried(p: Problem, combinations: Sequence[tuple[int, ...]], x: Array, tried:
     return None
 
 
-def _nearest(p: Problem, guess: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _nearest(p: SlidingProblem, guess: tuple[int, ...]) -> list[tuple[int, ...]]:
     """All combinations, the most similar to a guess first; none if they are too many."""
     if np.prod([float(len(choices)) for choices in p.allowed]) > COMBINATIONS:
         return []
     return sorted(product(*p.allowed), key=lambda status: sum(a != b for a, b in zip(status, guess, strict=True)))
 
 
-def _by_newton(p: Problem, start: Array) -> Array | None:
+def _by_newton(p: SlidingProblem, start: Array) -> Array | None:
     """Impulses (3k,) by Newton's method on all contacts at once, if it finds them: where sweeps creep (splayed legs).
 
     Contacts that slide already have friction in a direction of their own, which that method does not know.
@@ -142,7 +146,9 @@ def _by_newton(p: Problem, start: Array) -> Array | None:
     if any(mu and np.any(d) for mu, d in zip(p.friction, p.directions, strict=True)):
         return None
     shape = (p.count, 3)
-    posed = contact_problem.Problem(p.G.reshape(*shape, *shape), p.b.reshape(shape), p.friction, np.zeros(p.count))
+    posed = contact_problem.ContactProblem(
+        p.G.reshape(*shape, *shape), p.b.reshape(shape), p.friction, np.zeros(p.count)
+    )
     x = start
     for _ in range(ACTIVE_SET_TURNS):
         found, _, good = newton(posed, x.reshape(shape), CHECKED * float(np.abs(p.b).max()))
@@ -152,7 +158,7 @@ def _by_newton(p: Problem, start: Array) -> Array | None:
     return None
 
 
-def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
+def _swept(p: SlidingProblem, x: Array, sweeps: int, exact: bool) -> Array:
     x = x.copy()
     largest = DIVERGED * unit(p)
     for _ in range(sweeps):
@@ -163,7 +169,7 @@ def _swept(p: Problem, x: Array, sweeps: int, exact: bool) -> Array:
     return x
 
 
-def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
+def _relax(p: SlidingProblem, x: Array, i: int, exact: bool) -> None:
     """One contact brought to its own equilibrium, or towards it, the others as they are."""
     n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
     if p.allowed[i] == (OPEN,):
@@ -184,7 +190,7 @@ def _relax(p: Problem, x: Array, i: int, exact: bool) -> None:
     x[n : n + 3] = alone(G, p.G[n : n + 3] @ x + p.b[n : n + 3] - G @ x[n : n + 3], float(p.friction[i]))
 
 
-def _guess(p: Problem, x: Array) -> tuple[int, ...]:
+def _guess(p: SlidingProblem, x: Array) -> tuple[int, ...]:
     """What the contacts seem to do at these impulses."""
     status = []
     for i, choices in enumerate(p.allowed):

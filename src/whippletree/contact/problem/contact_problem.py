@@ -31,7 +31,7 @@ IMMOBILE = 2.0**-40
 nothing, such as the second tangent of a planar mechanism: it carries no impulse."""
 
 
-class Problem(NamedTuple):
+class ContactProblem(NamedTuple):
     """What one step asks of the contacts; k blocks."""
 
     G: Any
@@ -55,14 +55,14 @@ class Problem(NamedTuple):
         return np.asarray(self.matrix @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
 
     @staticmethod
-    def of(matrix: Matrix, g: Array, friction: Array, cap: Array) -> Problem:
+    def of(matrix: Matrix, g: Array, friction: Array, cap: Array) -> ContactProblem:
         """The problem of a matrix (3k, 3k), dense or sparse."""
         k = len(g)
-        return Problem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap)
+        return ContactProblem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap)
 
-    def part(self, numbers: Array) -> Problem:
+    def part(self, numbers: Array) -> ContactProblem:
         """The problem of some blocks, those with these numbers, on which no others act."""
-        return Problem.of(part(self.matrix, numbers), self.g[numbers], self.friction[numbers], self.cap[numbers])
+        return ContactProblem.of(part(self.matrix, numbers), self.g[numbers], self.friction[numbers], self.cap[numbers])
 
     @property
     def matrix(self) -> Matrix:
@@ -222,7 +222,7 @@ def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
     return negated(both(not_less(0, inverse), less(speed, b * b)))
 
 
-def swept(problem: Problem, locals_: Sequence[Local], impulse: Array, kappa: Array) -> tuple[Array, Array]:
+def swept(problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kappa: Array) -> tuple[Array, Array]:
     """Impulses (k, 3) and κ (k,) after one sweep over all blocks."""
     impulse, kappa = np.array(impulse, dtype=object), np.array(kappa, dtype=object)
     for i, at in enumerate(locals_):
@@ -244,7 +244,7 @@ def block_mass(G: Array) -> tuple[Any, Any]:
     return 1 / mobility, mobility
 
 
-def measured(problem: Problem, impulse: Array) -> Measure:
+def measured(problem: ContactProblem, impulse: Array) -> Measure:
     """The residual of impulses (k, 3) in a problem; zeros without contacts."""
     u = problem.velocity(impulse)
     parts = [
@@ -265,7 +265,7 @@ def block_measure(G: Array, impulse: Array, velocity: Array, mu: Any, cap: Any) 
     return Measure(square, square * mobility * mobility, cone_violation(impulse, mu, cap))
 
 
-def solve_by_sweeps(problem: Problem, sweeps: int, start: Array | None = None) -> tuple[Array, Measure]:
+def solve_by_sweeps(problem: ContactProblem, sweeps: int, start: Array | None = None) -> tuple[Array, Measure]:
     """Impulses (k, 3) after a number of sweeps from a start, and their residual: the reference, on any scalar."""
     impulse = zeros(problem.blocks, 3) if start is None else start
     kappa = zeros(problem.blocks)

@@ -1,7 +1,7 @@
 """The Delassus matrix G = J M† Jᵀ of a contact problem in plain numbers, and the linear systems that are made of it.
 
-Small ones are ordinary arrays. Large ones are kept as the :class:`Product` that they are: a contact moves its own two
-bodies, so J and (M† Jᵀ)ᵀ are sparse, also where G is full because all contacts are on one body. Of the two unknowns
+Small ones are ordinary arrays. Large ones are kept as the :class:`DelassusProduct` that they are: a contact moves its
+own two bodies, so J and (M† Jᵀ)ᵀ are sparse, also where G is full because all contacts are on one body. Of the two unknowns
 
     L (G x) + D x = b        ⇔        L J y + D x = b,   y − M† Jᵀ x = 0
 
@@ -33,7 +33,7 @@ SOLUTION_REFINEMENTS = 4
 """Times that such a solution is improved; how good it is, is seen by who asked for it."""
 
 
-class Product:
+class DelassusProduct:
     """G = J M† Jᵀ (3k, 3k), kept as its factors."""
 
     ndim = 2
@@ -70,16 +70,16 @@ class Product:
 
 
 Matrix: TypeAlias = Any
-"""G (3k, 3k): an array, or a :class:`Product`."""
+"""G (3k, 3k): an array, or a :class:`DelassusProduct`."""
 
 
 def delassus(rows: Any, response: Any, part: Array) -> Matrix:
     """J M† Jᵀ of sparse rows J (3k, nv) and (M† Jᵀ)ᵀ (3k, nv), and the part of each velocity, (nv,)."""
-    G = Product(rows, response, part)
+    G = DelassusProduct(rows, response, part)
     return G.array() if _is_small(G) else G
 
 
-def _is_small(G: Product) -> bool:
+def _is_small(G: DelassusProduct) -> bool:
     k = G.shape[0] // 3
     if not DENSE_UP_TO < k <= FULL_UP_TO:
         return k <= DENSE_UP_TO
@@ -88,7 +88,7 @@ def _is_small(G: Product) -> bool:
 
 def is_sparse(G: Matrix) -> bool:
     """Whether a matrix is kept as a product."""
-    return isinstance(G, Product)
+    return isinstance(G, DelassusProduct)
 
 
 def as_array(G: Matrix) -> Array:
@@ -153,7 +153,7 @@ def scaled(G: Matrix, scale: Array) -> Matrix:
     from scipy.sparse import diags_array
 
     S = diags_array(scale.ravel())
-    return Product(S @ G.rows, S @ G.response, G.part)
+    return DelassusProduct(S @ G.rows, S @ G.response, G.part)
 
 
 def with_diagonal(G: Matrix, own: Array) -> Matrix:
@@ -166,10 +166,10 @@ def with_diagonal(G: Matrix, own: Array) -> Matrix:
     some = np.flatnonzero(own)
     more = coo_array((np.sqrt(own[some]), (some, np.arange(len(some)))), shape=(len(own), len(some)))
     part = np.concatenate([G.part, G.part.max(initial=-1) + 1 + np.arange(len(some))])
-    return Product(hstack([G.rows, more], format="csr"), hstack([G.response, more], format="csr"), part)
+    return DelassusProduct(hstack([G.rows, more], format="csr"), hstack([G.response, more], format="csr"), part)
 
 
-class System:
+class DelassusSystem:
     """(L G + D) x = b, factored; L and D (k, 3, 3) have one block per contact. ``rows``: the others of x are zero."""
 
     matrix: Any
@@ -196,7 +196,7 @@ class System:
         self.solvable = fault == 0
         self._solve = lambda b: solve(lu, pivots, b)[0]
 
-    def _factor_sparse(self, G: Product, left: Array, diagonal: Array, rows: Array | None) -> None:
+    def _factor_sparse(self, G: DelassusProduct, left: Array, diagonal: Array, rows: Array | None) -> None:
         from scipy.sparse import coo_array
         from scipy.sparse.linalg import splu
 
@@ -255,7 +255,7 @@ def least_norm(G: Matrix, right: Array, rows: Array) -> Array:
         return found
     k = len(G.own)
     mean = np.einsum("kii->", G.own) / (3 * k)
-    system = System(G, np.tile(np.eye(3), (k, 1, 1)), np.tile(SHIFT * mean * np.eye(3), (k, 1, 1)), rows)
+    system = DelassusSystem(G, np.tile(np.eye(3), (k, 1, 1)), np.tile(SHIFT * mean * np.eye(3), (k, 1, 1)), rows)
     for _ in range(SOLUTION_REFINEMENTS if system.solvable else 0):
         found[rows] += system.solve((right - G @ found)[rows])
     return found

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.problem.cone_newton import block_masses
 from whippletree.contact.problem.cones import Scaling, determinant, product, quotient, unit, way_to_boundary
-from whippletree.contact.problem.contact_problem import Problem
-from whippletree.contact.problem.delassus import System, scaled
-from whippletree.contact.problem.newton import block_masses
+from whippletree.contact.problem.contact_problem import ContactProblem
+from whippletree.contact.problem.delassus import DelassusSystem, scaled
 
 INTERIOR_STEPS = 60
 """Steps at most."""
@@ -50,7 +50,7 @@ STEP_REFINEMENTS = 1
 have digits."""
 
 
-class Start(NamedTuple):
+class ConeStart(NamedTuple):
     """How high in its cone each block begins, as multiples of the largest entry of √m g."""
 
     impulse: float
@@ -58,7 +58,7 @@ class Start(NamedTuple):
 
 
 def interior_point(
-    problem: Problem, start: Start, judge: Callable[[Array], bool], slip: Array | None = None
+    problem: ContactProblem, start: ConeStart, judge: Callable[[Array], bool], slip: Array | None = None
 ) -> tuple[Array, int]:
     """The last impulses (k, 3) that were judged, and the number of steps.
 
@@ -68,7 +68,7 @@ def interior_point(
         judge: told the impulses of every step; says whether they will do.
         slip: speeds (k,), m/s, at which |w_t| in s is held; None solves the problem as it is.
     """
-    path = _Path(problem, start, slip)
+    path = _InteriorPath(problem, start, slip)
     impulse = path.impulse
     for made in range(INTERIOR_STEPS):
         # a point that is lost shows in determinants that are not positive
@@ -79,10 +79,10 @@ def interior_point(
     return impulse, INTERIOR_STEPS
 
 
-class _Path:
+class _InteriorPath:
     """A point on the way: λ and w (k, 3), strictly inside their cones."""
 
-    def __init__(self, problem: Problem, start: Start, slip: Array | None) -> None:
+    def __init__(self, problem: ContactProblem, start: ConeStart, slip: Array | None) -> None:
         k = problem.blocks
         friction, cap = np.asarray(problem.friction, dtype=float), np.asarray(problem.cap, dtype=float)
         disc, smooth = cap > 0, (friction <= 0) & (cap <= 0)
@@ -154,7 +154,7 @@ class _Path:
 class _Directions:
     """The steps that can be taken from a point: one linear system, factored once for predictor and corrector."""
 
-    def __init__(self, path: _Path, W: Scaling) -> None:
+    def __init__(self, path: _InteriorPath, W: Scaling) -> None:
         self.path, self.W = path, W
         self.scaled = _times(W.matrix, path.impulses)  # = W⁻¹ w
         self.square = W.matrix @ W.matrix
@@ -165,7 +165,7 @@ class _Directions:
         residual = (path.G @ path.impulses.ravel()).reshape(k, 3) + path.g - path.velocities
         residual[:, 0] += correction
         self.residual = _times(left, residual)
-        self.system = System(path.G, left, self.square, path.rows)
+        self.system = DelassusSystem(path.G, left, self.square, path.rows)
 
     def towards(self, target: Array) -> tuple[Array, Array]:
         """Δλ and Δw (k, 3) with W Δλ + W⁻¹ Δw = target / (W λ) and Δw = (1 + S) (G Δλ + residual)."""

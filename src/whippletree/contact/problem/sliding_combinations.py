@@ -37,7 +37,7 @@ EDGES = 16
 """Of the pyramid inside a cone that stands for it where contacts wedge."""
 
 
-class Answer(NamedTuple):
+class SlidingAnswer(NamedTuple):
     """Impulses or forces (k, 3), what each contact does, and the slip directions (k, 2) of those that slide."""
 
     p: Array
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class SlidingProblem:
     """k contacts; ``allowed`` may narrow what a contact can do."""
 
     G: Array
@@ -84,7 +84,7 @@ def problem(
     directions: Array | None = None,
     forced: Sequence[int | None] | None = None,
     terms: float = 0.0,
-) -> Problem:
+) -> SlidingProblem:
     """Contacts that may open, stick or slide as they need to, but for those ``forced``.
 
     Contacts that slide already do not count as loaded where their loads would run away (:func:`_jams`): where they
@@ -96,10 +96,10 @@ def problem(
         (OPEN, SLIDE) if mu == 0 or np.any(d) else (OPEN, STICK, SLIDE) for mu, d in zip(friction, given, strict=True)
     ]
     allowed = [own if choice is None else (choice,) for own, choice in zip(free, forced or [None] * k, strict=True)]
-    return Problem(G, b, friction, given, tuple(allowed), terms)
+    return SlidingProblem(G, b, friction, given, tuple(allowed), terms)
 
 
-def settled(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
+def settled(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
     """The answer of this combination, if it meets every condition."""
     free = [i for i, s in enumerate(status) if s == SLIDE and not p.slides_already(i)]
     directions = p.directions.copy()
@@ -109,10 +109,10 @@ def settled(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
         directions = _turned(p, status, free, directions, start)
     x = _linear(p, status, directions, start)
     good = _holds(p, status, directions, x) and not _jams(p, status, directions)
-    return Answer(x.reshape(-1, 3), status, directions) if good else None
+    return SlidingAnswer(x.reshape(-1, 3), status, directions) if good else None
 
 
-def wedged(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
+def wedged(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
     """The same for contacts that wedge a body, whose impulses are not unique and far from those of the sweeps.
 
     Impulses in the cones are sums of pushes along their edges (in space, EDGES of them), so nonnegative least squares
@@ -137,10 +137,10 @@ def wedged(p: Problem, status: tuple[int, ...], start: Array) -> Answer | None:
     E = np.array(pushes).T
     x = E @ nnls(p.G[rows] @ E, -p.b[rows])[0]
     good = _holds(p, status, directions, x) and not _jams(p, status, directions)
-    return Answer(x.reshape(-1, 3), status, directions) if good else None
+    return SlidingAnswer(x.reshape(-1, 3), status, directions) if good else None
 
 
-def _first_direction(p: Problem, i: int, x: Array) -> Array:
+def _first_direction(p: SlidingProblem, i: int, x: Array) -> Array:
     """Against the friction of the sweeps, or along the slip if they have left none."""
     t = slice(3 * i + 1, 3 * i + 3)
     for way in (-x[t], p.G[t] @ x + p.b[t], p.b[t]):
@@ -150,7 +150,7 @@ def _first_direction(p: Problem, i: int, x: Array) -> Array:
     return np.array([1.0, 0.0])
 
 
-def _turned(p: Problem, status: tuple[int, ...], free: list[int], directions: Array, near: Array) -> Array:
+def _turned(p: SlidingProblem, status: tuple[int, ...], free: list[int], directions: Array, near: Array) -> Array:
     """Slip directions along which the contacts then slide; a planar one only has its sign to find."""
     angles = np.arctan2(directions[free, 1], directions[free, 0])
     twist = _misalignment(p, status, free, directions, angles, near)
@@ -176,7 +176,7 @@ def _with_angles(free: list[int], directions: Array, angles: Array) -> Array:
 
 
 def _misalignment(
-    p: Problem, status: tuple[int, ...], free: list[int], directions: Array, angles: Array, near: Array
+    p: SlidingProblem, status: tuple[int, ...], free: list[int], directions: Array, angles: Array, near: Array
 ) -> tuple[Array, Array]:
     """Sine and cosine of the angle between assumed and resulting slip, times the slip's speed."""
     turned = _with_angles(free, directions, angles)
@@ -185,7 +185,7 @@ def _misalignment(
     return d[:, 0] * u[:, 1] - d[:, 1] * u[:, 0], np.sum(d * u, axis=1)
 
 
-def _linear(p: Problem, status: tuple[int, ...], directions: Array, near: Array) -> Array:
+def _linear(p: SlidingProblem, status: tuple[int, ...], directions: Array, near: Array) -> Array:
     """Impulses (3k,) with which closed contacts neither approach nor part, and those that stick do not slip.
 
     Where they are not unique (more contacts than the bodies have freedoms) they are the nearest to those of the sweeps,
@@ -203,7 +203,7 @@ def _linear(p: Problem, status: tuple[int, ...], directions: Array, near: Array)
     return np.asarray(E @ (start + x / scale))
 
 
-def _active(p: Problem, status: tuple[int, ...], directions: Array) -> tuple[list[int], Array]:
+def _active(p: SlidingProblem, status: tuple[int, ...], directions: Array) -> tuple[list[int], Array]:
     """Rows that a combination holds, and the impulses E (3k, r) with which it does."""
     rows, columns = [], []
     for i, s in enumerate(status):
@@ -219,7 +219,7 @@ def _active(p: Problem, status: tuple[int, ...], directions: Array) -> tuple[lis
     return rows, np.array(columns).reshape(-1, 3 * p.count).T
 
 
-def _jams(p: Problem, status: tuple[int, ...], directions: Array) -> bool:
+def _jams(p: SlidingProblem, status: tuple[int, ...], directions: Array) -> bool:
     """Whether contacts that slide already press themselves together (Painlevé): G E of the rows that hold, by which
     loads push contacts apart, has a real eigenvalue that is not positive. Of a single contact it is the
     :meth:`Problem.sliding_inertia`. Contacts that jam by themselves may be held apart by others."""
@@ -238,7 +238,7 @@ def _jams(p: Problem, status: tuple[int, ...], directions: Array) -> bool:
     return lowest <= 0 or float(np.linalg.det(matrix)) <= JAMMED_LOADS * float(np.linalg.det(plain))
 
 
-def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
+def _holds(p: SlidingProblem, status: tuple[int, ...], directions: Array, x: Array) -> bool:
     u = p.G @ x + p.b
     # G of a light foot is large, and so is the rounding of G x
     size = max(float(np.abs(p.b).max()), p.terms)
@@ -260,7 +260,7 @@ def _holds(p: Problem, status: tuple[int, ...], directions: Array, x: Array) -> 
     return True
 
 
-def unit(p: Problem) -> float:
+def unit(p: SlidingProblem) -> float:
     """The size of the impulses that b asks for."""
     inertia = np.diag(p.G)
     return float(np.max(np.abs(p.b) / np.where(inertia > 0, inertia, np.inf), initial=0.0))

@@ -3,8 +3,8 @@
 1. Sweeps from the impulses of the last step: enough for a few contacts, and for a scene that hardly changes. Without
    such impulses, those of least norm with which everything sticks are tried next: they are a solution where they are
    within the cones, also where forces are so far from unique that there are others.
-2. Newton's method (:mod:`whippletree.contact.problem.newton`) and sweeps in turn: fast where the set of contacts is
-   nearly right.
+2. Newton's method (:mod:`whippletree.contact.problem.cone_newton`) and sweeps in turn: fast where the set of contacts
+   is nearly right.
 3. The interior-point method (:mod:`whippletree.contact.problem.interior_point`) from several starts, each time finished
    by Newton's: for scenes whose forces are not unique or whose masses differ by orders of magnitude.
 4. The same with slips held, put in and taken out a few times: for scenes that are jammed.
@@ -28,10 +28,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
-from whippletree.contact.problem.contact_problem import Measure, Problem, block_measure
+from whippletree.contact.problem.cone_newton import newton
+from whippletree.contact.problem.contact_problem import ContactProblem, Measure, block_measure
 from whippletree.contact.problem.delassus import is_sparse, islands, least_norm, own_blocks, products, reach
-from whippletree.contact.problem.interior_point import Start, interior_point
-from whippletree.contact.problem.newton import newton
+from whippletree.contact.problem.interior_point import ConeStart, interior_point
 
 FIRST_LOOK = 5
 """Sweeps before the first look at the residual."""
@@ -52,11 +52,11 @@ STEP_OF_SWEEP, SPARSE_PRODUCT = 4000, 20
 LONG_SWEEPS = (0.03, 0.22, 0.75)
 """Shares of it, after each of which the residual is looked at."""
 
-STARTS = (Start(1.0, 1.0), Start(10.0, 1.0), Start(1e2, 1e2), Start(1e4, 1e4))
+STARTS = (ConeStart(1.0, 1.0), ConeStart(10.0, 1.0), ConeStart(1e2, 1e2), ConeStart(1e4, 1e4))
 """Where the interior-point method begins, one after the other, until one leads to the solution: impulses of the size
 that stops each contact alone, and larger ones, as of bodies that are jammed."""
 
-HELD = Start(1e2, 1e2)
+HELD = ConeStart(1e2, 1e2)
 """Where the interior-point method begins with slips held; the problem is convex then, and the start matters little."""
 
 HELD_ROUNDS, HELD_BLOCKS = 100, 10_000
@@ -66,11 +66,11 @@ round, and a large problem that is not settled soon would take minutes."""
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""
 
-Sweeps: TypeAlias = Callable[[Problem, Array, Array, int], tuple[Array, Array, Measure]]
+Sweeps: TypeAlias = Callable[[ContactProblem, Array, Array, int], tuple[Array, Array, Measure]]
 """(problem, impulse, κ, how many) → (impulse, κ, measure); no sweeps at all just measure."""
 
 
-class Solution(NamedTuple):
+class ContactSolution(NamedTuple):
     """Impulses, and how good they are: nobody has to believe that an iteration has converged."""
 
     impulse: Array
@@ -91,8 +91,8 @@ class Solution(NamedTuple):
 
 
 def solve(
-    problem: Problem, start: Array, sweeps: Sweeps, *, tolerance: float, starts: Sequence[Start] = STARTS
-) -> Solution:
+    problem: ContactProblem, start: Array, sweeps: Sweeps, *, tolerance: float, starts: Sequence[ConeStart] = STARTS
+) -> ContactSolution:
     """Impulses that solve a contact problem.
 
     Args:
@@ -113,7 +113,7 @@ def solve(
     left = [own for own in parts if residual.velocity[own].max() > tolerance]
     kept = np.setdiff1d(np.arange(problem.blocks), np.concatenate([np.arange(0), *left]))
     measure = Measure(*[float(x[kept].max(initial=0.0)) for x in residual])
-    solutions = [Solution(search.best.impulse[kept], measure, FIRST_LOOK, 0, 0, True, 0.0)]
+    solutions = [ContactSolution(search.best.impulse[kept], measure, FIRST_LOOK, 0, 0, True, 0.0)]
     for own in left:
         island = _Search(problem.part(own), sweeps, tolerance)
         island.begin(start[own])
@@ -121,7 +121,7 @@ def solve(
     return _joined(problem, [kept, *left], solutions)
 
 
-def _searched(search: _Search, start: Array, starts: Sequence[Start]) -> Solution:
+def _searched(search: _Search, start: Array, starts: Sequence[ConeStart]) -> ContactSolution:
     """What comes of an island after a first look."""
     problem = search.problem
     if not np.any(start):
@@ -144,7 +144,7 @@ def _searched(search: _Search, start: Array, starts: Sequence[Start]) -> Solutio
     return search.found
 
 
-def _sweep_cost(problem: Problem) -> int:
+def _sweep_cost(problem: ContactProblem) -> int:
     """Products of two blocks that a sweep costs, or would cost in the same time."""
     if is_sparse(problem.G):
         contacts, parts = problem.G.touched
@@ -152,13 +152,13 @@ def _sweep_cost(problem: Problem) -> int:
     return max(problem.blocks, 1) ** 2
 
 
-def _joined(problem: Problem, parts: Sequence[Array], solutions: Sequence[Solution]) -> Solution:
+def _joined(problem: ContactProblem, parts: Sequence[Array], solutions: Sequence[ContactSolution]) -> ContactSolution:
     """The solutions of the islands as one: the worst residual of all, the most sweeps, all other steps."""
     impulse = np.zeros((problem.blocks, 3))
     for own, solution in zip(parts, solutions, strict=True):
         impulse[own] = solution.impulse
     measures = np.array([solution.measure for solution in solutions], dtype=float)
-    return Solution(
+    return ContactSolution(
         impulse,
         Measure(*measures.max(axis=0).tolist()),
         max(solution.sweeps for solution in solutions),
@@ -169,7 +169,7 @@ def _joined(problem: Problem, parts: Sequence[Array], solutions: Sequence[Soluti
     )
 
 
-class _Point(NamedTuple):
+class _ContactPoint(NamedTuple):
     impulse: Array
     measure: Measure
 
@@ -177,11 +177,11 @@ class _Point(NamedTuple):
 class _Search:
     """The best that was found so far, and what it has cost."""
 
-    def __init__(self, problem: Problem, sweeps: Sweeps, tolerance: float) -> None:
+    def __init__(self, problem: ContactProblem, sweeps: Sweeps, tolerance: float) -> None:
         self.problem, self.tolerance = problem, tolerance
         self._sweeps, self._kappa = sweeps, np.zeros(problem.blocks)
         self._made, self._newton_steps, self._interior_steps = 0, 0, 0
-        self.best = _Point(np.zeros((problem.blocks, 3)), Measure(np.inf, np.inf, np.inf))
+        self.best = _ContactPoint(np.zeros((problem.blocks, 3)), Measure(np.inf, np.inf, np.inf))
 
     @property
     def done(self) -> bool:
@@ -201,10 +201,10 @@ class _Search:
         return self.done or bool(self.best.measure.velocity <= self.rounding)
 
     @property
-    def found(self) -> Solution:
+    def found(self) -> ContactSolution:
         """The best, and what it has cost: sweeps, Newton steps and interior-point steps."""
         spent = self._made, self._newton_steps, self._interior_steps
-        return Solution(self.best.impulse, self.best.measure, *spent, self.done, self.rounding)
+        return ContactSolution(self.best.impulse, self.best.measure, *spent, self.done, self.rounding)
 
     def begin(self, impulse: Array) -> None:
         """A first look from impulses to begin with; slips that fit them have κ = |u_t| / |λ_t|."""
@@ -219,7 +219,7 @@ class _Search:
         """Some sweeps from a point."""
         impulse, self._kappa, measure = self._sweeps(self.problem, impulse, self._kappa, count)
         self._made += count
-        self._note(_Point(impulse, measure))
+        self._note(_ContactPoint(impulse, measure))
 
     def stick(self) -> None:
         """The impulses of least norm that bring to rest whatever would close, if friction can bear them.
@@ -241,7 +241,7 @@ class _Search:
         self._newton_steps += made
         self._judge(found)
 
-    def pass_through(self, start: Start, slip: Array | None = None) -> Array:
+    def pass_through(self, start: ConeStart, slip: Array | None = None) -> Array:
         """The interior-point method from a start, and Newton's method at its end; the impulses between the two."""
         if not np.any(self.problem.g):
             return np.zeros((self.problem.blocks, 3))
@@ -261,15 +261,15 @@ class _Search:
     def _judge(self, impulse: Array) -> bool:
         """Whether these impulses, brought back to their cones, are good enough."""
         inside = clipped(self.problem, impulse)
-        self._note(_Point(inside, self._sweeps(self.problem, inside, self._kappa, 0)[2]))
+        self._note(_ContactPoint(inside, self._sweeps(self.problem, inside, self._kappa, 0)[2]))
         return self.done
 
-    def _note(self, point: _Point) -> None:
+    def _note(self, point: _ContactPoint) -> None:
         if point.measure.velocity < self.best.measure.velocity:
             self.best = point
 
 
-def residuals(problem: Problem, impulse: Array) -> Measure:
+def residuals(problem: ContactProblem, impulse: Array) -> Measure:
     """The measure of each block, arrays (k,)."""
     own = laned(own_blocks(problem.matrix).reshape(-1, 9)).reshape(3, 3)
     law = (laned(x[:, None])[0] for x in (problem.friction, problem.cap))
@@ -278,7 +278,7 @@ def residuals(problem: Problem, impulse: Array) -> Measure:
     return Measure(np.sqrt(squared), np.sqrt(velocity), cone)
 
 
-def clipped(problem: Problem, impulse: Array) -> Array:
+def clipped(problem: ContactProblem, impulse: Array) -> Array:
     """Impulses (k, 3) with the normal part not below 0 and the friction shortened to what Coulomb's law allows."""
     normal = np.where(problem.cap > 0, 0.0, np.maximum(impulse[:, 0], 0.0))
     radius, side = problem.friction * normal + problem.cap, np.hypot(impulse[:, 1], impulse[:, 2])

@@ -7,7 +7,7 @@ collisions      which geoms may touch, and how
 actuators       actuators and key frames
 elements        tendons, fluids and gravity compensation
 equalities      equality constraints and tendons
-sensors         sensors
+mjcf_sensors    sensors
 height_fields   height fields
 mjcf_reader     file to model
 """

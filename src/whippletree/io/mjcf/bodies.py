@@ -14,7 +14,7 @@ from whippletree.io.mjcf.actuators import add_actuators, add_key_frames, unit_qu
 from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.elements import add_elements
 from whippletree.io.mjcf.equalities import add_equalities
-from whippletree.io.mjcf.sensors import add_sensors
+from whippletree.io.mjcf.mjcf_sensors import add_sensors
 from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
 
 # MuJoCo's numbers of joint types (mjtJoint); a body's joints act in this library in the same order

@@ -1,6 +1,6 @@
 """This library's own files, ``.toml`` and ``.json``: everything that a model can say, read back exactly.
 
-schema          the tables and their fields
+native_tables   the tables and their fields
 native_reader   text to model, all faults at once with their lines
 native_writer   model to text
 """

@@ -1,4 +1,4 @@
-"""Reading native model files: TOML or JSON in the format of :mod:`whippletree.io.native.schema`."""
+"""Reading native model files: TOML or JSON in the format of :mod:`whippletree.io.native.native_tables`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import FileError, UnsupportedError, quoted
 from whippletree.files.bounded_files import limit_text, limits
 from whippletree.io.draft import Draft
-from whippletree.io.native import schema
+from whippletree.io.native import native_tables
 from whippletree.io.paths import find_mesh
 from whippletree.model import EARTH_GRAVITY, Activation, Joint, Model, Muscle, State
 from whippletree.model.faults import number_faults
@@ -47,9 +47,9 @@ _NUMBERS = {
     *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands", "act"),
     *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
     *("gear", "gain", "bias", "command_range", "force_range", "activation_times", "activation_range"),
-    *schema.fields(schema.Joint),
-    *schema.fields(schema.FlexibleBody),
-    *schema.fields(schema.FlexibleFrame),
+    *native_tables.fields(native_tables.JointTable),
+    *native_tables.fields(native_tables.FlexibleBodyTable),
+    *native_tables.fields(native_tables.FlexibleFrameTable),
 } - {"name", "kind", "parent", "child", "modes", "outline_edges"}
 """Keys whose texts are numbers."""
 _LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
@@ -76,11 +76,11 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut:
         raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
     draft = Draft(path, str(document.get("name", path.stem)), folder=folder, cut=cut)
     lines = Lines(text if path.suffix.lower() == ".toml" else "")
-    whole = checked_table(draft, document, schema.File, "the file", partial(lines.find, "", 0))
-    if whole.get("whippletree", schema.NATIVE_VERSION) != schema.NATIVE_VERSION:
+    whole = checked_table(draft, document, native_tables.NativeFile, "the file", partial(lines.find, "", 0))
+    if whole.get("whippletree", native_tables.NATIVE_VERSION) != native_tables.NATIVE_VERSION:
         version = whole["whippletree"]
         raise FileError(
-            str(path), [f"the file has format {version}; this version reads format {schema.NATIVE_VERSION}"]
+            str(path), [f"the file has format {version}; this version reads format {native_tables.NATIVE_VERSION}"]
         )
     draft.builder.gravity = whole.get("gravity") or EARTH_GRAVITY
     draft.builder.time_step = float(whole["time_step"]) if "time_step" in whole else None
@@ -89,7 +89,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut:
     _build(draft, tables)
     start = whole.get("start")
     if start is not None:
-        start = checked_table(draft, start, schema.Start, "start", partial(lines.find, "start", 0))
+        start = checked_table(draft, start, native_tables.StartTable, "start", partial(lines.find, "start", 0))
     source = whole.get("source")
     if source is not None:
         source = "\n".join([source, *(f"- {note}" for note in draft.notes)])
@@ -197,7 +197,7 @@ def checked_tables(draft: Draft, items: list[Any], word: str, lines: Lines) -> l
     for index, item in enumerate(items):
         name = item.get("name")
         where = f"{_WORDS[word]} {name!r}" if isinstance(name, str) else f"{word}[{index}]"
-        table = checked_table(draft, item, schema.TABLES[word], where, partial(lines.find, word, index))
+        table = checked_table(draft, item, native_tables.TABLES[word], where, partial(lines.find, word, index))
         if "name" in table:
             line = lines.find(word, index)
             draft.declare(_WORDS[word], table["name"], line)
@@ -209,7 +209,7 @@ def checked_table(
     draft: Draft, item: dict[str, Any], kind: type[Struct], where: str, line: Callable[[str], int | None]
 ) -> dict[str, Any]:
     """The valid entries of a table; every key that is unknown, missing or of the wrong type becomes a fault."""
-    known = schema.fields(kind)
+    known = native_tables.fields(kind)
     values: dict[str, Any] = {}
     for key, value in item.items():
         if key not in known:
@@ -217,9 +217,9 @@ def checked_table(
             continue
         try:
             checked = msgspec.convert(value, known[key].type)
-            values[key] = schema.exact(checked) if key in _NUMBERS else checked
+            values[key] = native_tables.exact(checked) if key in _NUMBERS else checked
             if key == "parameters":
-                values[key] = {word: schema.free(entry) for word, entry in checked.items()}
+                values[key] = {word: native_tables.free(entry) for word, entry in checked.items()}
         except (msgspec.ValidationError, ValueError) as error:
             reason = str(error).replace("`", "").replace("Expected", "expected").replace(" - at $", " at ")
             draft.fault(f"{where}: {key}: {reason}", line(key))
@@ -353,7 +353,7 @@ def add_joint(draft: Draft, table: dict[str, Any]) -> None:
 
 def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
     where, parameters = f"geometry {table['name']!r}", dict(table.get("parameters", {}))
-    own = [word for word in parameters if word in (*schema.fields(schema.Geometry), "self")]
+    own = [word for word in parameters if word in (*native_tables.fields(native_tables.GeometryTable), "self")]
     if own:
         draft.fault(
             f"{where}: parameters: {own[0]!r} is not a number of a shape: write it beside parameters", table["line"]

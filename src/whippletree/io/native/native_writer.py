@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import UnsupportedError, did_you_mean
 from whippletree.files.whole_files import write_whole
-from whippletree.io.native.schema import NATIVE_VERSION
+from whippletree.io.native.native_tables import NATIVE_VERSION
 from whippletree.model import (
     Activation,
     Actuator,

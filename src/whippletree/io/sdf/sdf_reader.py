@@ -54,7 +54,7 @@ CLOSING = {
 
 
 @dataclass(eq=False)
-class _Joint:
+class _SdfJoint:
     """A joint as the file gives it; its axes are in the frame of the child link."""
 
     name: str
@@ -142,11 +142,11 @@ def _add_frames(draft: Draft, frames: Frames, model: Element, places: dict[str, 
             draft.fault(f"frame {name!r} is not attached to a link of the model", line_of(element))
 
 
-def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _Joint:
+def _joint(values: Values, element: Element, places: dict[str, Array], frames: Frames) -> _SdfJoint:
     name, child = values.text(element, "name"), frames.link_of(values.child_text(element, "child"))
     place = places.get(child, np.eye(4))
     pose = values.pose(element) if frames.base(element) == child else _relative(place, frames.pose(name))
-    return _Joint(
+    return _SdfJoint(
         name=name,
         line=line_of(element),
         type=values.text(element, "type"),
@@ -172,7 +172,7 @@ def _mimic(values: Values, joint: Element) -> tuple[str, float, float] | None:
     return values.text(found, "joint"), offset, multiplier
 
 
-def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
+def _is_known(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> bool:
     """Whether a joint can be used; what is wrong with it becomes faults."""
     faults = []
     if joint.type not in (*CARRIED, "gearbox"):
@@ -189,8 +189,8 @@ def _is_known(draft: Draft, joint: _Joint, places: dict[str, Array]) -> bool:
 # --- the tree and what closes it ---
 
 
-def _assemble(draft: Draft, joints: list[_Joint], places: dict[str, Array], base: str, root_joint: str) -> None:
-    carriers: dict[str, _Joint] = {}
+def _assemble(draft: Draft, joints: list[_SdfJoint], places: dict[str, Array], base: str, root_joint: str) -> None:
+    carriers: dict[str, _SdfJoint] = {}
     for joint in joints:
         if joint.type != "gearbox":
             carriers.setdefault(joint.child, joint)
@@ -223,7 +223,7 @@ def _relative(first: Array, second: Array) -> Array:
     return pose
 
 
-def _carry(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+def _carry(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
     """A joint as the model's builder takes it: its frame has the axes of the child."""
     relative = _relative(places[joint.parent], places[joint.child])
     rotation = draft.rotation(relative[:3, :3])
@@ -245,7 +245,7 @@ def _carry(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
     )
 
 
-def _close(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
+def _close(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
     """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, and told."""
     relative = _relative(places[joint.parent], places[joint.child])
     frames = ((joint.parent, relative @ joint.pose), (joint.child, joint.pose))
@@ -270,12 +270,12 @@ def _close(draft: Draft, joint: _Joint, places: dict[str, Array]) -> None:
     draft.builder.closing_constraint(joint.name, CLOSING[joint.type], on, CARRIED[joint.type], parameters)
 
 
-def _in_joint(joint: _Joint, axis: Array) -> tuple[float, ...]:
+def _in_joint(joint: _SdfJoint, axis: Array) -> tuple[float, ...]:
     """An axis of the child link in the joint's frame."""
     return tuple(float(x) for x in rotations.snap(joint.pose[:3, :3].T @ axis))
 
 
-def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[str, Array]) -> None:
+def _gear(draft: Draft, gear: _SdfJoint, carriers: dict[str, _SdfJoint], places: dict[str, Array]) -> None:
     """θ₂ = −ratio θ₁: the turns of parent (1) and child (2) against the reference body, about axis and axis2."""
     turns = []
     for link, axis in ((gear.parent, gear.axis), (gear.child, gear.second_axis)):
@@ -294,7 +294,7 @@ def _gear(draft: Draft, gear: _Joint, carriers: dict[str, _Joint], places: dict[
     draft.builder.constraint(gear.name, "coupling", second, first, coefficients=(0.0, -gear.ratio * s1 * s2))
 
 
-def _add_mimics(draft: Draft, joints: list[_Joint], carried: dict[str, _Joint]) -> None:
+def _add_mimics(draft: Draft, joints: list[_SdfJoint], carried: dict[str, _SdfJoint]) -> None:
     """A joint that follows another: a coupling of the two."""
     simple = {joint.name for joint in carried.values() if CARRIED[joint.type] in ("revolute", "prismatic", "helical")}
     for joint in joints:

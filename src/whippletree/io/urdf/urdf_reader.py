@@ -70,7 +70,7 @@ _ATTRIBUTES = {
 
 
 @dataclass(eq=False)
-class _Joint:
+class _UrdfJoint:
     """A joint as the file gives it."""
 
     name: str
@@ -132,7 +132,7 @@ def _count_unused(draft: Draft, element: Element) -> None:
 # --- the tree: who hangs from whom, and what the root hangs from ---
 
 
-def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base: str) -> dict[str, str]:
+def _attach(draft: Draft, links: dict[str, Element], joints: list[_UrdfJoint], base: str) -> dict[str, str]:
     """Join the root to the world; returns the body name of each link."""
     carried = {joint.child for joint in joints}
     roots = [name for name in links if name not in carried]
@@ -161,20 +161,20 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_Joint], base:
     return names
 
 
-def _is_the_world(link: Element, joints: list[_Joint], base: str) -> bool:
+def _is_the_world(link: Element, joints: list[_UrdfJoint], base: str) -> bool:
     """Whether a root link called world stands for the world: it has no inertia and need not float itself."""
     first = {joint.type for joint in joints if joint.parent == WORLD}
     return link.find("inertial") is None and (base == "fixed" or first == {"floating"})
 
 
-def _cut_cycles(draft: Draft, joints: list[_Joint]) -> list[_Joint]:
+def _cut_cycles(draft: Draft, joints: list[_UrdfJoint]) -> list[_UrdfJoint]:
     """Note every cycle; returns the joints without those that close one, which hang from the world instead."""
     carrier = {joint.child: joint for joint in reversed(joints) if joint.child and joint.parent}
     order = {joint.name: number for number, joint in enumerate(joints)}
     settled: set[str] = set()
     cut: set[int] = set()
     for start in carrier:
-        path: list[_Joint] = []
+        path: list[_UrdfJoint] = []
         name = start
         while name in carrier and name not in settled:
             settled.add(name)
@@ -215,9 +215,9 @@ def _body(reader: Reader, link: Element, name: str) -> None:
 # --- joints ---
 
 
-def _joint(reader: Reader, element: Element) -> _Joint:
+def _joint(reader: Reader, element: Element) -> _UrdfJoint:
     position, rotation = origin(reader, element)
-    joint = _Joint(
+    joint = _UrdfJoint(
         name=reader.text(element, "name"),
         line=line_of(element),
         type=reader.text(element, "type"),
@@ -264,7 +264,7 @@ def _dynamics(reader: Reader, element: Element) -> dict[str, Any]:
     return {key: reader.number(found, key, 0.0) for key in ("damping", "friction")}
 
 
-def _limits(reader: Reader, element: Element, joint: _Joint) -> None:
+def _limits(reader: Reader, element: Element, joint: _UrdfJoint) -> None:
     found = reader.child(element, "limit")
     if found is None:
         return
@@ -282,7 +282,7 @@ def _limits(reader: Reader, element: Element, joint: _Joint) -> None:
             reader.draft.leave_out("limits whose lower end is above the upper one: the joint has none", ends)
 
 
-def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
+def _add_joint(draft: Draft, joint: _UrdfJoint, names: dict[str, str]) -> None:
     if not joint.name or not joint.parent or not joint.child:
         return  # noted where it was read
     draft.declare("joint", joint.name, joint.line)
@@ -292,7 +292,7 @@ def _add_joint(draft: Draft, joint: _Joint, names: dict[str, str]) -> None:
     draft.builder.joint(joint.name, kind, parent, child, **pose, **joint.data)
 
 
-def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
+def _add_mimics(draft: Draft, joints: list[_UrdfJoint]) -> None:
     """A mimic joint follows another, q = offset + multiplier · q_leader: a constraint of kind ``coupling``."""
     kinds = {joint.name: KINDS.get(joint.type, "weld") for joint in joints}
     for joint in joints:
@@ -319,7 +319,7 @@ def _add_mimics(draft: Draft, joints: list[_Joint]) -> None:
             add("coupling", joint.name, leader, coefficients=(offset, multiplier))
 
 
-def _add_transmissions(draft: Draft, root: Element, joints: list[_Joint]) -> None:
+def _add_transmissions(draft: Draft, root: Element, joints: list[_UrdfJoint]) -> None:
     """A motor for every simple transmission: the joint's effort is that of the actuator times the reduction."""
     movable = {joint.name for joint in joints if KINDS.get(joint.type) in ("revolute", "prismatic")}
     taken: set[str] = set()

@@ -12,7 +12,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError
 from whippletree.simulation.adaptive.collocation import Polynomial
 from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
-from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, Piece, Progress, Statistics
+from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, MotionPiece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
 MOST_ADAPTIVE_STEPS = 1_000_000
@@ -108,7 +108,7 @@ class Adaptive(Method):
                 time,
             )
 
-    def _output(self, piece: Piece, inside: Array) -> tuple[Array, Array]:
+    def _output(self, piece: MotionPiece, inside: Array) -> tuple[Array, Array]:
         """States at the output times inside a step, and at its end where a terminal event has stopped there."""
         states = self.task.motion.project(inside, piece.interpolant.states(inside)) if len(inside) else piece.state[:0]
         if len(inside) and inside[-1] == piece.end:

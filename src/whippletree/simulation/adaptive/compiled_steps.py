@@ -19,8 +19,8 @@ from whippletree.compiler.rollout.collocation_kernel import (
     IN_DOUBT,
     SLOW_ITERATION,
     STEPS,
+    IterationLimits,
     Notes,
-    Patience,
     RateBlocks,
     Scheme,
     Verdict,
@@ -39,8 +39,8 @@ from whippletree.simulation.adaptive.integrator import (
     STALLED_CHANGE,
     AcceptedStep,
     Departure,
-    Solution,
     Stride,
+    TriedStep,
     worthwhile,
 )
 from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
@@ -69,7 +69,7 @@ class CompiledSteps:
         """What these take with each call."""
         self.task, self.motion = task, task.motion
         model = self.motion.model
-        self.patience = Patience(
+        self.patience = IterationLimits(
             COLLOCATION_ITERATIONS,
             SETTLING,
             integrator.CONVERGED_POINTS,
@@ -110,7 +110,7 @@ class CompiledSteps:
 
     def solve(
         self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
-    ) -> Solution | None:
+    ) -> TriedStep | None:
         """One step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
         call = Departure(t, y, length, guess, 0.0, t + length, 0, rtol, atol, stiff)
         _, _, _, trial, (_, outcome, error, change, first, rounds) = self._call(call)
@@ -118,8 +118,8 @@ class CompiledSteps:
             return None
         polynomial = Polynomial(t, length, y, trial)
         if outcome == GIVEN_UP:
-            return Solution(polynomial, np.inf, int(rounds), np.inf, stiff)
-        return Solution(polynomial, float(error), int(rounds), float(mean_contraction(change, first, rounds)), stiff)
+            return TriedStep(polynomial, np.inf, int(rounds), np.inf, stiff)
+        return TriedStep(polynomial, float(error), int(rounds), float(mean_contraction(change, first, rounds)), stiff)
 
     def stride(self, call: Departure) -> Stride:
         """As many steps as can be taken from a state without asking anybody."""
@@ -128,7 +128,7 @@ class CompiledSteps:
         verdict = Verdict(*told.tolist())
         for k in range(int(verdict.kept)):
             note = Notes(*notes[k].tolist())
-            step = Solution(
+            step = TriedStep(
                 Polynomial(note.start, note.length, y, coefficients[k]),
                 note.error,
                 int(note.iterations),

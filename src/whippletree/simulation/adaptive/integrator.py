@@ -60,7 +60,7 @@ MOST_SLACK = 1e4
 """How far the tolerance of a single step may be relaxed at a dead point."""
 
 
-class Problem(Protocol):
+class Integrand(Protocol):
     """What is integrated: an ordinary differential equation on a manifold."""
 
     def rates(self, t: Array, y: Array) -> Array:
@@ -142,7 +142,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Piece:
+class MotionPiece:
     """One accepted step: the interpolant holds from ``start`` to ``end``."""
 
     start: float
@@ -163,7 +163,7 @@ class Piece:
         return self.progress.state
 
 
-class Solution(NamedTuple):
+class TriedStep(NamedTuple):
     """A step that was tried: its polynomial, and its error in units of the tolerance, infinite without convergence."""
 
     polynomial: Polynomial
@@ -219,7 +219,7 @@ class Departure:
 class AcceptedStep(NamedTuple):
     """An accepted step."""
 
-    solution: Solution
+    solution: TriedStep
     end: float
     state: Array
     """Projected."""
@@ -256,7 +256,7 @@ class StepSolver(Protocol):
 
     def solve(
         self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
-    ) -> Solution | None:
+    ) -> TriedStep | None:
         """A step from (t, y), iterated from a guess, by Newton's method where it is stiff; None where it could not be
         solved this way."""
 
@@ -273,7 +273,7 @@ def worthwhile(size: int) -> float:
 class Integrator:
     """Steps through time; iterate over :meth:`pieces`."""
 
-    problem: Problem
+    problem: Integrand
     rtol: float
     atol: float
     events: tuple[Event, ...] = ()
@@ -296,7 +296,7 @@ class Integrator:
     solver: str = "auto"
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
 
-    def pieces(self, start: Progress, end: float) -> Iterator[Piece]:
+    def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
 
         Raises:
@@ -333,7 +333,7 @@ class Integrator:
                 if stop is not None:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._projected(stop, guess(stop))
-                yield Piece(begin, Progress(t, y, length, guess, stiff, error), guess, tuple(found))
+                yield MotionPiece(begin, Progress(t, y, length, guess, stiff, error), guess, tuple(found))
                 if stop is not None:
                     return
 
@@ -393,7 +393,7 @@ class Integrator:
         end: float,
         guess: Polynomial,
         stiffness: Stiffness | None,
-    ) -> tuple[Solution, float, Array]:
+    ) -> tuple[TriedStep, float, Array]:
         """An accepted step, its end, and the projected state there.
 
         Where forces have a kink that none of a step's points has seen (a ball that rolls over an edge just before the
@@ -419,7 +419,7 @@ class Integrator:
             self._reject(t, polynomial.length)
             length = polynomial.length / 2
 
-    def _accepted(self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None) -> Solution:
+    def _accepted(self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None) -> TriedStep:
         """Try steps of falling length until one meets the tolerance.
 
         A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
@@ -480,7 +480,7 @@ class Integrator:
         guess: Polynomial,
         slack: float = 1.0,
         stiffness: Stiffness | None = None,
-    ) -> Solution:
+    ) -> TriedStep:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
         rule = self.rule if stiffness is None else radau_rule()
         tried = self.statistics.steps + self.statistics.rejections
@@ -511,14 +511,14 @@ class Integrator:
             if change <= CONVERGED_POINTS or stalled:
                 polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
                 contraction = float(step_control.mean_contraction(change, first, iteration))
-                return Solution(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiff)
+                return TriedStep(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiff)
             first, last = (change if iteration == 1 else first), change
-        return Solution(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiff)
+        return TriedStep(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiff)
 
     def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
         return lambda slopes: self.problem.rates(times, y + weights @ slopes)
 
-    def _growth(self, trial: Solution) -> float:
+    def _growth(self, trial: TriedStep) -> float:
         """How much longer the next step is."""
         limits = trial.growth_by_error, trial.growth_by_contraction
         return float(step_control.growth(trial.iterations, *limits, not self.dead_points or trial.stiff))
@@ -532,7 +532,7 @@ class Integrator:
         least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
         return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
 
-    def _stiff_behind(self, trial: Solution, t: float, y: Array) -> bool:
+    def _stiff_behind(self, trial: TriedStep, t: float, y: Array) -> bool:
         """Whether steps after a Picard step could be longer but for an error in stiff directions.
 
         (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.

@@ -37,7 +37,7 @@ Rates = Callable[[Array, Array], Array]
 """ẏ (m, n) at m times and states."""
 
 
-class Modes(NamedTuple):
+class RuleModes(NamedTuple):
     """A = T Λ T⁻¹ of a rule, one of each conjugate pair."""
 
     values: Array
@@ -49,12 +49,12 @@ class Modes(NamedTuple):
 
 
 @cache
-def radau_modes(points: int = POINTS) -> Modes:
+def radau_modes(points: int = POINTS) -> RuleModes:
     """The modes of Radau's rule."""
     values, T = np.linalg.eig(radau_rule(points).weights)
     kept = values.imag >= 0
     doubled = np.where(values.imag > 0, 2.0, 1.0)
-    return Modes(values[kept], np.linalg.inv(T)[kept], (T * doubled)[:, kept])
+    return RuleModes(values[kept], np.linalg.inv(T)[kept], (T * doubled)[:, kept])
 
 
 def rate_jacobian(rates: Rates, t: float, y: Array, size: Array) -> Array:
@@ -142,7 +142,7 @@ class Stiffness:
         by_q, by_v = self.jacobian[n:, :n], self.jacobian[n:, n:]
         return by_q, np.linalg.inv(np.eye(n) - z * by_v - (z * z) * by_q)
 
-    def corrector(self, rule_modes: Modes, length: float, times: Array, y: Array, weights: Array) -> NewtonStep:
+    def corrector(self, rule_modes: RuleModes, length: float, times: Array, y: Array, weights: Array) -> NewtonStep:
         """The correction of slopes of a step of this length from y; ``weights`` are h A."""
         return NewtonStep(self.rates, rule_modes, self.solver(length * rule_modes.values), times, y, weights)
 
@@ -156,7 +156,13 @@ class NewtonStep:
     """One step: a call takes slopes at its points to better ones."""
 
     def __init__(
-        self, rates: Rates, rule_modes: Modes, solve: Callable[[Array], Array], times: Array, y: Array, weights: Array
+        self,
+        rates: Rates,
+        rule_modes: RuleModes,
+        solve: Callable[[Array], Array],
+        times: Array,
+        y: Array,
+        weights: Array,
     ) -> None:
         self.rates, self.modes, self.solve = rates, rule_modes, solve
         self.times, self.start, self.weights = times, y, weights

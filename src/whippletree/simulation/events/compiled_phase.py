@@ -20,7 +20,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
 from whippletree.contact.held_motion import HeldMotion, held_motion
 from whippletree.contact.problem.cones import largest
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.tree.mechanism import Mechanism
 
 MOST_UNROLLED_ROWS, MOST_UNROLLED_VELOCITIES = 16, 14
@@ -39,7 +39,7 @@ NOTHING_YET = 1e300
 """More than any residual."""
 
 
-class HeldRows(NamedTuple):
+class SwitchedRows(NamedTuple):
     """What a mode holds, as numbers of a call."""
 
     on: Array
@@ -55,7 +55,7 @@ class HeldRows(NamedTuple):
 class CompiledPhases:
     """The functions of a scene; ``possible`` tells whether there are any."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: EventEquations) -> None:
         self.scene = scene
         model, self.dyn = scene.model, scene.motion.dyn
         self.rows = len(scene.rows) + HELD_MOTIONS + 3 * scene.count
@@ -65,14 +65,14 @@ class CompiledPhases:
         """Whether phases that begin now are to use them."""
         self.switched = bool(len(scene.motion.all_on)) if model.constraints else False
 
-    def loads(self, t: Array, q: Array, v: Array, tau: Array, held: HeldRows) -> tuple[Array, Array] | None:
+    def loads(self, t: Array, q: Array, v: Array, tau: Array, held: SwitchedRows) -> tuple[Array, Array] | None:
         """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_loads", self._key), self._loads_program, width=1)
         with np.errstate(all="ignore"):
             a, f, trust = function(t, q, v, tau, *self._active, *held)
         return (a, f) if np.all(trust > 0) else None
 
-    def project(self, t: Array, q: Array, v: Array, held: HeldRows) -> tuple[Array, Array] | None:
+    def project(self, t: Array, q: Array, v: Array, held: SwitchedRows) -> tuple[Array, Array] | None:
         """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_projection", self._key), self._projection_program, width=1)
         with np.errstate(all="ignore"):

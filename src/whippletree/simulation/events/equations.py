@@ -51,7 +51,7 @@ class At(NamedTuple):
     """(m, 3k)"""
 
 
-class Scene:
+class EventEquations:
     """What modes, guards and impacts ask of a model in motion."""
 
     def __init__(self, motion: Motion) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.modes import Mode
+from whippletree.contact.contact_modes import Mode
 from whippletree.errors import ShapeError, UnsupportedError
 
 

@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.contact_modes import OPEN, Mode, open_mode
 from whippletree.contact.impact.laws import Law, law_named
-from whippletree.contact.modes import OPEN, Mode, open_mode
 from whippletree.errors import AssemblyError
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
-from whippletree.simulation.adaptive.integrator import IntegrationError, Piece, Progress, Statistics
+from whippletree.simulation.adaptive.integrator import IntegrationError, MotionPiece, Progress, Statistics
 from whippletree.simulation.events import event_output, zeno
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.event_log import KINDS, SEQUENCES, EventLog
-from whippletree.simulation.events.event_output import Output
+from whippletree.simulation.events.event_output import PhaseOutput
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Admits, Guard
 from whippletree.simulation.events.massless_feet.foot_slip import phase_of
 from whippletree.simulation.events.phase import Phase
@@ -72,7 +72,7 @@ class Events(Method):
             sensitivity: whether the derivative of the state by the start state goes with every row; asks for saltation.
         """
         super().__init__(task)
-        self.scene = Scene(task.motion)
+        self.scene = EventEquations(task.motion)
         law = None if impact_law is None else law_named(impact_law)
         depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
         self.rules = Transitions(self.scene, law, depth, speed)
@@ -101,7 +101,7 @@ class Events(Method):
     def _mode_number(self) -> int:
         return len(self.log.modes) - 1
 
-    def _output(self, phase: Phase, piece: Piece | None, end: float) -> Output:
+    def _output(self, phase: Phase, piece: MotionPiece | None, end: float) -> PhaseOutput:
         """Of a step up to ``end``; nothing without a step."""
         if piece is None:
             nothing = event_output.rows(phase, self._mode_number, np.zeros(0), np.zeros((0, len(phase.state))))
@@ -143,7 +143,7 @@ class Events(Method):
         self._stopped = False
         motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still, self.compiled)
         for step in motion.steps(progress, end):
-            if isinstance(step, Piece):
+            if isinstance(step, MotionPiece):
                 self._stopped = bool(step.found) and self._terminal(step)
                 rows = self._output(phase, step, step.end)
                 changes_over = not self.scene.compiled.ready and self._may_compile
@@ -165,7 +165,7 @@ class Events(Method):
         """Whether the run is long enough for machine code of its own."""
         return self.statistics.steps >= BEFORE_COMPILING
 
-    def _terminal(self, piece: Piece) -> bool:
+    def _terminal(self, piece: MotionPiece) -> bool:
         names = {name for name, _ in piece.found}
         return any(event.terminal and event.name in names for event in self.task.events)
 
@@ -330,7 +330,7 @@ class Events(Method):
 
     # --- chunks and memos ---------------------------------------------------------------------------------------------
 
-    def _chunk(self, phase: Phase, progress: Progress, rows: Output, found: list[tuple[str, float]]) -> Chunk:
+    def _chunk(self, phase: Phase, progress: Progress, rows: PhaseOutput, found: list[tuple[str, float]]) -> Chunk:
         """Output, with all that is needed to go on in a phase."""
         memo = memo_of(progress) | self.log.memo()
         memo |= {

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.simulation.adaptive.integrator import Piece
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.adaptive.integrator import MotionPiece
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.load_sharing import under_contacts
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.method import Variable
@@ -19,19 +19,19 @@ OUTSIDE = 1e-9
 """Share of the largest contact force by which a force may be outside its cone."""
 
 
-class Output(NamedTuple):
+class PhaseOutput(NamedTuple):
     """Rows of one phase."""
 
     times: Array
     states: Array
     variables: dict[str, Array]
 
-    def beside(self, **more: Array) -> Output:
+    def beside(self, **more: Array) -> PhaseOutput:
         """With further variables."""
         return self._replace(variables=self.variables | more)
 
 
-def variables(scene: Scene, sensitivity: bool = False) -> dict[str, Variable]:
+def variables(scene: EventEquations, sensitivity: bool = False) -> dict[str, Variable]:
     """Names, dimensions and units."""
     names = scene.contacts.names[: scene.touching]
     own = {
@@ -58,7 +58,7 @@ def variables(scene: Scene, sensitivity: bool = False) -> dict[str, Variable]:
     return own
 
 
-def rows(phase: Phase, mode: int, times: Array, states: Array) -> Output:
+def rows(phase: Phase, mode: int, times: Array, states: Array) -> PhaseOutput:
     """Output of a phase, the ``mode``-th of the run, at given times and states."""
     scene, m = phase.scene, len(times)
     # one state more, so that no output is no special case
@@ -79,16 +79,18 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> Output:
         own["constraint_forces"] = forces
         own["constraint_residual"] = scene.motion.evaluate("constraint_residual", q=q, t=padded_times)
         own["constraint_velocity"] = scene.motion.evaluate("constraint_velocity", q=q, v=v, t=padded_times)
-    return Output(times, states, {name: values[:m] for name, values in own.items()})
+    return PhaseOutput(times, states, {name: values[:m] for name, values in own.items()})
 
 
-def sampled(phase: Phase, mode: int, piece: Piece, end: float, wanted: Array) -> Output:
+def sampled(phase: Phase, mode: int, piece: MotionPiece, end: float, wanted: Array) -> PhaseOutput:
     """Output at those of the wanted times that lie in a step, up to ``end``."""
     inside = wanted[(wanted > piece.start) & (wanted <= end)]
     return rows(phase, mode, inside, phase.projected(inside, piece.interpolant.states(inside)))
 
 
-def within_cones(output: Output, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]) -> Output:
+def within_cones(
+    output: PhaseOutput, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]
+) -> PhaseOutput:
     """The same, with other forces where those of a hyperstatic mode that sticks have left their cones: they are not
     unique, and complementarity (``forces_of``) has some inside. Forces of constraints change with them.
     """
@@ -111,7 +113,7 @@ def within_cones(output: Output, phase: Phase, forces_of: Callable[[Phase, float
     return output
 
 
-def _shared_out(scene: Scene, forces: Array) -> dict[str, Array]:
+def _shared_out(scene: EventEquations, forces: Array) -> dict[str, Array]:
     """Forces (m, k, 3) of all candidates by what they belong to: contacts, stops, and the dry friction of joints."""
     stops = slice(scene.touching, scene.touching + len(scene.stops.all))
     own = {"contact_force": forces[:, : scene.touching]}

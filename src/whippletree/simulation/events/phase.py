@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.contact_modes import Mode
 from whippletree.contact.impact.impact import holding_rows, massless_motions
-from whippletree.contact.modes import Mode
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, HeldRows
-from whippletree.simulation.events.equations import REACHES_MASSLESS, At, Scene
+from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, SwitchedRows
+from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
 from whippletree.simulation.events.load_sharing import share
 from whippletree.simulation.events.pseudo_inverse import PseudoInverse
 
@@ -63,9 +63,9 @@ class Turning(NamedTuple):
 
 
 class Phase:
-    """One mode from a start state on; a :class:`whippletree.simulation.adaptive.integrator.Problem`."""
+    """One mode from a start state on; a :class:`whippletree.simulation.adaptive.integrator.Integrand`."""
 
-    def __init__(self, scene: Scene, mode: Mode, time: float, state: Array, still: float = 0.0) -> None:
+    def __init__(self, scene: EventEquations, mode: Mode, time: float, state: Array, still: float = 0.0) -> None:
         """``still``: speed, m/s, up to which a slip has the direction that the mode gives it."""
         self.scene, self.mode, self.still = scene, mode, still
         self.time, self.state = time, state
@@ -192,7 +192,7 @@ class Phase:
         return Loads(x[:, :n], *self._named(x[:, n:], d))
 
     @cached_property
-    def held_rows(self) -> HeldRows | None:
+    def held_rows(self) -> SwitchedRows | None:
         """What machine code has to know of the mode; None where it has no answer."""
         phases, scene = self.scene.compiled, self.scene
         plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
@@ -204,7 +204,7 @@ class Phase:
         on[[first + row for row in self.contact_rows]] = 1.0
         holds = np.zeros((HELD_MOTIONS, scene.model.nv))
         holds[: len(self.holds)] = self.holds
-        return HeldRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
+        return SwitchedRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
 
     def _slide(self, d: Array) -> Array:
         """Friction times direction (m, k, 2) of the contacts that slide along d (m, k, 2)."""

@@ -19,13 +19,13 @@ from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import (
     IntegrationError,
     Integrator,
-    Piece,
+    MotionPiece,
     Progress,
     Statistics,
     StepError,
     StepSolver,
 )
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
@@ -51,7 +51,7 @@ some tens of steps do. It is counted in steps, so that the bits of a run do not 
 class PhaseSteps:
     """Steps of phases by machine code: of those in which nothing touches, and of those whose rows hold."""
 
-    def __init__(self, task: Task, scene: Scene) -> None:
+    def __init__(self, task: Task, scene: EventEquations) -> None:
         self.free, self.scene = CompiledSteps(task, wait=BEFORE_COMPILING), scene
         self.held = CompiledSteps(task, scene.compiled, BEFORE_COMPILING) if scene.compiled.possible else None
 
@@ -72,7 +72,7 @@ class Ending(NamedTuple):
     state: Array
     fired: list[Guard]
     """The guards that end it; none where a hyperstatic mode is rearranged."""
-    piece: Piece | None
+    piece: MotionPiece | None
     """The step in which that is; none where a jam leaves no step."""
 
 
@@ -106,7 +106,7 @@ class SmoothMotion:
             corrector = partial(SlipCorrection, phase)
             self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)
 
-    def steps(self, progress: Progress, end: float) -> Iterator[Piece | Ending]:
+    def steps(self, progress: Progress, end: float) -> Iterator[MotionPiece | Ending]:
         """Steps from there to a time, or to the ending, which takes the place of the step that it is in."""
         phase, integrator = self.phase, self.integrator
         if progress.guess is not None:
@@ -117,17 +117,17 @@ class SmoothMotion:
             # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
             integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(progress.time, progress.state)
             step = self._next(pieces, progress)
-            if isinstance(step, Piece):
+            if isinstance(step, MotionPiece):
                 crawl.watch(step.end)
                 step = self._ending(step) or step
             if step is not None:
                 yield step
-            if not isinstance(step, Piece):
+            if not isinstance(step, MotionPiece):
                 return
             progress = step.progress
             phase.follow(progress.state)
 
-    def _next(self, pieces: Iterator[Piece], progress: Progress) -> Piece | Ending | None:
+    def _next(self, pieces: Iterator[MotionPiece], progress: Progress) -> MotionPiece | Ending | None:
         """The next step from there, the jam that leaves none, or nothing at the end."""
         try:
             return next(pieces, None)
@@ -137,7 +137,7 @@ class SmoothMotion:
                 raise
             return Ending(progress.time, found.state, [Guard(JAM, found.contact)], None)
 
-    def _ending(self, piece: Piece) -> Ending | None:
+    def _ending(self, piece: MotionPiece) -> Ending | None:
         hit = self.guards.first_zero(piece.start, piece.end, piece.interpolant)
         if self.phase.hyperstatic and self.phase.mode.sticking:
             rearranged = self._rearranged(piece, None if hit is None else hit[0])
@@ -147,7 +147,7 @@ class SmoothMotion:
         time, fired = hit
         return Ending(time, self.phase.project(time, piece.interpolant(time)), fired, piece)
 
-    def _rearranged(self, piece: Piece, before: float | None) -> float | None:
+    def _rearranged(self, piece: MotionPiece, before: float | None) -> float | None:
         """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact: at the end of a
         step, or before it (before another event, if there is one) where its forces leave the cones."""
         times = np.linspace(piece.start, piece.end if before is None else before, CHECKS + 1)
@@ -161,7 +161,7 @@ class SmoothMotion:
             last = time
         return None
 
-    def _last_hold(self, piece: Piece, low: float, high: float) -> float:
+    def _last_hold(self, piece: MotionPiece, low: float, high: float) -> float:
         for _ in range(MODE_HALVINGS):
             middle = (low + high) / 2
             if self._holds(piece, middle):
@@ -170,7 +170,7 @@ class SmoothMotion:
                 high = middle
         return high
 
-    def _holds(self, piece: Piece, time: float) -> bool:
+    def _holds(self, piece: MotionPiece, time: float) -> bool:
         return self.holds(self.phase, time, piece.interpolant(time))
 
 

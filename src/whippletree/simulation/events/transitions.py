@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.contact_modes import STICK, Mode, open_mode
 from whippletree.contact.impact.impact import Impact, Outcome, holding_rows, response
 from whippletree.contact.impact.laws import Energetic, Law, Plastic
-from whippletree.contact.modes import STICK, Mode, open_mode
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import OPEN, SLIDE
 from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
 from whippletree.errors import SingularSystemError
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.equations import At, Scene
+from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
 from whippletree.simulation.events.massless_feet.foot_contact import settled
 from whippletree.simulation.events.phase import Phase
@@ -49,7 +49,7 @@ class Change(NamedTuple):
     law: Law | None
 
 
-class _Found(NamedTuple):
+class _FoundMode(NamedTuple):
     """A mode, and what impacts without collision made before it was found."""
 
     mode: Mode
@@ -63,7 +63,7 @@ class _Found(NamedTuple):
 class Transitions:
     """The rules of one run."""
 
-    scene: Scene
+    scene: EventEquations
     law: Law | None
     """None for what the contacts that take part ask for."""
     gap_tolerance: float
@@ -159,14 +159,14 @@ class Transitions:
 
     def _mode(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
-    ) -> _Found:
+    ) -> _FoundMode:
         """The mode, and the velocity after impacts without collision that it took to find one."""
         jams: list[int] = []
         lost, impulses = 0.0, np.zeros((self.scene.count, 3))
         for _ in range(JAMS):
             after, stuck = self.selected(t, q, v, mode, fired, touching)
             if after is not None:
-                return _Found(after, v, jams, lost, impulses)
+                return _FoundMode(after, v, jams, lost, impulses)
             stuck = stuck[:1]
             outcome = self.struck(t, q, self._settled(t, q, v, stuck), stuck, Energetic())
             if not np.any(outcome.impulses):
@@ -282,8 +282,12 @@ class Transitions:
 
 
 def _staying(
-    answer: active_set.Answer, problem: active_set.Problem, rates: Array, closing: Sequence[int], small: float
-) -> active_set.Answer:
+    answer: active_set.SlidingAnswer,
+    problem: active_set.SlidingProblem,
+    rates: Array,
+    closing: Sequence[int],
+    small: float,
+) -> active_set.SlidingAnswer:
     """The answer with contacts that carry nothing but do not part either, by more than a small acceleration, as closed:
     where forces are not unique, one contact may do without any, and the motion is the same.
 
@@ -300,7 +304,7 @@ def _staying(
         if status[i] == SLIDE and not problem.slides_already(i):
             slip = float(np.hypot(*rates[i, 1:]))
             status[i], directions[i] = (STICK, np.zeros(2)) if slip <= small else (SLIDE, rates[i, 1:] / slip)
-    return active_set.Answer(answer.p, tuple(status), directions)
+    return active_set.SlidingAnswer(answer.p, tuple(status), directions)
 
 
 def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.contact_modes import OPEN, SLIDE, Mode
 from whippletree.contact.impact.laws import Law
-from whippletree.contact.modes import OPEN, SLIDE, Mode
 from whippletree.simulation.events.phase import Phase
 
 SETTLED = 0.2

@@ -35,7 +35,7 @@ stored: some tenths of a second of computing."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class OutputRows:
     """Consecutive rows of output with equally many steps."""
 
     first: int
@@ -133,7 +133,7 @@ class FixedStep(Method):
         memo = {"row": np.array(first + len(states) - 1), "state": own[-1].copy()}
         return Chunk(self.task.times[first : first + len(states)], own, memo)
 
-    def _parts(self, done: int, runs: int) -> Iterator[Rows]:
+    def _parts(self, done: int, runs: int) -> Iterator[OutputRows]:
         """What is left after some rows, in parts of a chunk each."""
         for rows in self.rows:
             work = rows.steps * self.evaluations * max(runs, 1) * max(self.task.motion.model.nv, 1)
@@ -142,7 +142,7 @@ class FixedStep(Method):
             for start in range(first, end, most):
                 yield replace(rows, first=start, count=min(most, end - start))
 
-    def _advance(self, y: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
+    def _advance(self, y: Array, rows: OutputRows) -> tuple[Array, IntegrationError | None]:
         """States (count, runs, n) of all runs; of a single run that fails, those before, and why."""
         states, good = self._rolled(self.task.motion, self._kernel, y, rows)
         for run in np.flatnonzero(good < rows.count):
@@ -157,7 +157,7 @@ class FixedStep(Method):
                 self.failures[int(run)] = str(error)
         return states, None
 
-    def _rolled(self, motion: Motion, kernel: Any, y: Array, rows: Rows) -> tuple[Array, Array]:
+    def _rolled(self, motion: Motion, kernel: Any, y: Array, rows: OutputRows) -> tuple[Array, Array]:
         """States (count, runs, n) by the kernel, and how many rows of each run are good, (runs,)."""
         runs = len(y)
         if kernel is None:
@@ -174,7 +174,7 @@ class FixedStep(Method):
         good = np.where(np.asarray(status) == 0, rows.count, np.asarray(steps) // rows.steps)
         return states, good.astype(int)
 
-    def _together(self, y: Array, rows: Rows) -> tuple[Array, Array]:
+    def _together(self, y: Array, rows: OutputRows) -> tuple[Array, Array]:
         """The same, stepped in Python side by side where the controller answers for all runs at once; else none."""
         states, motion = np.full((rows.count, *y.shape), np.nan), self.task.motion
         python = PythonSteps(motion, self.rollout)
@@ -189,7 +189,7 @@ class FixedStep(Method):
             states[number] = y
         return states, np.isfinite(states).all(axis=2).sum(axis=0)
 
-    def _alone(self, run: int, good: Array, start: Array, rows: Rows) -> tuple[Array, IntegrationError | None]:
+    def _alone(self, run: int, good: Array, start: Array, rows: OutputRows) -> tuple[Array, IntegrationError | None]:
         """One run: rows in which the kernel fails are stepped in Python, then the kernel goes on."""
         motion = self.task.motion.of_run(run)
         kernel = self._kernel if motion is self.task.motion else motion.dyn.rollout_function(self._plan)
@@ -207,7 +207,7 @@ class FixedStep(Method):
                 found += list(states[: more[0], 0])
         return np.array(found), None
 
-    def _python_row(self, python: PythonSteps, y: Array, rows: Rows, number: int) -> Array:
+    def _python_row(self, python: PythonSteps, y: Array, rows: OutputRows, number: int) -> Array:
         begin = float(self.task.times[rows.first + number])
         for k in range(rows.steps):
             y = python.step(begin + k * rows.h, rows.h, y)
@@ -248,14 +248,17 @@ def _checked(step: Any) -> float | None:
     return length
 
 
-def _rows(times: Array, step: float | None) -> list[Rows]:
+def _rows(times: Array, step: float | None) -> list[OutputRows]:
     """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
     spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
     step, count = _checked(step), len(times) - 1
     if abs(last - spacing) <= SAME_LENGTH * spacing:
-        return [Rows(0, count, *_steps(spacing, step, "output_dt"))]
-    rows = [Rows(0, count - 1, *_steps(spacing, step, "output_dt"))]
-    return [*rows, Rows(count - 1, 1, *_steps(last, step, "what is left of the duration after the last output_dt"))]
+        return [OutputRows(0, count, *_steps(spacing, step, "output_dt"))]
+    rows = [OutputRows(0, count - 1, *_steps(spacing, step, "output_dt"))]
+    return [
+        *rows,
+        OutputRows(count - 1, 1, *_steps(last, step, "what is left of the duration after the last output_dt")),
+    ]
 
 
 def _steps(length: float, step: float | None, what: str) -> tuple[int, float]:

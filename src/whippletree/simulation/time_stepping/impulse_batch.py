@@ -11,7 +11,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
-from whippletree.contact.problem.solver import Solution
+from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Steps, kernel_batch, kernel_steps
@@ -65,7 +65,7 @@ class Advance(NamedTuple):
             return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
         start, done = y, 0
         parts: list[Steps] = []
-        solutions: list[Solution] = []
+        solutions: list[ContactSolution] = []
         # a controller changes the forces after every step
         together = STEPS_OF_CALL if stepper.motors.steady else 1
         while done < count:

@@ -21,11 +21,11 @@ from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact
 from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.contact.problem.contact_problem import Measure, Problem
+from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
-from whippletree.contact.problem.solver import Solution, solve
-from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, Blocks, shifts
+from whippletree.contact.problem.solver import ContactSolution, solve
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     """(nq + nv,)"""
     impulses: Array
     """N s, of all blocks, (blocks, 3)."""
-    solution: Solution
+    solution: ContactSolution
     contact_work: float
     """Of the impulses, J."""
     friction_work: float
@@ -89,7 +89,7 @@ class ImpulseStep:
         self.motion, self.model, self.dyn = motion, motion.model, motion.dyn
         self.tolerance = tolerance
         self.motors = Motors(motion)
-        self.blocks = Blocks(self.model, alone=True)
+        self.blocks = ContactBlocks(self.model, alone=True)
         self.actuators = self.blocks.actuators
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
@@ -190,7 +190,7 @@ class ImpulseStep:
         X = self._solved(motion, t, q, G) if servos else G
         return Coupled(G, np.array([servo.gain(h) for servo in servos]), X, h)
 
-    def _with_servos(self, problem: Problem, q: Array, h: float, ctrl: Array | None) -> Problem:
+    def _with_servos(self, problem: ContactProblem, q: Array, h: float, ctrl: Array | None) -> ContactProblem:
         """The problem with compliances and offsets of its last blocks, those of servos with a force range."""
         count = len(self.blocks.servos)
         if not count:
@@ -198,7 +198,7 @@ class ImpulseStep:
         problem.g[-count:, 1] -= self.actuators.offsets(q, np.asarray(ctrl), h).astype(float)
         own = np.zeros((problem.blocks, 3))
         own[-count:, 1] = self.actuators.compliances(h).astype(float)
-        return Problem.of(with_diagonal(problem.matrix, own.ravel()), *problem[1:])
+        return ContactProblem.of(with_diagonal(problem.matrix, own.ravel()), *problem[1:])
 
     def _moving_elements(self, q: Array, v: Array) -> Array:
         """What elements other than joints apply because of the velocities, (nv,): their dampers and drag."""
@@ -239,11 +239,11 @@ class ImpulseStep:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
 
-    def _problem(self, numbers: Array, G: Matrix, velocity: Array, shift: Array, h: float) -> Problem:
+    def _problem(self, numbers: Array, G: Matrix, velocity: Array, shift: Array, h: float) -> ContactProblem:
         g = velocity.copy()
         g[:, 0] += shift
         cap = self.blocks.cap(h).astype(float)[numbers]
-        return Problem.of(G, g, self._friction[numbers], cap)
+        return ContactProblem.of(G, g, self._friction[numbers], cap)
 
     def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
         """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
@@ -348,7 +348,7 @@ class ImpulseStep:
         count = len(gaps)
         push, nothing = np.zeros((count, 3)), np.zeros(count)
         along = np.tile([1.0, 0.0, 0.0], (count, 1))
-        problem = Problem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
+        problem = ContactProblem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
         for count in CORRECTION_SWEEPS:
             push, _, left = sweeps(problem, push, nothing, count)
             if left.velocity <= h * self.tolerance:  # here a length, m
@@ -362,7 +362,7 @@ def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:
     return np.asarray(plain(shifts(gaps, speeds, restitution, h)[0]))
 
 
-def sweeps(problem: Problem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
+def sweeps(problem: ContactProblem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:
     """Compiled sweeps over the blocks of a problem."""
     if not problem.blocks:
         return impulse, kappa, Measure(0.0, 0.0, 0.0)

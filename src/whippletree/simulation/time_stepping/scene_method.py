@@ -27,7 +27,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_step import COMPILED
-from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, Scene, Told, Warm, rotations
+from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, StepsTaken, Warm, rotations
 from whippletree.simulation.time_stepping.stepping_method import (
     DEFAULT_STEP,
     LOST,
@@ -86,7 +86,7 @@ class SceneStepping(TimeStepping):
         layout = scene_layout(task.motion.model)
         assert isinstance(layout, SceneLayout)
         self.layout = layout
-        self.scene = Scene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
+        self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
@@ -166,7 +166,7 @@ class SceneStepping(TimeStepping):
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
 
-    def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> Told:  # type: ignore[override]
+    def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer; lists are new at each, so that a resumed run is the same.
 
         A controller is asked before every step.
@@ -177,7 +177,7 @@ class SceneStepping(TimeStepping):
         q, v = motion.split(y)
         if motion.controller is None:
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
-        parts: list[Told] = []
+        parts: list[StepsTaken] = []
         for k in range(count):
             tau = motion.forces(np.array([t + k * h]), q[None], v[None])[0]
             parts.append(self.scene.advance(q, v, warm, tau, np.array([h])))
@@ -186,14 +186,16 @@ class SceneStepping(TimeStepping):
                 break
         return parts[-1]._replace(account=np.concatenate([part.account for part in parts]))
 
-    def _count(self, told: Told) -> None:
+    def _count(self, told: StepsTaken) -> None:
         residual = told.account[:, ROWS["residual_velocity"]]
         self.steps += len(residual)
         self.unconverged += int((residual > self.tolerance).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
         self.lists_made = self.scene.rebuilds
 
-    def _row(self, row: int, y: Array, warm: Warm, told: Told, work: Mapping[str, float], counts: bool = True) -> Chunk:
+    def _row(
+        self, row: int, y: Array, warm: Warm, told: StepsTaken, work: Mapping[str, float], counts: bool = True
+    ) -> Chunk:
         """A row of output; the first one tells accelerations and forces of a step that is taken back."""
         h, _ = self._division(max(row - 1, 0))
         q = self.task.motion.split(y)[0]
@@ -217,7 +219,7 @@ class SceneStepping(TimeStepping):
         memo |= {word: np.array(x) for word, x in work.items()}
         return Chunk(self.task.times[row : row + 1], y[None], memo, variables=own)
 
-    def _by_name(self, told: Told, gaps: Array | None, q: Array, h: float) -> dict[str, Array]:
+    def _by_name(self, told: StepsTaken, gaps: Array | None, q: Array, h: float) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
         keys, gaps = (told.keys, gaps) if gaps is not None else self.scene.gaps(q)
         names = self._names

@@ -42,7 +42,7 @@ class Warm(NamedTuple):
     """N s, (n, 3)."""
 
 
-class Told(NamedTuple):
+class StepsTaken(NamedTuple):
     """Where some steps have led to."""
 
     q: Array
@@ -71,7 +71,7 @@ class _Lists(NamedTuple):
     budget: float
 
 
-class Scene:
+class SteppedScene:
     """The steps of one model."""
 
     def __init__(self, layout: SceneLayout, tolerance: float, overlap: float, effort: int) -> None:
@@ -125,7 +125,7 @@ class Scene:
         heights[~np.isfinite(self.layout.radii)] = 0.0
         return np.argsort(-(heights[near.first] + heights[near.second]), kind="stable")
 
-    def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> Told:
+    def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
@@ -145,7 +145,7 @@ class Scene:
             if ended < -1 or done == len(dt):
                 every = np.concatenate(account)
                 flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
-                return Told(*flat, gaps, every, bool(ended > -2), lists.keys)
+                return StepsTaken(*flat, gaps, every, bool(ended > -2), lists.keys)
             if ended < 0:
                 # a step that went too far although the lists were new needs a thicker skin
                 budget = 2 * budget if made == 0 and not travel.any() else self._budget(V, dt[done:])

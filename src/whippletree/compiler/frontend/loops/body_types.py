@@ -35,14 +35,14 @@ OTHER = 3
 """Code of a number that is none of 0, 1, −1."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A constant that is loaded: its place in the body's row of the table."""
 
     place: int
 
 
 class BodyType(NamedTuple):
-    """What the bodies of one type have in common: a structure, and for each scalar a number or a :class:`Column`."""
+    """All that bodies of one type share: a structure, and for each scalar a number or a :class:`TableColumn`."""
 
     structure: Structure
     leaves: tuple[Any, ...]
@@ -194,7 +194,7 @@ def _fold(structure: Structure, numbers: Floats) -> tuple[BodyType, Floats]:
         if column not in place:
             place[column] = len(kept)
             kept.append(j)
-        leaves.append(Column(place[column]))
+        leaves.append(TableColumn(place[column]))
     return BodyType(structure, tuple(leaves), len(kept)), np.ascontiguousarray(numbers[:, kept])
 
 

@@ -1,7 +1,7 @@
 """Elimination at body level as a program of loops: over joints, over closures, over fronts, with lists of numbers.
 
-What :mod:`whippletree.constraints.elimination` does for one state in Python, for ladders, trusses and grids of any
-length. The code does not grow with them: elements of joints and of constraints are traced once per type
+What :mod:`whippletree.constraints.front_elimination` does for one state in Python, for ladders, trusses and grids of
+any length. The code does not grow with them: elements of joints and of constraints are traced once per type
 (:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
 looked up. A front is stored row by row, four numbers at a time (:data:`CHUNK`); its boundary comes first, so that every
 loop begins at 0.
@@ -26,7 +26,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.trace import Trace, Traced, finish
 from whippletree.compiler.frontend.flatten import rebuild
-from whippletree.compiler.frontend.loops.body_types import BodyTypes, Column, classify
+from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
@@ -50,8 +50,8 @@ from whippletree.constraints.body_system import (
     unknowns_of,
 )
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.elimination import Plan
 from whippletree.constraints.embedding import FAILURES
+from whippletree.constraints.front_elimination import EliminationPlan
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.constraints.rows import FrameRows, JointRows, Prepared
 from whippletree.constraints.ties import demand_content
@@ -126,7 +126,7 @@ class Code:
         return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
 
 
-class Values(NamedTuple):
+class ElementValues(NamedTuple):
     """What an element of one type leaves in memory: for each number, what it is and where."""
 
     K: list[tuple[int, int, int]]
@@ -140,7 +140,7 @@ class Values(NamedTuple):
     size: int
 
 
-class Place(NamedTuple):
+class MemoryPlace(NamedTuple):
     """A place in memory, counted from an element's first number."""
 
     number: int
@@ -203,7 +203,9 @@ class EliminationProgram(WorkSpace):
     def _piece(self, code: Code, types: BodyTypes, number: int, table: str) -> Any:
         """The constants of one type, those that differ loaded from its table."""
         kind = types.types[number]
-        leaves = [code.load(table, Index("constants", x.place)) if isinstance(x, Column) else x for x in kind.leaves]
+        leaves = [
+            code.load(table, Index("constants", x.place)) if isinstance(x, TableColumn) else x for x in kind.leaves
+        ]
         return rebuild(kind.structure, leaves)[0]
 
     # --- bodies -------------------------------------------------------------------------------------------------------
@@ -213,18 +215,18 @@ class EliminationProgram(WorkSpace):
         template = np.concatenate([np.eye(3, dtype=int).ravel(), np.zeros(9, dtype=int)]).astype(object)
         while True:
             self.template = template
-            self.node_values: list[Values] = []
+            self.node_values: list[ElementValues] = []
             cases = []
-            different = [isinstance(x, Place) for x in template]
+            different = [isinstance(x, MemoryPlace) for x in template]
             for number in range(len(self.node_types.types)):
                 code, state = self._body(number)
                 cases.append((code.block(),))
                 different = [d or x != y for d, x, y in zip(different, _constants(state), template, strict=True)]
-            if all(isinstance(x, Place) == d for x, d in zip(template, different, strict=True)):
+            if all(isinstance(x, MemoryPlace) == d for x, d in zip(template, different, strict=True)):
                 break
             # a number that differs somewhere is loaded everywhere: look again at what follows from that
             template = _objects(
-                [Place(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
+                [MemoryPlace(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
             )
         return [self._world(), self._loop_over_bodies(cases)]
 
@@ -239,7 +241,7 @@ class EliminationProgram(WorkSpace):
         """A body's pose and twist, what is the same for all bodies folded."""
         numbers = _objects(
             [
-                code.load("state", Index(register), Index(None, i)) if isinstance(x, Place) else x
+                code.load("state", Index(register), Index(None, i)) if isinstance(x, MemoryPlace) else x
                 for i, x in enumerate(self.template)
             ]
         )
@@ -261,7 +263,7 @@ class EliminationProgram(WorkSpace):
         X = above.X @ link.X  # type: ignore[operator]
         state = [*X.R.ravel(), *X.p, *link.V]
         for i, x in enumerate(state):
-            if isinstance(self.template[i], Place):
+            if isinstance(self.template[i], MemoryPlace):
                 code.store(x, "state", Index("body"), Index(None, i))
         if self.solves:
             element = joint_element(link, shape, piece.grounded, (Weight(piece.turns), Weight(piece.shifts)))
@@ -276,7 +278,7 @@ class EliminationProgram(WorkSpace):
             self.node_values.append(self._keep(code, element, load, gamma, shift))
         return code, state
 
-    def _keep(self, code: Code, element: Element, load: Array, gamma: Array, shift: Array) -> Values:
+    def _keep(self, code: Code, element: Element, load: Array, gamma: Array, shift: Array) -> ElementValues:
         """Store an element's numbers."""
         count = 0
 
@@ -291,9 +293,9 @@ class EliminationProgram(WorkSpace):
         B = [(i, j, put(x)) for i, row in enumerate(element.B) for j, x in enumerate(row) if not is_zero(x)]
         loads = [(i, put(x)) for i, x in enumerate(right) if not is_zero(x)]
         bias = [(i, put(-x)) for i, x in enumerate(gamma) if not is_zero(x)]
-        h = {ij: Place(put(x)) if isinstance(x, Traced) else x for ij, x in np.ndenumerate(element.h)}
-        shifts = [Place(put(x)) if isinstance(x, Traced) else x for x in shift]
-        return Values(K, B, loads, bias, h, shifts, count)
+        h = {ij: MemoryPlace(put(x)) if isinstance(x, Traced) else x for ij, x in np.ndenumerate(element.h)}
+        shifts = [MemoryPlace(put(x)) if isinstance(x, Traced) else x for x in shift]
+        return ElementValues(K, B, loads, bias, h, shifts, count)
 
     def _loop_over_bodies(self, cases: Sequence[tuple[Statement, ...]]) -> Statement:
         count = len(self.tree.nodes)
@@ -326,7 +328,7 @@ class EliminationProgram(WorkSpace):
     def closures(self) -> Statement:
         """The loop over constraints: their rows, or what they are asked for."""
         un, count = self.un, len(self.un.demands)
-        self.closure_values: list[Values] = []
+        self.closure_values: list[ElementValues] = []
         cases = [(self._closure(number).block(),) for number in range(len(self.closure_types.types))]
         self.index("closure type", self.closure_types.of)
         self.index("closure constants", self.closure_types.rows)
@@ -414,7 +416,7 @@ class EliminationProgram(WorkSpace):
         right = np.array(loads, dtype=int).reshape(-1, 2)
         seeds = [own[i] for values, own, _, _ in parts for (i, _), x in values.h.items() if not is_zero(x)]
         seeds += [x for _, _, rows, _ in parts[len(self.tree.nodes) :] for x in rows]
-        self.plan = Plan(un, table[:, 0], table[:, 1], np.array([*right[:, 0], *seeds], dtype=int))
+        self.plan = EliminationPlan(un, table[:, 0], table[:, 1], np.array([*right[:, 0], *seeds], dtype=int))
         used = self.plan.used
         table = table[used[table[:, 0]] & used[table[:, 1]]]
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
@@ -666,7 +668,7 @@ class EliminationProgram(WorkSpace):
 
     def _known(self, code: Code, x: Any, register: str) -> Any:
         """A number of an element: from memory, or known to the code."""
-        return code.load("values", Index(register, x.number)) if isinstance(x, Place) else x
+        return code.load("values", Index(register, x.number)) if isinstance(x, MemoryPlace) else x
 
     def _row_results(self, buffer: str) -> list[Statement]:
         nothing = Code()

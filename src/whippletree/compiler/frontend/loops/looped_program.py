@@ -31,8 +31,8 @@ from whippletree.compiler.frontend.loops.recorder import (
     Posted,
     Result,
     Running,
+    RunningSum,
     Source,
-    Sum,
 )
 from whippletree.compiler.frontend.loops.slots import inward_slots, outward_slots, record_places
 from whippletree.compiler.frontend.loops.store_or_recompute import Share, memory_for, shares
@@ -129,7 +129,7 @@ class _Assembly:
                 pairs += result.stores[t]
         return pairs
 
-    def _is_in(self, record: Sum | Result, stage: int) -> bool:
+    def _is_in(self, record: RunningSum | Result, stage: int) -> bool:
         return record.stage == stage or (record.stage < 0 and stage == self.stages[0])
 
     # --- statements ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.flatten import Structure, conformed, flatten, rebuild
-from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Column, Floats, Integers, classify, exact
+from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Floats, Integers, TableColumn, classify, exact
 from whippletree.compiler.frontend.loops.edge_pattern import Entry, Pattern, entries, refined
 from whippletree.compiler.program import Address, Index
 from whippletree.tree.sweeps import Field
@@ -111,7 +111,7 @@ class Graph:
 
 
 @dataclass
-class Sweep:
+class RecordedSweep:
     """A recorded scatter or gather."""
 
     outwards: bool
@@ -124,7 +124,7 @@ class Sweep:
 
 
 @dataclass
-class Sum:
+class RunningSum:
     """A value that every body changes in turn."""
 
     start: Any
@@ -174,8 +174,8 @@ class Looped:
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
         self.tables: dict[str, Floats] = {TABLE: self.bodies.table}
-        self.sweeps: list[Sweep] = []
-        self.sums: list[Sum] = []
+        self.sweeps: list[RecordedSweep] = []
+        self.sums: list[RunningSum] = []
         self.results: list[Result] = []
         self.interludes: list[Interlude] = []
         self.work: dict[str, int] = {}
@@ -200,7 +200,8 @@ class Looped:
         values = []
         for graph, kind in zip(self.graphs, self.bodies.types, strict=True):
             leaves = [
-                graph.input(Address(TABLE, (Index(ROW, x.place),))) if isinstance(x, Column) else x for x in kind.leaves
+                graph.input(Address(TABLE, (Index(ROW, x.place),))) if isinstance(x, TableColumn) else x
+                for x in kind.leaves
             ]
             values.append(rebuild(kind.structure, leaves))
         return tuple(zip(*values, strict=True))
@@ -260,7 +261,7 @@ class Looped:
         """A number that starts so and becomes update(number, type) at every body in turn; its last value."""
         source = Running(len(self.sums))
         updates = [update(graph.input(source), t) for t, graph in enumerate(self.graphs)]
-        record = Sum(start, updates)
+        record = RunningSum(start, updates)
         self.sums.append(record)
         record.stage = max(self.latest([[x] for x in updates]), 0)
         return self.whole.input(Final(source.sum))
@@ -290,7 +291,7 @@ class Looped:
                 if finer == pattern:
                     break
                 pattern = finer
-        sweep = Sweep(outwards, pattern, start, sent)
+        sweep = RecordedSweep(outwards, pattern, start, sent)
         self.sweeps.append(sweep)
         self._place(number, sweep)
         if not outwards:
@@ -304,7 +305,7 @@ class Looped:
         graph = self.graphs[t]
         return [graph.input(Arriving(sweep, x.leaf)) if isinstance(x, Entry) else x for x in pattern]
 
-    def _place(self, number: int, sweep: Sweep) -> None:
+    def _place(self, number: int, sweep: RecordedSweep) -> None:
         """Find the stage: the first one of this direction in which all that the step needs is known."""
         crossing = entries(sweep.pattern)
         needed = self.latest([[values[leaf] for leaf in crossing] for values in sweep.sent])
@@ -312,7 +313,7 @@ class Looped:
         sweep.stage = stage if (stage % 2 == 0) == sweep.outwards else stage + 1
         self._known = [[] for _ in self.graphs]  # whatever uses what arrives waits for this stage now
 
-    def _add_to_siblings(self, number: int, sweep: Sweep) -> None:
+    def _add_to_siblings(self, number: int, sweep: RecordedSweep) -> None:
         """Messages of siblings are summed on the way: each body adds its own to what came before."""
         for t, (graph, values) in enumerate(zip(self.graphs, sweep.sent, strict=True)):
             for leaf in entries(sweep.pattern):

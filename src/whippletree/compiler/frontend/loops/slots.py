@@ -23,7 +23,7 @@ class Outward(NamedTuple):
     own: Integers
 
 
-class Inward(NamedTuple):
+class GatherSlots(NamedTuple):
     """Slots of a gather, (N,) each. Slot 0 holds the sum over no children, and is never written in the loop."""
 
     slots: int
@@ -65,7 +65,7 @@ def outward_slots(parents: Integers) -> Outward:
     return Outward(pool.count, np.array(source, dtype=np.int64), np.array(own, dtype=np.int64))
 
 
-def inward_slots(parents: Integers) -> Inward:
+def inward_slots(parents: Integers) -> GatherSlots:
     """Slots for sums on their way in."""
     pool = _Pool(1)
     total = [0] * (len(parents) + 1)
@@ -78,7 +78,7 @@ def inward_slots(parents: Integers) -> Inward:
         if not total[parent + 1]:
             total[parent + 1] = pool.take()
         sent[k] = total[parent + 1]
-    return Inward(pool.count, *(np.array(x, dtype=np.int64) for x in (received, before, sent)))
+    return GatherSlots(pool.count, *(np.array(x, dtype=np.int64) for x in (received, before, sent)))
 
 
 def record_places(shares: Sequence[Share]) -> tuple[dict[int, int], int]:

@@ -44,23 +44,23 @@ ARGUMENT_COST = 8
 NEVER = 1_000_000
 
 
-class Memory(NamedTuple):
+class StorageCost(NamedTuple):
     """What storing a number between two loops costs, in the same unit."""
 
     load: int
     store: int
 
 
-NEAR = Memory(12, 24)
+NEAR = StorageCost(12, 24)
 """Where the records of all bodies fit into a cache: sines and cosines are stored, products of them are not."""
 
-FAR = Memory(16, 32)
+FAR = StorageCost(16, 32)
 """Where they do not: not even sines are stored; a chain of 10⁵ bodies ran 1.1 to 1.3 times faster for it."""
 
 FAR_BODIES = 50_000
 
 
-def memory_for(bodies: int) -> Memory:
+def memory_for(bodies: int) -> StorageCost:
     """The costs for a system of that many bodies."""
     return NEAR if bodies < FAR_BODIES else FAR
 
@@ -79,7 +79,7 @@ def shares(
     known: Sequence[int],
     required: Sequence[Collection[int]],
     lasting: Collection[int],
-    memory: Memory = NEAR,
+    memory: StorageCost = NEAR,
 ) -> list[Share]:
     """Divide a graph among loops.
 
@@ -109,7 +109,7 @@ class _Graph(NamedTuple):
     nodes: Sequence[Node]
     known: Sequence[int]
     lasting: Collection[int]
-    memory: Memory
+    memory: StorageCost
 
     def cut(self, loop: int, required: Collection[int], asked: Collection[int]) -> tuple[set[int], set[int]]:
         """The nodes that a loop computes and those that it loads, at the least cost; ``asked``: stored in any case."""

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.modes import Mode
-from whippletree.simulation.events.equations import Scene
+from whippletree.contact.contact_modes import Mode
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.massless_feet.foot_slip import law_of_slip, relaxes, released
 from whippletree.simulation.events.phase import Phase
 
@@ -41,7 +41,7 @@ RELEASED = 1e-4
 class Footing:
     """One weightless contact beside the others of a mode."""
 
-    def __init__(self, scene: Scene, mode: Mode, contact: int, t: float, y: Array) -> None:
+    def __init__(self, scene: EventEquations, mode: Mode, contact: int, t: float, y: Array) -> None:
         self.scene, self.contact = scene, contact
         self.friction = float(scene.contacts.friction[contact])
         self.stuck = Phase(scene, mode.stuck([contact]), t, y)
@@ -124,7 +124,13 @@ class Footing:
 
 
 def settled(
-    scene: Scene, mode: Mode, light: Sequence[int], slipping: Sequence[int], unloaded: Sequence[int], t: float, y: Array
+    scene: EventEquations,
+    mode: Mode,
+    light: Sequence[int],
+    slipping: Sequence[int],
+    unloaded: Sequence[int],
+    t: float,
+    y: Array,
 ) -> Mode:
     """The mode with each of these weightless contacts as it must be, the others as they are.
 

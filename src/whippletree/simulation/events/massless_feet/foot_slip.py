@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.modes import Mode
+from whippletree.contact.contact_modes import Mode
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.phase import Loads, Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent
 
@@ -42,7 +42,7 @@ CLOSED_SLIP = 1e-15
 """Residual, m or rad, that counts as closed."""
 
 
-class Law(NamedTuple):
+class SlipLaw(NamedTuple):
     """The force λ that would hold a slipping foot, at m states, in units of its own slope along the slip."""
 
     value: Array
@@ -82,14 +82,14 @@ class Dragging(Phase):
         slips = [self.mode.directions[i] @ at.J[0, 3 * i + 1 : 3 * i + 3] @ motion for i in self.dragged]
         return np.asarray(motion / slips[0] if slips else motion)
 
-    def law(self, t: Array, y: Array) -> Law:
+    def law(self, t: Array, y: Array) -> SlipLaw:
         """λ and its derivatives at m states."""
         n, v = self.scene.model.nv, self.scene.motion.split(y)[1]
         slopes = self._slopes(t, y) / self.unit
         value = self._holding(t, y) / self.unit
         if self.damped:
-            return Law(value, slopes[:, n : 2 * n], np.einsum("mi,mi->m", slopes[:, :n], v) + slopes[:, -1])
-        return Law(value, slopes[:, :n], slopes[:, -1])
+            return SlipLaw(value, slopes[:, n : 2 * n], np.einsum("mi,mi->m", slopes[:, :n], v) + slopes[:, -1])
+        return SlipLaw(value, slopes[:, :n], slopes[:, -1])
 
     def loads(self, t: Array, y: Array) -> Loads:
         """Accelerations and forces, with the balance in place of what would hold the foot."""
@@ -170,7 +170,7 @@ class Dragging(Phase):
             raise released(self.scene, i, float(t[0]), self.held.loads(t, y).contacts[0, i])
 
 
-def released(scene: Scene, contact: int, t: float, force: Array, in_space: bool = False) -> IntegrationError:
+def released(scene: EventEquations, contact: int, t: float, force: Array, in_space: bool = False) -> IntegrationError:
     """What is said of a foot that slips without anything that brings it to a halt, or in space."""
     if in_space:
         return IntegrationError(
@@ -189,7 +189,7 @@ def released(scene: Scene, contact: int, t: float, force: Array, in_space: bool 
     )
 
 
-def phase_of(scene: Scene, mode: Mode, t: float, y: Array, still: float = 0.0) -> Phase:
+def phase_of(scene: EventEquations, mode: Mode, t: float, y: Array, still: float = 0.0) -> Phase:
     """The phase of a mode: plain, with a massless foot that slips under load, or with one whose leg relaxes."""
     plain = Phase(scene, mode, t, y, still)
     if plain.dragged:
@@ -209,7 +209,7 @@ def damped_holds(phase: Phase) -> list[int]:
     return np.flatnonzero(phase.holds @ dampers).tolist()
 
 
-def relaxes(scene: Scene, mode: Mode, contact: int, t: float, y: Array, least: float) -> bool:
+def relaxes(scene: EventEquations, mode: Mode, contact: int, t: float, y: Array, least: float) -> bool:
     """Whether a foot that trails in this mode, its leg relaxing in a damper, carries less than ``least``, N."""
     plain = Phase(scene, mode, t, y)
     holds = damped_holds(plain)
@@ -222,7 +222,7 @@ def relaxes(scene: Scene, mode: Mode, contact: int, t: float, y: Array, least: f
 
 
 def law_of_slip(
-    scene: Scene, mode: Mode, contact: int, direction: Array, at: tuple[float, Array, float], least: float
+    scene: EventEquations, mode: Mode, contact: int, direction: Array, at: tuple[float, Array, float], least: float
 ) -> Mode | None:
     """The mode with a massless foot slipping along a direction under load, if that is stable and leads there.
 

@@ -13,7 +13,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.saltation import derivative
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.simulation.events.equations import At, Scene
+from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.phase import Phase
 
 
@@ -28,7 +28,7 @@ class Slopes(NamedTuple):
     """Of the forces that hold massless motions, (m, d, holds)."""
 
 
-def differentiable(scene: Scene) -> bool:
+def differentiable(scene: EventEquations) -> bool:
     """Whether all contacts have closed forms, which alone have compiled derivatives."""
     return contact_set(scene.model).closed_form
 
@@ -36,7 +36,7 @@ def differentiable(scene: Scene) -> bool:
 class SceneTangent:
     """Derivatives of the pieces of a scene's block matrix."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: EventEquations) -> None:
         self.scene = scene
         n = scene.model.nv
         self.count = 2 * n + 1

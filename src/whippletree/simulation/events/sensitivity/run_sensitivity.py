@@ -14,8 +14,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.integrator import Piece
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.adaptive.integrator import MotionPiece
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.massless_feet.foot_slip_derivatives import tangent_of
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, differentiable
@@ -33,7 +33,7 @@ class Variation:
     matrix: Array
     """Φ (2nv, 2nv) at the time that has been reached."""
 
-    def __init__(self, scene: Scene, tolerance: float) -> None:
+    def __init__(self, scene: EventEquations, tolerance: float) -> None:
         """``tolerance``: of one step, relative to the largest entry of Φ.
 
         Raises:
@@ -55,7 +55,7 @@ class Variation:
         """Through an event."""
         self.matrix = saltation @ self.matrix
 
-    def along(self, phase: Phase, piece: Piece, end: float, wanted: Array) -> Array:
+    def along(self, phase: Phase, piece: MotionPiece, end: float, wanted: Array) -> Array:
         """Φ at the wanted times (m, 2nv, 2nv) of a step; it is at the step's ``end`` then."""
         tangent, size = tangent_of(phase), self.matrix.shape
         rule = radau_rule() if phase.turning else gauss_rule()

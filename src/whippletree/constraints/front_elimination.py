@@ -60,7 +60,7 @@ class Entries(NamedTuple):
     values: Array
 
 
-class Plan:
+class EliminationPlan:
     """How a symmetric system is eliminated: its fronts, and where entries lie in their memory."""
 
     def __init__(self, unknowns: Unknowns, rows: Array, columns: Array, seeds: Array) -> None:
@@ -120,7 +120,7 @@ def _reached(near: Sequence[set[int]], seeds: Sequence[int]) -> Array:
 class Fronts(NamedTuple):
     """A factored system."""
 
-    plan: Plan
+    plan: EliminationPlan
     memory: Array
     """Matrices of all fronts one after the other; of every own unknown its row F(p, j), j < p."""
     pivots: Array
@@ -171,7 +171,7 @@ class Fronts(NamedTuple):
         return found
 
 
-def factor_fronts(plan: Plan, entries: Entries, negligible: float | None = None) -> Fronts:
+def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | None = None) -> Fronts:
     """Factor a symmetric system; entries of unknowns that are not used are passed over. Floats or any scalar.
 
     ``negligible``: of floats, the share of its size up to which the pivot of a row counts as zero: the row is left out,
@@ -281,7 +281,7 @@ def eliminated(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: A
         x for own, e in zip(un.of_node, elements, strict=True) for x, h in zip(own, e.h, strict=True) if np.any(h != 0)
     ]
     seeds += [x for binding in un.demands for x in (*[number for _, number in binding.rigid], *binding.unknowns)]
-    plan = Plan(un, entries.rows, entries.columns, np.array(seeds, dtype=int))
+    plan = EliminationPlan(un, entries.rows, entries.columns, np.array(seeds, dtype=int))
     return Eliminated(un, factor_fronts(plan, entries), elements, closures)
 
 

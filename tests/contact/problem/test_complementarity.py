@@ -12,24 +12,31 @@ from hypothesis import strategies as st
 from whippletree.compiler.rollout.contact_sweeps import contact_sweeps
 from whippletree.contact.problem import cones
 from whippletree.contact.problem.cones import natural_map, project_on_cone, project_on_disc
-from whippletree.contact.problem.contact_problem import Measure, Problem, local, measured, respond, solve_by_sweeps
-from whippletree.contact.problem.interior_point import Start, interior_point
+from whippletree.contact.problem.contact_problem import (
+    ContactProblem,
+    Measure,
+    local,
+    measured,
+    respond,
+    solve_by_sweeps,
+)
+from whippletree.contact.problem.interior_point import ConeStart, interior_point
 from whippletree.contact.problem.solver import FIRST_LOOK, solve
 from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 TALL = 10
 
 
-def random_problem(seed: int, blocks: int, freedoms: int, mu: float) -> Problem:
+def random_problem(seed: int, blocks: int, freedoms: int, mu: float) -> ContactProblem:
     """Contacts of a system with a diagonal mass matrix, approaching at random."""
     rng = np.random.default_rng(seed)
     J = rng.normal(size=(3 * blocks, freedoms))
     G = (J / rng.uniform(0.1, 10, freedoms)) @ J.T
     g = (J @ rng.normal(size=freedoms)).reshape(blocks, 3)
-    return Problem(G.reshape(blocks, 3, blocks, 3), g, np.full(blocks, mu), np.zeros(blocks))
+    return ContactProblem(G.reshape(blocks, 3, blocks, 3), g, np.full(blocks, mu), np.zeros(blocks))
 
 
-def stack_problem(masses: list[float], mu: float = 0.5, push: float = 0.0, h: float = 1e-3) -> Problem:
+def stack_problem(masses: list[float], mu: float = 0.5, push: float = 0.0, h: float = 1e-3) -> ContactProblem:
     """Unit cubes on each other, four corners per face, after a step of free fall: 12 rows per 6 freedoms."""
     n = len(masses)
     weights = np.concatenate([[m / 6] * 3 + [m] * 3 for m in masses])
@@ -46,7 +53,7 @@ def stack_problem(masses: list[float], mu: float = 0.5, push: float = 0.0, h: fl
     v[5::6], v[3::6] = -9.81 * h, push
     blocks = 4 * n
     G = ((A / weights) @ A.T).reshape(blocks, 3, blocks, 3)
-    return Problem(G, (A @ v).reshape(blocks, 3), np.full(blocks, mu), np.zeros(blocks))
+    return ContactProblem(G, (A @ v).reshape(blocks, 3), np.full(blocks, mu), np.zeros(blocks))
 
 
 # --- cones ------------------------------------------------------------------------------------------------------------
@@ -104,7 +111,7 @@ def test_a_direction_in_which_nothing_moves_carries_no_impulse():
 
 def test_a_motor_driven_belt_slides_for_ever():
     """The sliding velocity cannot be changed, and friction is full nevertheless."""
-    problem = Problem(
+    problem = ContactProblem(
         np.diag([1.0, 0.0, 0.0]).reshape(1, 3, 1, 3), np.array([[-1.0, 0.3, -0.4]]), np.array([0.5]), np.zeros(1)
     )
     impulse, measure = solve_by_sweeps(problem, 40)
@@ -116,7 +123,7 @@ def test_dry_friction_of_a_joint_is_a_disc():
     G = np.zeros((1, 3, 1, 3))
     G[0, 1, 0, 1] = 4.0
     for speed, expected in ((0.1, -0.025), (-10.0, 0.5)):
-        problem = Problem(G, np.array([[0.0, speed, 0.0]]), np.zeros(1), np.array([0.5]))
+        problem = ContactProblem(G, np.array([[0.0, speed, 0.0]]), np.zeros(1), np.array([0.5]))
         impulse, measure = solve_by_sweeps(problem, 5)
         assert impulse.astype(float)[0] == pytest.approx([0, expected, 0])
         assert measure.velocity < 1e-15
@@ -125,7 +132,7 @@ def test_dry_friction_of_a_joint_is_a_disc():
 def test_the_same_code_runs_on_numbers_of_any_precision():
     problem = random_problem(3, 2, 6, 0.4)
     with mpmath.workdps(60):
-        exact = Problem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem])
+        exact = ContactProblem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem])
         impulse, measure = solve_by_sweeps(exact, 200)
         assert measure.velocity < mpmath.mpf(10) ** -50
     double, _ = solve_by_sweeps(problem, 200)
@@ -177,7 +184,7 @@ def test_hyperstatic_and_ill_conditioned_stacks_converge(masses, push):
         assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, abs=momentum)
 
 
-def uneven_problem(seed: int, spread: float) -> Problem:
+def uneven_problem(seed: int, spread: float) -> ContactProblem:
     """Random contacts of all kinds, mostly more rows than freedoms, masses over ``spread`` orders of magnitude."""
     rng = np.random.default_rng(seed)
     blocks, freedoms = int(rng.integers(2, 40)), int(rng.integers(6, 60))
@@ -188,7 +195,7 @@ def uneven_problem(seed: int, spread: float) -> Problem:
     friction[cap > 0] = 0.0
     rows = J.reshape(3 * blocks, freedoms)
     G = (rows / 10 ** rng.uniform(-spread / 2, spread / 2, freedoms)) @ rows.T
-    return Problem(G.reshape(blocks, 3, blocks, 3), (J @ rng.normal(size=freedoms)), friction, cap)
+    return ContactProblem(G.reshape(blocks, 3, blocks, 3), (J @ rng.normal(size=freedoms)), friction, cap)
 
 
 @pytest.mark.parametrize("spread", [0, 3, 6])
@@ -228,7 +235,7 @@ def test_the_interior_point_method_alone_solves_a_stack():
         residuals.append(float(sweeps(problem, impulse, np.zeros(problem.blocks), 0)[2].velocity))
         return residuals[-1] < 1e-7
 
-    _, made = interior_point(problem, Start(1.0, 1.0), judge)
+    _, made = interior_point(problem, ConeStart(1.0, 1.0), judge)
     assert residuals[-1] < 1e-7
     assert made < 40
 
@@ -242,7 +249,7 @@ def test_sweeps_alone_creep_on_a_stack_and_say_so():
     assert hopeless.measure.velocity > 1e-9
 
 
-def _nothing(problem: Problem, impulse: np.ndarray, kappa: np.ndarray, count: int):
+def _nothing(problem: ContactProblem, impulse: np.ndarray, kappa: np.ndarray, count: int):
     """Sweeps that do not sweep."""
     return np.zeros_like(impulse), kappa, Measure(*map(float, measured(problem, np.zeros_like(impulse))))
 
@@ -257,7 +264,7 @@ def test_a_warm_start_at_the_solution_stays_there(push):
 
 
 def test_no_blocks_is_no_problem():
-    problem = Problem(np.zeros((0, 3, 0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0))
+    problem = ContactProblem(np.zeros((0, 3, 0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0))
     solution = solve(problem, np.zeros((0, 3)), sweeps, tolerance=1e-9)
     assert solution.converged
     assert solution.impulse.shape == (0, 3)

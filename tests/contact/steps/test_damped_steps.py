@@ -11,7 +11,7 @@ import pytest
 import whippletree as wt
 from whippletree.contact.implicit_springs import implicit_model
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import Blocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, posed, stepped
 from whippletree.errors import SingularSystemError
 from whippletree.tree.mechanism import Mechanism
 
@@ -129,7 +129,7 @@ def test_every_path_takes_the_same_steps():
     """The reference on any scalar, the kernel, the batch of simulate and its single scene."""
     model = leg(5e4, 200.0)
     q, v, h, count = np.array([0.36, -0.301]), np.array([-2.0, 0.1]), 5e-3, 6
-    m, blocks = Mechanism.of(model), Blocks(model)
+    m, blocks = Mechanism.of(model), ContactBlocks(model)
     kernel = wt.compile(model).contact_rollout(q, v, np.zeros((count, 2)), h, sweeps=20)
     single = run(model, count * h, h, q0=q, v0=v, tolerance=1e-13)
     batch = run(model, count * h, h, q0=np.stack([q, q]), v0=np.stack([v, 2 * v]))

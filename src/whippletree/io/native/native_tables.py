@@ -44,7 +44,7 @@ Ends: TypeAlias = Annotated[list[Number], Meta(min_length=2, max_length=2)]
 Rows: TypeAlias = Annotated[list[Vector], Meta(min_length=3, max_length=3)]
 
 
-class Body(Struct, forbid_unknown_fields=True):
+class BodyTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[bodies]]``."""
 
     name: str
@@ -55,7 +55,7 @@ class Body(Struct, forbid_unknown_fields=True):
     """Keep an inertia that no distribution of mass has; published robots come with such."""
 
 
-class Joint(Struct, forbid_unknown_fields=True):
+class JointTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[joints]]``."""
 
     name: str
@@ -81,7 +81,7 @@ class Joint(Struct, forbid_unknown_fields=True):
     effort_limit: Number = 0
 
 
-class Frame(Struct, forbid_unknown_fields=True):
+class FrameTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[frames]]``."""
 
     name: str
@@ -90,7 +90,7 @@ class Frame(Struct, forbid_unknown_fields=True):
     rotation: Rows = []
 
 
-class Constraint(Struct, forbid_unknown_fields=True):
+class ConstraintTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[constraints]]``."""
 
     name: str
@@ -100,7 +100,7 @@ class Constraint(Struct, forbid_unknown_fields=True):
     joint: str = ""
 
 
-class Geometry(Struct, forbid_unknown_fields=True):
+class GeometryTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[geometries]]``."""
 
     name: str
@@ -113,7 +113,7 @@ class Geometry(Struct, forbid_unknown_fields=True):
     visible: bool = True
 
 
-class Contact(Struct, forbid_unknown_fields=True):
+class ContactTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[contacts]]``."""
 
     name: str
@@ -125,7 +125,7 @@ class Contact(Struct, forbid_unknown_fields=True):
     margin: Number = 0
 
 
-class Actuator(Struct, forbid_unknown_fields=True):
+class ActuatorTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[actuators]]``."""
 
     name: str
@@ -144,7 +144,7 @@ class Actuator(Struct, forbid_unknown_fields=True):
     muscle: dict[str, float | list[float]] = {}
 
 
-class Tendon(Struct, forbid_unknown_fields=True):
+class TendonTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[tendons]]``."""
 
     name: str
@@ -157,7 +157,7 @@ class Tendon(Struct, forbid_unknown_fields=True):
     damping: Number = 0
 
 
-class FluidBox(Struct, forbid_unknown_fields=True):
+class FluidBoxTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[fluid_boxes]]``."""
 
     name: str
@@ -170,7 +170,7 @@ class FluidBox(Struct, forbid_unknown_fields=True):
     wind: Vector = []
 
 
-class Lift(Struct, forbid_unknown_fields=True):
+class LiftTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[lifts]]``."""
 
     name: str
@@ -178,7 +178,7 @@ class Lift(Struct, forbid_unknown_fields=True):
     share: Number = 1
 
 
-class Sensor(Struct, forbid_unknown_fields=True):
+class SensorTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[sensors]]``."""
 
     name: str
@@ -188,7 +188,7 @@ class Sensor(Struct, forbid_unknown_fields=True):
     cutoff: Number = 0
 
 
-class KeyFrame(Struct, forbid_unknown_fields=True):
+class KeyFrameTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[key_frames]]``."""
 
     name: str
@@ -198,14 +198,14 @@ class KeyFrame(Struct, forbid_unknown_fields=True):
     act: list[Number] = []
 
 
-class Start(Struct, forbid_unknown_fields=True):
+class StartTable(Struct, forbid_unknown_fields=True):
     """The table ``[start]``: the home state."""
 
     q: list[Number]
     v: list[Number]
 
 
-class FlexibleBody(Struct, forbid_unknown_fields=True):
+class FlexibleBodyTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[flexible_bodies]]``: the integrals of a body with n modes (:mod:`whippletree.spatial.modal`)."""
 
     name: str
@@ -228,7 +228,7 @@ class FlexibleBody(Struct, forbid_unknown_fields=True):
     outline_edges: list[list[int]] = []
 
 
-class FlexibleFrame(Struct, forbid_unknown_fields=True):
+class FlexibleFrameTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[flexible_frames]]``: a frame ``BODY/FRAME`` of a flexible body, and how its modes move it."""
 
     name: str
@@ -239,7 +239,7 @@ class FlexibleFrame(Struct, forbid_unknown_fields=True):
     shortening: list[Any] = []
 
 
-class File(Struct, forbid_unknown_fields=True):
+class NativeFile(Struct, forbid_unknown_fields=True):
     """The whole file; the lists hold the tables above."""
 
     whippletree: int
@@ -278,20 +278,20 @@ class Loops(Struct, forbid_unknown_fields=True):
 
 
 TABLES: dict[str, type[Struct]] = {
-    "bodies": Body,
-    "flexible_bodies": FlexibleBody,
-    "flexible_frames": FlexibleFrame,
-    "joints": Joint,
-    "frames": Frame,
-    "constraints": Constraint,
-    "geometries": Geometry,
-    "contacts": Contact,
-    "tendons": Tendon,
-    "fluid_boxes": FluidBox,
-    "lifts": Lift,
-    "actuators": Actuator,
-    "sensors": Sensor,
-    "key_frames": KeyFrame,
+    "bodies": BodyTable,
+    "flexible_bodies": FlexibleBodyTable,
+    "flexible_frames": FlexibleFrameTable,
+    "joints": JointTable,
+    "frames": FrameTable,
+    "constraints": ConstraintTable,
+    "geometries": GeometryTable,
+    "contacts": ContactTable,
+    "tendons": TendonTable,
+    "fluid_boxes": FluidBoxTable,
+    "lifts": LiftTable,
+    "actuators": ActuatorTable,
+    "sensors": SensorTable,
+    "key_frames": KeyFrameTable,
 }
 
 # zeros of the denominator first: no two parts of the pattern can match the same digit

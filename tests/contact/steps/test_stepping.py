@@ -14,7 +14,7 @@ import whippletree as wt
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import Blocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, posed, stepped
 from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
@@ -221,7 +221,7 @@ def test_the_kernel_does_what_the_reference_does():
     model = wt.mechanisms.rocking_block(tilt=0.03)
     q, v = model.home.q, np.array([0.1, -0.2, 0.3])
     tau = np.array([0.5, 0.1, -0.2])
-    m, blocks, h = Mechanism.of(model), Blocks(model), 2e-3
+    m, blocks, h = Mechanism.of(model), ContactBlocks(model), 2e-3
     rolled = wt.compile(model).contact_rollout(q, v, np.tile(tau, (3, 1)), h, sweeps=12)
     impulse = np.zeros((blocks.count, 3))
     for step in range(3):

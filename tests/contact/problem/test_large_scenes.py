@@ -11,7 +11,7 @@ from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, snapshot
 from whippletree.contact.problem import delassus
-from whippletree.contact.problem.contact_problem import Problem, measured
+from whippletree.contact.problem.contact_problem import ContactProblem, measured
 from whippletree.contact.problem.delassus import islands
 from whippletree.contact.problem.independent_parts import parts_of, responses
 from whippletree.contact.problem.solver import FIRST_LOOK, residuals, solve
@@ -20,7 +20,7 @@ from whippletree.simulation.time_stepping.impulse_step import sweeps
 G = 9.81
 
 
-def pile_problem(seed: int, bodies: int, blocks: int, spread: float = 1.0) -> Problem:
+def pile_problem(seed: int, bodies: int, blocks: int, spread: float = 1.0) -> ContactProblem:
     """Contacts of all kinds between random pairs of bodies with 6 freedoms, or a body and the world; sparse."""
     rng = np.random.default_rng(seed)
     J = np.zeros((blocks, 3, 6 * bodies))
@@ -37,12 +37,12 @@ def pile_problem(seed: int, bodies: int, blocks: int, spread: float = 1.0) -> Pr
     rows = J.reshape(3 * blocks, -1)
     part = np.repeat(np.arange(bodies), 6)
     response = responses(csr_array(rows), part, lambda b: b / masses)
-    matrix = delassus.Product(csr_array(rows), response, part)
-    return Problem(matrix, J @ rng.normal(size=6 * bodies), friction, cap)
+    matrix = delassus.DelassusProduct(csr_array(rows), response, part)
+    return ContactProblem(matrix, J @ rng.normal(size=6 * bodies), friction, cap)
 
 
-def dense(problem: Problem) -> Problem:
-    return Problem.of(problem.matrix.array(), *problem[1:])
+def dense(problem: ContactProblem) -> ContactProblem:
+    return ContactProblem.of(problem.matrix.array(), *problem[1:])
 
 
 def wall(columns: int, rows: int, friction: float = 0.5) -> wt.Model:
@@ -93,7 +93,7 @@ def test_systems_and_solutions_of_least_norm_are_those_of_the_dense_matrix(seed)
     left, diagonal = rng.normal(size=(120, 3, 3)), rng.normal(size=(120, 3, 3)) + 5 * np.eye(3)
     for rows in (None, np.sort(rng.permutation(360)[:200])):
         b = rng.normal(size=360 if rows is None else 200)
-        found, wanted = (delassus.System(G, left, diagonal, rows).solve(b) for G in (sparse, full))
+        found, wanted = (delassus.DelassusSystem(G, left, diagonal, rows).solve(b) for G in (sparse, full))
         assert found == pytest.approx(wanted, abs=1e-8 * np.abs(wanted).max())
     rows = np.sort(rng.permutation(360)[:300])
     right = np.zeros(360)
@@ -138,10 +138,10 @@ def test_a_block_that_nothing_moves_is_no_obstacle():
     problem = pile_problem(22, 60, 150)
     rows, response = (problem.matrix.rows.tolil(), problem.matrix.response.tolil())
     rows[30:33], response[30:33] = 0.0, 0.0
-    matrix = delassus.Product(csr_array(rows.tocsr()), csr_array(response.tocsr()), problem.matrix.part)
+    matrix = delassus.DelassusProduct(csr_array(rows.tocsr()), csr_array(response.tocsr()), problem.matrix.part)
     g = problem.g.copy()
     g[10] = 0.0
-    found = solve(Problem(matrix, *[g, *problem[2:]]), np.zeros((150, 3)), sweeps, tolerance=1e-9)
+    found = solve(ContactProblem(matrix, *[g, *problem[2:]]), np.zeros((150, 3)), sweeps, tolerance=1e-9)
     assert found.converged
     assert np.all(np.isfinite(found.impulse))
 

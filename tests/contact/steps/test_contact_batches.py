@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import whippletree as wt
 from whippletree.contact.implicit_springs import implicit_model
-from whippletree.contact.time_step import Blocks
+from whippletree.contact.time_step import ContactBlocks
 
 H = 1e-3
 
@@ -137,11 +137,13 @@ def test_open_parameters_of_a_roll_out_with_limits():
 
 
 def test_what_couples_is_counted():
-    assert Blocks(wt.mechanisms.box_stack(2)).couplings == 9 * (4 * 8 + 4 * 8)  # the lower corners see the upper ones
-    assert Blocks(wt.mechanisms.quadruped()).couplings == 12**2
-    assert Blocks(arm_with_stops()).couplings == 4**2
-    assert Blocks(wt.mechanisms.pendulum()).couplings == 0
-    assert Blocks(four_bar_over_ground()).couplings == 3**2
+    assert ContactBlocks(wt.mechanisms.box_stack(2)).couplings == 9 * (
+        4 * 8 + 4 * 8
+    )  # the lower corners see the upper ones
+    assert ContactBlocks(wt.mechanisms.quadruped()).couplings == 12**2
+    assert ContactBlocks(arm_with_stops()).couplings == 4**2
+    assert ContactBlocks(wt.mechanisms.pendulum()).couplings == 0
+    assert ContactBlocks(four_bar_over_ground()).couplings == 3**2
 
 
 def four_bar_over_ground() -> wt.Model:

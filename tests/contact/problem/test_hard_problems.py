@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from contact_problems import mixed_problem
-from whippletree.contact.problem.contact_problem import Problem, measured
+from whippletree.contact.problem.cone_newton import newton
+from whippletree.contact.problem.contact_problem import ContactProblem, measured
 from whippletree.contact.problem.delassus import islands
-from whippletree.contact.problem.newton import newton
-from whippletree.contact.problem.solver import Solution, solve
+from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.simulation.time_stepping.impulse_step import sweeps
 
 DIGITS = 50
 
 
-def solved(problem: Problem, tolerance: float = 1e-9) -> Solution:
+def solved(problem: ContactProblem, tolerance: float = 1e-9) -> ContactSolution:
     return solve(problem, np.zeros((problem.blocks, 3)), sweeps, tolerance=tolerance)
 
 
@@ -24,7 +24,7 @@ def in_many_digits(*arrays: np.ndarray) -> list[np.ndarray]:
     return [np.vectorize(mpmath.mpf, otypes=[object])(a) for a in arrays]
 
 
-def exact_solution(problem: Problem, impulse: np.ndarray) -> tuple[np.ndarray, mpmath.mpf]:
+def exact_solution(problem: ContactProblem, impulse: np.ndarray) -> tuple[np.ndarray, mpmath.mpf]:
     """The solution near given impulses by Newton's method in many digits, written out again, and its natural map."""
     k = problem.blocks
     G, g, mu, cap, x = in_many_digits(*problem, impulse)
@@ -52,7 +52,7 @@ def exact_solution(problem: Problem, impulse: np.ndarray) -> tuple[np.ndarray, m
             J[own, own] += np.eye(3, dtype=int) - P[i] + mpmath.mpf(10) ** -25 * P[i]
         step = mpmath.lu_solve(mpmath.matrix(J.tolist()), mpmath.matrix([-f for f in F.ravel()]))
         x = x + np.array(list(step)).reshape(k, 3)
-    return x, measured(Problem(G, g, mu, cap), x).velocity
+    return x, measured(ContactProblem(G, g, mu, cap), x).velocity
 
 
 # --- random problems --------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_what_rounding_leaves_is_what_an_exact_solution_leaves_once_rounded(seed
     with mpmath.workdps(DIGITS):
         exact, residual = exact_solution(problem, found.impulse)
         assert residual < mpmath.mpf(10) ** -25
-        true = Problem(*in_many_digits(*problem))
+        true = ContactProblem(*in_many_digits(*problem))
         (rounded,) = in_many_digits(exact.astype(float))
         assert measured(true, rounded).velocity <= found.rounding
         # ours, judged without rounding
@@ -103,7 +103,7 @@ def test_newtons_method_stays_quadratic_where_forces_are_not_unique_and_masses_d
     k = len(J)
     weights = np.array([1.0] * layers + [1e7])
     G = ((rows / weights) @ rows.T).reshape(k, 3, k, 3)
-    problem = Problem(G, np.stack([row @ np.full(layers + 1, -0.01) for row in J]), np.zeros(k), np.zeros(k))
+    problem = ContactProblem(G, np.stack([row @ np.full(layers + 1, -0.01) for row in J]), np.zeros(k), np.zeros(k))
     tolerance = 1e-9
     impulse, made, reached = newton(problem, np.zeros((k, 3)), tolerance)
     assert reached
@@ -125,7 +125,7 @@ def test_islands_are_solved_by_themselves():
         own = slice(int(at), int(at) + part.blocks)
         G[own, :, own] = part.G
     joined = [np.concatenate([getattr(part, word) for part in parts]) for word in ("g", "friction", "cap")]
-    whole = Problem(G, *joined).part(order)
+    whole = ContactProblem(G, *joined).part(order)
     found = solved(whole)
     assert found.converged
     assert float(measured(whole, found.impulse).velocity) <= 1e-9
@@ -151,7 +151,7 @@ def test_a_wedged_body_sticks():
         rows.append([[*normal, 0.0], [*tangent, sign], [0.0, 0.0, 0.0]])
     J = np.array(rows)
     G = (J.reshape(6, 3) / np.array([1.0, 1.0, 0.5])) @ J.reshape(6, 3).T
-    problem = Problem(G.reshape(2, 3, 2, 3), J @ np.array([0.02, -1.0, 0.3]), np.full(2, 2.0), np.zeros(2))
+    problem = ContactProblem(G.reshape(2, 3, 2, 3), J @ np.array([0.02, -1.0, 0.3]), np.full(2, 2.0), np.zeros(2))
     found = solved(problem, 1e-12)
     assert found.converged
     assert np.abs(problem.velocity(found.impulse)).max() < 1e-11

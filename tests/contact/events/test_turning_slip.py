@@ -6,10 +6,10 @@ from scipy.integrate import solve_ivp
 
 import whippletree as wt
 from sliding_scenes import EVENTS, TABLE, TRIPOD, G, assert_lawful, sled
-from whippletree.contact.modes import Mode
+from whippletree.contact.contact_modes import Mode
 from whippletree.contact.problem.active_set import SLIDE
 from whippletree.simulation.adaptive.collocation import gauss_rule, radau_rule
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.event_method import Events
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.method import Task
@@ -36,7 +36,7 @@ def test_radau_points_end_with_the_step_and_forget_what_decays_fast():
 @pytest.mark.parametrize("feet", [TRIPOD, TABLE], ids=["isostatic", "hyperstatic"])
 def test_accelerations_by_angle_of_slip(feet):
     model = sled(feet, height=0.2)
-    scene = Scene(Motion(wt.compile(model)))
+    scene = EventEquations(Motion(wt.compile(model)))
     rng = np.random.default_rng(1)
     state = np.concatenate([model.home.q, [0, 0, 1.3, 0.4, -0.2, 0]])
     k = len(feet)

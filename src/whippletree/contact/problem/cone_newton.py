@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.problem.contact_problem import Problem
-from whippletree.contact.problem.delassus import System, is_sparse, own_blocks, part
+from whippletree.contact.problem.contact_problem import ContactProblem
+from whippletree.contact.problem.delassus import DelassusSystem, is_sparse, own_blocks, part
 
 BLOCK_DAMPING = 1e-5
 """Largest share of its own diagonal by which a block is damped in a Newton step, and the first."""
@@ -39,13 +39,13 @@ NEWTON_ROUNDS = 25
 """Newton steps on one problem."""
 
 
-def block_masses(problem: Problem) -> Array:
+def block_masses(problem: ContactProblem) -> Array:
     """The mass (k,) that makes each block's velocities comparable with its impulses; 1 where nothing moves it."""
     traces = np.einsum("kii->k", own_blocks(problem.matrix))
     return np.where(traces > 0, 3 / np.where(traces > 0, traces, 1.0), 1.0)
 
 
-def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, int, bool]:
+def newton(problem: ContactProblem, impulse: Array, tolerance: float) -> tuple[Array, int, bool]:
     """Newton steps with a line search on |F|: impulses, how many steps, and whether F is within the tolerance, m/s."""
     curve = _Curve(problem)
     x = np.array(impulse, dtype=float)
@@ -72,7 +72,7 @@ def newton(problem: Problem, impulse: Array, tolerance: float) -> tuple[Array, i
 class _Curve:
     """F and its derivative for one problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ContactProblem) -> None:
         self.problem = problem
         self.k = problem.blocks
         self.G = problem.matrix
@@ -116,12 +116,12 @@ class _Curve:
         weighted = own * self.mass[busy, None, None]
         pushed = (self.G @ np.where(moves[:, None], 0.0, step).ravel()).reshape(-1, 3)[busy]
         right = -F[busy] - (weighted @ pushed[:, :, None])[:, :, 0]
-        system = System(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own)
+        system = DelassusSystem(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own)
         step[busy] = _solved(system, right.ravel()).reshape(-1, 3)
         return step
 
 
-def _solved(system: System, right: Array) -> Any:
+def _solved(system: DelassusSystem, right: Array) -> Any:
     """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow."""
     if system.solvable:
         return system.solve(right)

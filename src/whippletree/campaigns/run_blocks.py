@@ -50,7 +50,7 @@ class Work:
 
 
 @dataclass(eq=False)
-class Block:
+class RunBlock:
     """What was computed of a stretch of runs."""
 
     columns: dict[str, Any]
@@ -62,7 +62,7 @@ class Block:
 
 
 @dataclass(eq=False)
-class _Found:
+class _CaseResults:
     """Of the runs of one case."""
 
     rows: Array
@@ -73,11 +73,11 @@ class _Found:
     events: list[tuple[int, str, float]] = field(default_factory=list)
 
 
-def compute_block(work: Work, first: int, last: int) -> Block:
+def compute_block(work: Work, first: int, last: int) -> RunBlock:
     """Run the runs from ``first`` up to ``last``."""
     values = work.design.values(first, last)
     count = last - first
-    found: list[_Found] = []
+    found: list[_CaseResults] = []
     for chosen, rows in _cases(work.targets, values, count):
         own = {path: [x[k] for k in rows] for path, x in values.items()}
         found += _run_case(work, chosen, own, rows)
@@ -89,7 +89,7 @@ def compute_block(work: Work, first: int, last: int) -> Block:
         columns[name] = _gathered([(f.rows, f.columns[name]) for f in found if name in f.columns], count, np.nan)
     events = sorted((first + int(f.rows[k]), time, name) for f in found for k, name, time in f.events)
     told = {word: [event[i] for event in events] for i, word in enumerate(("run", "time", "event"))}
-    return Block(columns, _joined(found, first, count) if "series" in work.keep else None, told)
+    return RunBlock(columns, _joined(found, first, count) if "series" in work.keep else None, told)
 
 
 def _cases(
@@ -106,7 +106,9 @@ def _cases(
     return [(chosen, np.array(rows)) for chosen, rows in groups.values()]
 
 
-def _run_case(work: Work, chosen: Mapping[str, Any], values: Mapping[str, Sequence[Any]], rows: Array) -> list[_Found]:
+def _run_case(
+    work: Work, chosen: Mapping[str, Any], values: Mapping[str, Sequence[Any]], rows: Array
+) -> list[_CaseResults]:
     """All runs of a case together; where that raises, each by itself, so that one does not take the others along."""
     try:
         return [_simulated(work, work.subject.case(chosen), repr(chosen), values, rows)]
@@ -114,12 +116,12 @@ def _run_case(work: Work, chosen: Mapping[str, Any], values: Mapping[str, Sequen
         raise
     except Exception as error:
         if len(rows) == 1:
-            return [_Found(rows, {}, [f"{type(error).__name__}: {error}"])]
+            return [_CaseResults(rows, {}, [f"{type(error).__name__}: {error}"])]
     alone = ({path: x[k : k + 1] for path, x in values.items()} for k in range(len(rows)))
     return [part for k, own in enumerate(alone) for part in _run_case(work, chosen, own, rows[k : k + 1])]
 
 
-def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _Found:
+def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _CaseResults:
     kept = None if "series" in work.keep or work.metrics else ()
     _, batch = _batch(work, case, name, values, len(rows), kept)
     failures = [str(text) for text in batch["failure"].values]
@@ -127,7 +129,7 @@ def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[
     for metric, function in work.metrics.items():
         columns[metric] = _measured(metric, function, batch, failures)
     series = batch.drop_vars("failure") if "series" in work.keep else None
-    return _Found(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
+    return _CaseResults(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
 
 
 def _batch(
@@ -229,7 +231,7 @@ def _gathered(parts: Sequence[tuple[Array, Any]], count: int, empty: Any) -> Any
     return found
 
 
-def _joined(found: Sequence[_Found], first: int, count: int) -> Any:
+def _joined(found: Sequence[_CaseResults], first: int, count: int) -> Any:
     """Series of all runs in their order, (run, time, …); of a run that has none, NaN."""
     import xarray
 

@@ -9,11 +9,11 @@ import whippletree as wt
 from emulated_cuda import install
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
 from whippletree.compiler.rollout import contact_list_solver, contact_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
-from whippletree.contact.time_step import Blocks
+from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -118,10 +118,10 @@ def some(given, part):
 def test_the_bits_do_not_depend_on_the_batch(scene):
     program = contact_lists_program(scene.model)
     given = arguments(scene, 17)
-    alone = compile_function(program, width=1, threads=1, cache=Cache(None))
+    alone = compile_function(program, width=1, threads=1, cache=CodeCache(None))
     expected = run(alone.ufunc, given)
     assert len(set(expected[OUTPUTS.index("sweeps")].ravel())) > 1  # they do take different ways
-    wide = compile_function(program, width=4, threads=1, cache=Cache(None))
+    wide = compile_function(program, width=4, threads=1, cache=CodeCache(None))
     for size in (1, 3, 8, 17):
         for a, b in zip(run(wide.ufunc, some(given, slice(17 - size, 17))), expected, strict=True):
             np.testing.assert_array_equal(a, b[17 - size :])
@@ -150,8 +150,8 @@ def test_a_gpu_gives_the_same_bits(monkeypatch):
     install(monkeypatch)
     stepper = ImpulseStep(Motion(wt.compile(wt.mechanisms.rocking_block())), TOLERANCE)
     program, given = contact_lists_program(stepper.model), arguments(stepper, 5)
-    gpu = compile_for_cuda(program, cache=Cache(None))
-    cpu = compile_function(program, threads=1, cache=Cache(None))
+    gpu = compile_for_cuda(program, cache=CodeCache(None))
+    cpu = compile_function(program, threads=1, cache=CodeCache(None))
     for a, b in zip(run(gpu, given), run(cpu, given), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -247,4 +247,4 @@ def test_which_models_suit():
     assert not suits_lists(wt.mechanisms.four_bar())  # constraints
     assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
     assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_LISTED_VELOCITIES // 6 + 1))  # too large
-    assert Blocks(wt.mechanisms.quadruped()).count > 0
+    assert ContactBlocks(wt.mechanisms.quadruped()).count > 0

@@ -5,7 +5,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.simulation.events import zeno
-from whippletree.simulation.events.equations import Scene
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.motion import Motion
 
@@ -66,8 +66,8 @@ def test_hops_of_contacts_that_part_stay_or_leave():
     for number, name in enumerate(("hops", "lies", "leaves")):
         ball(builder, name, number, 0.0, 0.5)
     model = builder.build()
-    scene = Scene(Motion(wt.compile(model), lambda t, q, v: np.array([0, 0, 20.0])))
-    from whippletree.contact.modes import OPEN, SLIDE, Mode
+    scene = EventEquations(Motion(wt.compile(model), lambda t, q, v: np.array([0, 0, 20.0])))
+    from whippletree.contact.contact_modes import OPEN, SLIDE, Mode
 
     mode = Mode((OPEN, SLIDE, OPEN), np.zeros((3, 2)))
     phase = Phase(scene, mode, 0.0, np.array([0, 0, 0, 1e-6, 0, 1e-6]))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from whippletree.compiler.cpu.copies import lane_pointers, tile_out, tiles
-from whippletree.compiler.cpu.cpu_arrays import Array, Frame, Run, starts_of
+from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, starts_of
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.program import Address
 
@@ -30,7 +30,7 @@ Takers = dict[int, Callable[[Operand], None]]
 class _Tile:
     """Numbers ``first`` … of a run, by the numbers of their stores, and those that are known."""
 
-    run: Run
+    run: AddressRun
     first: int
     members: list[int]
     known: dict[int, Operand] = field(default_factory=dict)
@@ -47,7 +47,9 @@ class _Tile:
 class Results:
     """The runs that one block writes. ``place`` emits a pointer to a number of the first state."""
 
-    def __init__(self, writer: Writer, frame: Frame, runs: Sequence[Run], place: Callable[[Address], Operand]) -> None:
+    def __init__(
+        self, writer: Writer, frame: CallFrame, runs: Sequence[AddressRun], place: Callable[[Address], Operand]
+    ) -> None:
         self.writer = writer
         self.lanes = writer.lanes
         self.frame = frame
@@ -55,7 +57,7 @@ class Results:
         self.place = place
         self.held: list[_Tile] = []
         self.leaving: dict[str, list[_Tile]] = {}
-        self.staged: list[tuple[Run, Operand, Operand]] = []
+        self.staged: list[tuple[AddressRun, Operand, Operand]] = []
 
     def takers(self) -> Takers:
         """What takes each result as soon as it is known."""
@@ -153,5 +155,5 @@ class Results:
             f"ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]})"
         )
 
-    def _array(self, run: Run) -> Array:
+    def _array(self, run: AddressRun) -> Array:
         return self.frame.arrays[run.address.buffer]

@@ -53,7 +53,7 @@ from msgspec import Struct
 SCENARIO_VERSION = 1
 
 
-class Model(Struct, forbid_unknown_fields=True):
+class ModelChoice(Struct, forbid_unknown_fields=True):
     """``[model]``: a file, or a ready-made mechanism with its parameters."""
 
     file: str = ""
@@ -75,7 +75,7 @@ class Ground(Struct, forbid_unknown_fields=True):
     normal: list[float] | None = None
 
 
-class Start(Struct, forbid_unknown_fields=True):
+class StartChoice(Struct, forbid_unknown_fields=True):
     """``[start]``: all coordinates and velocities, or some by the name of their joint; the others stay at home.
     Activations are given by actuator."""
 
@@ -137,7 +137,7 @@ class Outputs(Struct, forbid_unknown_fields=True):
     reactions: bool = False
 
 
-class File(Struct, forbid_unknown_fields=True):
+class ScenarioFile(Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     model: dict[str, Any]

@@ -12,7 +12,7 @@ from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import Scene, Warm
+from whippletree.simulation.time_stepping.scene_run import SteppedScene, Warm
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose
 from whippletree.spatial.vectors import quaternion_rotation
@@ -86,7 +86,7 @@ def test_contacts_of_their_own_come_before_those_of_groups():
     special = replace(contact, first="part 1", second="floor")
     layout = scene_layout(replace(model, contacts=(special,)))
     assert isinstance(layout, SceneLayout)
-    scene = Scene(layout, 1e-7, 1e-9, 100)
+    scene = SteppedScene(layout, 1e-7, 1e-9, 100)
     q = np.concatenate([np.asarray(model.home.q, float).reshape(-1, 7), [[0, 0, 0, 1, 0, 0, 0]]])
     near = near_pairs(layout, scene.poses(q), 1.0)
     at = [
@@ -157,7 +157,7 @@ def test_steps_are_those_of_the_reference():
     """Velocities and positions, with centres of mass away from origins and joints away from the world's."""
     model = balls(5)
     layout = scene_layout(model)
-    scene = Scene(layout, 1e-12, 1e-13, 20_000)
+    scene = SteppedScene(layout, 1e-12, 1e-13, 20_000)
     reference = ImpulseStep(Motion(wt.compile(model), None), 1e-12)
     q, v = np.asarray(model.home.q, dtype=float), np.random.default_rng(3).normal(size=model.nv)
     warm, impulses = COLD, np.zeros((reference.blocks.count, 3))
@@ -180,7 +180,7 @@ def test_lists_do_not_decide_the_motion():
     model = balls(9)
     layout = scene_layout(model)
     q, v = np.asarray(model.home.q, dtype=float), np.random.default_rng(5).normal(size=model.nv)
-    scene = Scene(layout, 1e-11, 1e-12, 20_000)
+    scene = SteppedScene(layout, 1e-11, 1e-12, 20_000)
     together = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
     scene.size *= 10
     thick = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))

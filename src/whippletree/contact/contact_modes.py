@@ -56,7 +56,7 @@ class Mode:
         parts = [f"{names[i]} {WORDS[self.status[i]]}" for i in self.closed]
         return ", ".join(parts) or "free"
 
-    def changed(self, contacts: Sequence[int], answer: active_set.Answer) -> Mode:
+    def changed(self, contacts: Sequence[int], answer: active_set.SlidingAnswer) -> Mode:
         """The mode with the answer for these contacts."""
         status, directions, forces = list(self.status), self.directions.copy(), np.zeros((len(self.status), 3))
         for number, i in enumerate(contacts):

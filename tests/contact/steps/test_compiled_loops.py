@@ -9,11 +9,11 @@ import pytest
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import Cache
+from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout import contact_list_trees, contact_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, reason_against_lists
-from whippletree.contact.time_step import Blocks
+from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -104,8 +104,8 @@ def test_the_bits_of_a_linkage_do_not_depend_on_the_batch():
     q, v = states[:, :3], states[:, 3:]
     given = [q, v, np.zeros((5, 1, 3)), np.zeros((5, 4, 3)), np.full((5, 4), 1e-3), TOLERANCE, np.inf]
     with np.errstate(all="ignore"):
-        expected = compile_function(program, width=1, threads=1, cache=Cache(None)).ufunc(*given)
-        wide = compile_function(program, width=4, threads=1, cache=Cache(None)).ufunc(*given)
+        expected = compile_function(program, width=1, threads=1, cache=CodeCache(None)).ufunc(*given)
+        wide = compile_function(program, width=4, threads=1, cache=CodeCache(None)).ufunc(*given)
     for a, b in zip(wide, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -132,7 +132,7 @@ def chain(links, kinds=("revolute",)):
 
 def test_loops_over_nodes_take_the_steps_that_are_written_out(monkeypatch):
     model = chain(5, ("free", "revolute", "spherical", "revolute", "prismatic"))
-    count = Blocks(model, alone=True).count
+    count = ContactBlocks(model, alone=True).count
     rng = np.random.default_rng(3)
     v = rng.normal(size=model.nv)
     given = [np.asarray(model.home.q, dtype=float), v, np.zeros((count, 3)), 0.1 * rng.normal(size=(STEPS, model.nv))]
@@ -143,7 +143,7 @@ def test_loops_over_nodes_take_the_steps_that_are_written_out(monkeypatch):
         program = contact_lists_program(model)
         check(program)
         with np.errstate(all="ignore"):
-            found.append(compile_function(program, width=1, threads=1, cache=Cache(None)).ufunc(*given))
+            found.append(compile_function(program, width=1, threads=1, cache=CodeCache(None)).ufunc(*given))
     written, looped = found
     assert written[2][..., 0].max() > 0
     for a, b in zip(written[:7], looped[:7], strict=True):
