@@ -1,7 +1,8 @@
 """The Delassus matrix G = J M† Jᵀ of a contact problem in plain numbers, and the linear systems that are made of it.
 
 Small ones are ordinary arrays. Large ones are kept as the :class:`DelassusProduct` that they are: a contact moves its
-own two bodies, so J and (M† Jᵀ)ᵀ are sparse, also where G is full because all contacts are on one body. Of the two unknowns
+own two bodies, so J and (M† Jᵀ)ᵀ are sparse, also where G is full because all contacts are on one body. Of the
+two unknowns
 
     L (G x) + D x = b        ⇔        L J y + D x = b,   y − M† Jᵀ x = 0
 
