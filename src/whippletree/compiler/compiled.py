@@ -446,7 +446,7 @@ class Compiled(CompiledTable):
         programs = {}
         for text in functions:
             name, *names = text.split(":")
-            programs[c_name(text)] = self._program(find(name, self.model), tuple(names), exported=True)
+            programs[c_name(text)] = self._program(find(name, self.model), tuple(names))
         real: Real = "double" if self._dtype == np.float64 else "float"
         return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 
@@ -470,11 +470,11 @@ class Compiled(CompiledTable):
             )
         return self._made[key]
 
-    def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
-        """Unrolled where that is small enough, else as loops over bodies; what is exported has no loops."""
+    def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
+        """Unrolled where that is small enough, else as loops over bodies."""
         # imported here: where the cache knows a function, nothing of this is needed
         from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
-        from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
+        from whippletree.compiler.frontend.unrolled import unrolled_program
 
         count = len(self._tree.nodes)
         if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
@@ -486,9 +486,7 @@ class Compiled(CompiledTable):
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
         if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
-            # loops are for CPUs: on a GPU what goes through memory costs more than code
-            fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
-            return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
+            return unrolled_program(self.model, function, names, self.parameters, route=self.route)
         if can_loop and by_clusters:
             return cluster_loop_program(function, self._tree)
         if can_loop:

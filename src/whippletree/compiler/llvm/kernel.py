@@ -245,6 +245,8 @@ STAGES = (
     "functions",
     "compiler",
     "analysis",
+    "control",
+    "simulation/events",
 )
 """The chapters that decide what machine code a model gets, from the scalars to the emitter and the programs that are
 written outside the catalogue; none that only uses it."""
