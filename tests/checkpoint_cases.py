@@ -68,13 +68,13 @@ NAMES = (
 
 def run_slowly(name, folder):
     """Simulate with a pause after every chunk, so that there is time to be killed in the middle."""
-    add = Checkpoint.add
+    write = Checkpoint.write_in_time
 
-    def slowly(self, chunk, tally):
-        add(self, chunk, tally)
+    def slowly(self):
+        write(self)
         time.sleep(0.02)
 
-    Checkpoint.add = slowly
+    Checkpoint.write_in_time = slowly
     fixed_step_method.WORK_PER_CHUNK = 60
     model, arguments = case(name)
     wt.simulate(model, checkpoint=folder, checkpoint_every=0.0, **arguments)

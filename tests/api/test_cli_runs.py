@@ -117,7 +117,7 @@ import time
 
 def slow(t, q, v):
     time.sleep(0.005)
-    return [0.0, 0.0]
+    return [0.0 * float(t), 0.0]  # float: it cannot be traced, and is asked at every point
 """
 
 LONG = """

@@ -6,7 +6,9 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from whippletree import controllers
@@ -96,6 +98,13 @@ def _from_python(table: scenario_tables.Controller, folder: Path, where: str) ->
     return made
 
 
+class _ReadAnew(SourceFileLoader):
+    """Takes a file's text, never the bytecode of an earlier one: Python tells versions apart by size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def python_function(file: str, name: str, folder: Path, where: str) -> Callable[..., Any]:
     """A function of a user's Python file.
 
@@ -111,6 +120,8 @@ def python_function(file: str, name: str, folder: Path, where: str) -> Callable[
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{where}: {str(path)!r} is not a Python file")
+    if isinstance(spec.loader, SourceFileLoader):
+        spec.loader = _ReadAnew(path.stem, str(path))
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

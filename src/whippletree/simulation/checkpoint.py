@@ -70,7 +70,8 @@ class Checkpoint:
         """``every``: seconds of computing between parts; ``identity``: what makes this run the one that it is."""
         self.folder = Path(folder)
         self.every = every
-        self._waiting: list[Chunk] = []
+        self.waiting: list[Chunk] = []
+        """Chunks that are not written yet."""
         self._parts = 0
         self._last = time.monotonic()
         self._broken = False
@@ -147,24 +148,28 @@ class Checkpoint:
         tally: dict[str, Any] = json.loads(str(memo.pop(_TALLY)))
         return [*found[:-1], replace(found[-1], memo=memo)], tally
 
-    def add(self, chunk: Chunk, tally: Mapping[str, Any]) -> None:
-        """Take a chunk, and what the method has counted up to it; written when it is time."""
+    def labelled(self, chunk: Chunk, tally: Mapping[str, Any]) -> Chunk:
+        """A chunk with what the method has counted up to it, and the run that it is of: to be put among those that are
+        ``waiting``."""
         own = {_TALLY: np.array(json.dumps(tally)), _RUN: np.array(self.header.run)}
-        self._waiting.append(replace(chunk, memo=chunk.memo | own))
+        return replace(chunk, memo=chunk.memo | own)
+
+    def write_in_time(self) -> None:
+        """Write what is waiting when it is time."""
         if time.monotonic() - self._last >= self.every:
             self.write()
 
     def write(self) -> None:
         """Write what is waiting as one part; a disk that refuses costs a warning, not the run."""
-        if not self._waiting or self._broken:
+        if not self.waiting or self._broken:
             return
         try:
-            _write_part(self.folder / f"{self._parts:06d}.npz", self._waiting)
+            _write_part(self.folder / f"{self._parts:06d}.npz", self.waiting)
         except OSError as error:
             self._refused(error)
         else:
             self._parts += 1
-        self._waiting = []
+        self.waiting = []
         self._last = time.monotonic()
 
     def finish(self, end: Finished) -> None:

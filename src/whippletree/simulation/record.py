@@ -57,10 +57,14 @@ class Record:
         """The same for a part of something larger: an interrupt is not answered here."""
         try:
             for chunk in method.chunks(memo):
+                # an interrupt may come at any time: what takes long comes before or after both have the chunk
+                kept = None if keep is None else keep.labelled(chunk, method.tally())
+                own = replace(chunk, memo={})
                 if len(chunk.times) or chunk.events or not self.chunks:  # of many steps without output, nothing stays
-                    self.chunks.append(replace(chunk, memo={}))
-                if keep is not None:
-                    keep.add(chunk, method.tally())
+                    self.chunks.append(own)
+                if keep is not None and kept is not None:
+                    keep.waiting.append(kept)
+                    keep.write_in_time()
                 if show is not None and len(chunk.times):
                     show(float(chunk.times[-1]), float(method.task.times[-1]))
         except IntegrationError as error:

@@ -186,6 +186,8 @@ def simulate(
         if keep is not None:
             keep.note_changes(identify())
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
+    if way.tolerances:
+        motion.use_compiled(None)  # a run that is read from a checkpoint has none: the same bits of its forces
     result = dataset(motion, stepper, record, settings, watch, points, variables, reactions)
     if not way.touches:
         _tell_of_unseen_limits(model, result, method)

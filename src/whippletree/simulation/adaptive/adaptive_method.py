@@ -135,6 +135,7 @@ def memo_of(progress: Progress) -> Memo:
         "guess_coefficients": progress.guess.coefficients,
         "stiff": np.array(int(progress.stiff)),
         "last_error": np.array(progress.error),
+        "failed": np.array(int(progress.failed)),
     }
 
 
@@ -146,4 +147,5 @@ def progress_of(memo: Memo) -> Progress:
     last = Polynomial(
         float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
     )
-    return Progress(time, state, float(memo["next_length"]), last, bool(memo["stiff"]), float(memo["last_error"]))
+    length, error = float(memo["next_length"]), float(memo["last_error"])
+    return Progress(time, state, length, last, bool(memo["stiff"]), error, bool(memo["failed"]))

@@ -45,7 +45,7 @@ from whippletree.simulation.adaptive.integrator import (
 )
 from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
 from whippletree.simulation.method import Task
-from whippletree.simulation.motion import POSITION_CORRECTIONS
+from whippletree.simulation.motion import OPEN, POSITION_CORRECTIONS
 
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
@@ -137,9 +137,21 @@ class CompiledSteps:
             )
             y = states[k]
             kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
+        sound = self._closed(kept)
+        if sound < len(kept):
+            return Stride(kept[:sound], failed=True)
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
         through = bool(kept) and (kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
         return Stride(kept, slow, eased, failed=not (slow or eased or through))
+
+    def _closed(self, kept: list[AcceptedStep]) -> int:
+        """How many steps end with all constraints met: the one after them is left to Python, which shortens it, and
+        names the rows that stay open where that does not help."""
+        if not kept or not self.motion.model.constraints or self.blocks is not None:
+            return len(kept)
+        q, _ = self.motion.split(np.array([step.state for step in kept]))
+        is_open = self.motion.gaps(np.array([step.end for step in kept]), q) > OPEN
+        return int(is_open.argmax()) if is_open.any() else len(kept)
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
         assert self._function is not None

@@ -139,6 +139,8 @@ class Progress:
     """Whether the next step is solved by Newton's method."""
     error: float = 0.0
     """Of the last step, in units of the tolerance."""
+    failed: bool = False
+    """Whether machine code has tried the next step in vain."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,7 @@ class Integrator:
         if guess is None:
             slope = self.problem.rates(np.array([t]), y[None])[0]
             length = self._first_length(y, slope, end - t)
-        stiff, failed = start.stiff or self.solver == "newton", False
+        stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
@@ -333,7 +335,8 @@ class Integrator:
                 if stop is not None:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._projected(stop, guess(stop))
-                yield MotionPiece(begin, Progress(t, y, length, guess, stiff, error), guess, tuple(found))
+                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1])
+                yield MotionPiece(begin, reached, guess, tuple(found))
                 if stop is not None:
                     return
 

@@ -149,6 +149,7 @@ class Events(Method):
                 changes_over = not self.scene.compiled.ready and self._may_compile
                 if changes_over:
                     self.scene.compiled.ready = True
+                    self._ask_controller_itself()
                     phase = phase_of(self.scene, phase.mode, phase.time, phase.state, phase.still)
                 yield self._chunk(phase, step.progress, rows, list(step.found)), phase, step.progress
                 if changes_over:
@@ -156,9 +157,15 @@ class Events(Method):
                 continue
             rows = self._output(phase, step.piece, step.time)
             found = [] if step.piece is None else [event for event in step.piece.found if event[1] <= step.time]
+            self._ask_controller_itself()
             after, events = self._passed(phase, step.time, step.state, step.fired)
             progress = Progress(after.time, after.state)
             yield self._chunk(after, progress, rows, [*found, *events]), after, progress
+
+    def _ask_controller_itself(self) -> None:
+        """Between phases, so that one that is taken up again begins with the same bits; steps by machine code change
+        over to a compiled controller."""
+        self.scene.motion.use_compiled(None)
 
     @property
     def _may_compile(self) -> bool:
@@ -343,6 +350,8 @@ class Events(Method):
             "phase_forces": np.zeros((0, 3)) if phase.mode.forces is None else phase.mode.forces,
             "impact_times": np.array(self._impacts),
             "repeats": self.patience.memo(),
+            # which decide when machine code begins, and when stiffness is looked for
+            "steps": np.array([self.statistics.steps, self.statistics.rejections]),
         }
         if self.variation is not None:
             memo["sensitivity"] = self.variation.matrix
@@ -356,6 +365,7 @@ class Events(Method):
         mode = Mode(tuple(int(s) for s in memo["phase_status"]), memo["phase_directions"], forces)
         self._impacts = memo["impact_times"].tolist()
         self.patience.recall(memo["repeats"])
+        self.statistics.steps, self.statistics.rejections = (int(number) for number in memo["steps"])
         time, still = float(memo["phase_time"]), float(memo["phase_still"])
         self.scene.compiled.ready = bool(memo["phase_compiled"])
         return phase_of(self.scene, mode, time, memo["phase_state"], still), progress_of(memo)
