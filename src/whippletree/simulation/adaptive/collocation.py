@@ -47,7 +47,7 @@ def radau_rule(points: int = POINTS) -> Rule:
 
     (A Gauss rule is stable too, but carries such a part on undamped.)
     """
-    x = np.sort(legendre.legroots([0.0] * (points - 1) + [1.0, -1.0]))
+    x = np.sort(legendre.legroots([0.0] * (points - 1) + [1.0, -1.0]).real)
     x[-1] = 1.0
     return _rule(x)
 
