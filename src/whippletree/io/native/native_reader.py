@@ -217,7 +217,8 @@ def checked_table(
             continue
         try:
             checked = msgspec.convert(value, known[key].type)
-            values[key] = native_tables.exact(checked) if key in _NUMBERS else checked
+            is_number = key in _NUMBERS and known[key].type is not str  # a contact's "first" is a name
+            values[key] = native_tables.exact(checked) if is_number else checked
             if key == "parameters":
                 values[key] = {word: native_tables.free(entry) for word, entry in checked.items()}
         except (msgspec.ValidationError, ValueError) as error:
