@@ -24,7 +24,7 @@ from long_mechanisms import floating_ladder, grid
 SIZES: dict[str, tuple[Callable[[int], Model], tuple[int, ...]]] = {
     "N-four-bar": (wt.mechanisms.n_four_bar, (10, 100, 200, 500, 1000, 2000)),
     "floating ladder": (floating_ladder, (50, 100, 200, 400)),
-    "grid": (lambda n: grid(n, n), (6, 9, 12, 18)),
+    "grid": (lambda n: grid(n, n), (6, 9, 12, 18, 24)),
 }
 
 
@@ -58,8 +58,9 @@ def main() -> None:
             home, first, call = measure(model)
             calls.append((len(model.bodies), call))
             print(f"{'':>16} {n:5d} {len(model.bodies):7d} {home:8.2f} {first:8.2f} {1e6 * call:10.1f}", flush=True)
-        bodies, times = np.log(np.array(calls)).T
-        print(f"{'':>16} exponent {np.polyfit(bodies, times, 1)[0]:.2f}")
+        if len(calls) > 1:
+            bodies, times = np.log(np.array(calls)).T
+            print(f"{'':>16} exponent {np.polyfit(bodies, times, 1)[0]:.2f}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 What :mod:`whippletree.constraints.front_elimination` does for one state in Python, for ladders, trusses and grids of
 any length. The code does not grow with them: elements of joints and of constraints are traced once per type
 (:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
-looked up. A front is stored row by row, four numbers at a time (:data:`CHUNK`); its boundary comes first, so that every
-loop begins at 0.
+looked up. Of a front the lower triangle is stored, row by row, four numbers at a time (:data:`CHUNK`), each row as long
+as it must be; its boundary comes first, so that every loop begins at 0.
 
     bodies     pose and twist of every body, its element and its joint's, from parents to tips
     closures   rows of every constraint, from the bodies that it holds on to
@@ -437,8 +437,9 @@ class EliminationProgram(WorkSpace):
         self.width = max([len(own) for own in plan.unknowns] or [1])
         self.chunks = -(-self.width // CHUNK)
         counts = [len(own) for own in plan.unknowns] or [0]
-        starts = np.cumsum([0, *counts])
-        self.add(Buffer("front", "work", (int(starts[-1]), self.chunks, CHUNK)))
+        self.row_starts = _row_starts(counts)
+        self.front_chunks = sum(int(_chunks_of_rows(n).sum()) for n in counts)
+        self.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
         width, fronts = self.width, max(len(counts), 1)
 
         def padded(lists: Sequence[Sequence[int]], columns: int) -> Array:
@@ -449,7 +450,7 @@ class EliminationProgram(WorkSpace):
 
         inner = [len(front.boundary) for front in plan.fronts]
         own = [len(front.own) for front in plan.fronts]
-        self.index("front rows", padded([range(a, a + n) for a, n in zip(starts, counts, strict=False)], width))
+        self.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
         self.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
         self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
         self.index(
@@ -462,23 +463,19 @@ class EliminationProgram(WorkSpace):
         self.index("chunk of", places // CHUNK)
         self.index("unit of", places % CHUNK)
         self.index("chunks up to", places // CHUNK + 1)
-        self.index("row chunks", np.concatenate([np.full(n, -(-n // CHUNK)) for n in counts]))
         self.table("is motion", (~plan.rows).astype(float))
 
     def _clear_fronts(self) -> list[Statement]:
         code = Code()
         for u in range(CHUNK):
-            code.store(0.0, "front", Index("front row"), Index("chunk"), Index(None, u))
-        rows = int(self.buffers["row chunks"].shape[0])
-        count = Lookup("count", Address("row chunks", (Index("front row"),)))
-        return [Loop("front row", rows, (count, Loop("chunk", Index("count"), (code.block(),))))]
+            code.store(0.0, "front", Index("chunk"), Index(None, 0), Index(None, u))
+        return [Loop("chunk", self.front_chunks, (code.block(),))]
 
     def _scatter(self, table: Array) -> Statement:
         """values added to their places in the fronts."""
         fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
-        starts = np.cumsum([0, *[len(own) for own in self.plan.unknowns]])
         self.index("entry value", table[:, 2])
-        self.index("entry row", starts[fronts] + i)
+        self.index("entry row", [self.row_starts[f][k] for f, k in zip(fronts.tolist(), i.tolist(), strict=True)])
         self.index("entry chunk", j // CHUNK)
         self.index("entry unit", j % CHUNK)
         code = Code()
@@ -749,6 +746,18 @@ class _SeenRows(FrameRows):
 
     def twists(self) -> list[Array]:
         return self._twists
+
+
+def _chunks_of_rows(size: int) -> Array:
+    """Of the lower triangle of a front: how many chunks each row takes."""
+    return np.arange(size) // CHUNK + 1
+
+
+def _row_starts(sizes: Sequence[int]) -> list[Array]:
+    """For each front, the first chunk of each of its rows; all rows lie one after the other."""
+    rows = [_chunks_of_rows(n) for n in sizes]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(rows))[:-1]]) if sum(sizes) else np.zeros(0, dtype=int)
+    return np.split(starts, np.cumsum(sizes)[:-1])
 
 
 def _constants(numbers: Sequence[Any]) -> list[Any]:
