@@ -646,7 +646,7 @@ class CollocationKernel:
         change, first, rounds, _ = tally
         by_contraction = step_control.growth_by_contraction(step_control.mean_contraction(change, first, rounds))
         # near a dead point a slow iteration says nothing of shorter steps
-        minds = less(0, newton[0]) if self.model.constraints else ~less(0, 0 * rounds)
+        minds = less(0, newton[0]) if self.model.constraints else True
         return step_control.growth(rounds, step_control.growth_by_error(error, self.order), by_contraction, minds)
 
     def _control(self, now: Array, bounds: Array, tally: Array, error: Any, newton: Array) -> tuple[Any, Any, Any, Any]:
