@@ -11,8 +11,8 @@ rounding can do to an acceleration. That holds for every route, since nothing is
     block       pivoted elimination of the block matrix
 
 and whichever other one of :data:`whippletree.constraints.dynamics.ROUTES` is named. What the first order leaves out
-matters only where few digits are left: a prediction near 1 says that there are none. :func:`residual_bound` needs no
-route: it bounds the error of a given acceleration by what its equations leave over.
+matters only where hardly a digit is left, and there none is promised. :func:`residual_bound` needs no route: it bounds
+the error of a given acceleration by what its equations leave over.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from whippletree.tree.skeleton import skeleton
 
 TREE_ROUTES = ("recursive", "cholesky", "block", "augmented")
 CLOSED_ROUTES = ("schur", "block", "augmented")
+
+NO_DIGITS = 0.1
+"""Predicted relative error from which on the first order says nothing, and the answer has no digit that is known."""
 
 
 def default_route(model: Model) -> str:
@@ -66,7 +69,7 @@ def predicted_errors(
             none.
 
     Returns:
-        Each at least one unit of rounding; ∞ where a route cannot work, NaN for a state with NaN.
+        Each at least one unit of rounding; ∞ where a route cannot work or leaves no digit, NaN for a state with NaN.
     """
     q, v, tau = (_floats(x, n) for x, n in ((q, model.nq), (v, model.nv), (tau, model.nv)))
     chosen = routes or (CLOSED_ROUTES if model.constraints else TREE_ROUTES)
@@ -75,7 +78,7 @@ def predicted_errors(
     if not model.nv:
         return dict.fromkeys(chosen, HALF_UNIT)
     errors = {route: absolute_error(model, route, q, v, tau, t) for route in chosen}
-    return {route: max(HALF_UNIT, _relative(error, a, smallest)) for route, (error, a) in errors.items()}
+    return {route: _digits_or_none(_relative(error, a, smallest)) for route, (error, a) in errors.items()}
 
 
 def absolute_error(model: Model, route: str, q: Array, v: Array, tau: Array, t: float = 0.0) -> tuple[Array, Array]:
@@ -161,6 +164,10 @@ def _inverse_blocks(M: Array, A: Array, C: Array) -> kkt.Dagger:
     scale = 1 / np.sqrt(np.maximum(np.abs(K).max(axis=1, initial=0.0), np.finfo(float).tiny))
     inverse = np.linalg.inv(K * np.outer(scale, scale)) * np.outer(scale, scale)
     return kkt.Dagger(inverse[:n, :n], inverse[n:, :n], inverse[n:, n:])
+
+
+def _digits_or_none(error: float) -> float:
+    return max(HALF_UNIT, error) if error < NO_DIGITS else np.inf
 
 
 def _relative(error: Array, a: Array, smallest: float = 0.0) -> float:
