@@ -272,8 +272,8 @@ def redundant_rows_are_left_out():
     "Where that exceeds 1000,",
 )
 def constants_of_constraints():
-    from whippletree.constraints.node_rows import SWEPT
     from whippletree.constraints.light_loops import LIGHT
+    from whippletree.constraints.node_rows import SWEPT
     from whippletree.constraints.redundancy import FAINT
 
     assert (FAINT, LIGHT, SWEPT) == (1e-4, 16, 1000)

@@ -2,28 +2,16 @@
 
 import warnings
 
-import mpmath
 import numpy as np
 import pytest
-from strategies import make_hostile_model
 
 import whippletree as wt
+from strategies import make_hostile_model
+from truth import true_error
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
 from whippletree.functions.reference import reference
 from whippletree.model.builder import Builder
-
-DIGITS = 120
-"""Of the truth: masses and lengths of hostile mechanisms span eighteen orders of magnitude each."""
-
-
-def true_error(model, state, a, smallest=0.0):
-    """‖a − truth‖ / ‖truth‖ of accelerations, the truth by the block matrix of a mechanism with loops."""
-    with mpmath.workdps(DIGITS):
-        exact = [np.array([mpmath.mpf(float(x)) for x in part], dtype=object) for part in state]
-        truth = reference(model, route="block" if model.constraints else None).forward_dynamics(*exact)
-        error = mpmath.sqrt(sum((mpmath.mpf(float(x)) - y) ** 2 for x, y in zip(a, truth, strict=True)))
-        return float(error / max(mpmath.sqrt(sum(y * y for y in truth)), smallest or mpmath.mpf(10) ** -300))
 
 
 def test_predictions_bound_the_reference_on_hostile_mechanisms():
