@@ -30,10 +30,10 @@ def try_one(seed: int, folder: Path) -> Findings:
     route = default_route(model)
     predicted = predicted_errors(model, *state, routes=(route,))[route]
     _judge(found, "reference", true_error(model, state, wt.reference(model).forward_dynamics(*state)), predicted)
-    if seed % COMPILED == 0:
+    if seed % COMPILED == COMPILED - 1:
         compiled = wt.compile(model, threads=1).forward_dynamics(*state)
         _judge(found, "machine code", true_error(model, state, compiled), predicted)
-    if seed % SIMULATED == 0:
+    if seed % SIMULATED == SIMULATED - 1:
         _simulate(found, model, motion)
     return found
 

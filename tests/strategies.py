@@ -453,8 +453,8 @@ def tie(model: Model, q: np.ndarray, ties: Sequence[tuple[str, int, int, dict[st
 
 
 def make_hostile_model(seed: int, *, closed: bool | None = None) -> tuple[Model, Motion]:
-    """A mechanism that loses digits, and a motion: masses and lengths over up to eighteen orders of magnitude, joints at
-    up to 1e6 rad/s, loops with links that are all but massless; ``closed`` to ask for loops, or for none."""
+    """A mechanism that loses digits, and a motion: masses and lengths over up to eighteen orders of magnitude, joints
+    at up to 1e6 rad/s, loops with links that are all but massless; ``closed`` to ask for loops, or for none."""
     rng = Random(f"hostile {seed}")
     loops = rng.random() < 0.5 if closed is None else closed
     spread = rng.choice([0, 1, 3, 6, 9])
