@@ -32,7 +32,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
-from whippletree.control.tiled_algebra import GROUP, LANE, LINE, TILE, I, J, TiledAlgebra, groups
+from whippletree.control.tiled_algebra import GROUP, LANE, LINE, TILE, I, TiledAlgebra, groups
 
 ROUNDS = 40
 """Rounds at most. A standing humanoid takes 6 to 15; what has no answer takes them all."""
@@ -214,7 +214,7 @@ class ConeProgram:
         begin += each(groups(sizes.limits), lambda: [0], [], self._bounds("yields"))
         begin += each(sizes.free_tiles, lambda: [YIELDING], [], [self._own("yields")])
         begin += self.algebra.weigh("R", "omega", "weighed")
-        begin += self.algebra.gram("weighed", "R", None, "H0")
+        begin += [*self.algebra.fill("H0", 0), *self.algebra.gram("weighed", "R", "H0")]
         own = traced_block(lambda h, d: [h + (d + PROXIMAL)], [at("H0", I, LINE, I, LINE), at("diagonal", I, LINE)],
                            [at("H0", I, LINE, I, LINE)])  # fmt: skip
         begin.append(Loop(I, sizes.tiles, (Loop(LINE, TILE, (own,)),)))
@@ -347,13 +347,6 @@ class ConeProgram:
     def _assemble(self) -> list[Statement]:
         """H, and the scaling of the cones."""
         at, each, sizes = self.space.at, self.algebra.each, self.sizes
-        if sizes.limits:
-            start = [*self.algebra.weigh("U", "weight", "weighed"), *self.algebra.gram("weighed", "U", "H0", "H")]
-        else:
-            here, there = at("H0", I, None, J, LANE), at("H", I, None, J, LANE)
-            copy = self.algebra.lanes(lambda h: [h], [here], [there])
-            start = [Loop(I, sizes.tiles, (Loop(J, Index(I, 1), (copy,)),))]
-
         def scaled(x: Array, z: Array) -> list[Any]:
             return [[M[i, j] for i, j in UPPER] for M in Scaling.of(x, z)]
 
@@ -369,7 +362,9 @@ class ConeProgram:
         loops = [Loop(I, sizes.free_tiles, (Loop(LINE, TILE, (add,)),))] if sizes.free_tiles else []
         loops += [Loop(I, C, (Loop(LINE, TILE, (add_cone,)),))] if C else []
         return [
-            *start,
+            *self.algebra.copy_lower("H0", "H"),
+            *self.algebra.weigh("U", "weight", "weighed"),
+            *self.algebra.gram("weighed", "U", "H"),
             *each(C, scaled, self._cones("x", "cone z"), self._cones("scaling", "unscaling", "square")),
             *loops,
             *self._clear("cone push"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Index, Loop, Register, Statement
+from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 
@@ -25,7 +25,7 @@ LEAST_PIVOT = 1e-15
 """Share of its diagonal entry below which a pivot is what rounding left of zero: nothing moves along it."""
 
 LANE, GROUP = "lane", "group"
-I, J, K, LINE = "tile row", "tile column", "tile done", "line"
+I, J, K, LINE, NUMBER = "tile row", "tile column", "tile done", "line", "number"
 
 
 def groups(count: int) -> int:
@@ -108,22 +108,44 @@ class TiledAlgebra:
         block = self.lanes(lambda M, w: [M * w], [here, at(weights, GROUP)], [there])
         return [Loop(GROUP, count, (Loop(J, tiles, (block,)),))] if count else []
 
-    def gram(self, left: str, right: str, start: str | None, to: str) -> list[Statement]:
-        """to := start + Mᵀ N for matrices ``left`` and ``right`` with the same rows; tiles below the diagonal and on it."""
-        at, (rows, _, tiles, _) = self.space.at, self.space.buffers[right].shape
-        count = int(rows)
-        a = Piece((count, TILE, TILE), at(left, None, None, I, None).addresses[: count * TILE * TILE])
-        given = [at(start, I, None, J, LANE)] if start else []
+    def gram(self, left: str, right: str, to: str) -> list[Statement]:
+        """to := to + Mᵀ N for matrices ``left`` and ``right`` with the same rows; tiles on the diagonal and below it.
 
-        def tile(a: Array, b: Array, *given: Array) -> list[Any]:
-            flat, columns = a.reshape(-1, TILE), np.ravel(b)
-            total = list(given[0]) if given else [0] * TILE
-            for k in range(len(columns)):
-                total = [total[line] + flat[k, line] * columns[k] for line in range(TILE)]
-            return [total]
+        Tiles of ``right`` that are zero by structure (:meth:`know_zeros`) are left out.
+        """
+        at, listed = self.space.at, self.space.buffers.get(f"tiles of {right}")
+        if listed is None:
+            self.know_zeros(right, np.ones(self.space.buffers[right].shape[::2], dtype=bool))
+            listed = self.space.buffers[f"tiles of {right}"]
+        here = at(to, I, None, J, LANE)
 
-        block = self.lanes(tile, [a, at(right, None, None, J, LANE), *given], [at(to, I, None, J, LANE)])
-        return [Loop(I, tiles, (Loop(J, Index(I, 1), (block,)),))]
+        def add(h: Array, a: Array, b: Array) -> list[Any]:
+            for k in range(TILE):
+                h = h + a[k] * b[k]
+            return [h]
+
+        block = self.lanes(add, [here, at(left, GROUP, None, I, None), at(right, GROUP, None, J, LANE)], [here])
+        places = [
+            Lookup(register, Address(listed.name, (Index(NUMBER), Index(None, k))))
+            for k, register in enumerate((GROUP, I, J))
+        ]
+        return [Loop(NUMBER, int(listed.shape[0]), (*places, block))] if not listed.empty else []
+
+    def know_zeros(self, matrix: str, filled: Array) -> None:
+        """Say which tiles of a matrix, (row groups, tiles), are not zero by structure; all, if it is not said."""
+        found = [
+            (group, i, j)
+            for group, row in enumerate(filled)
+            for i in np.flatnonzero(row)
+            for j in np.flatnonzero(row[: i + 1])
+        ]
+        self.space.index(f"tiles of {matrix}", np.array(found, dtype=np.int64).reshape(-1, 3))
+
+    def copy_lower(self, H: str, to: str) -> list[Statement]:
+        """to := H, tiles on the diagonal and below it."""
+        at, tiles = self.space.at, self.space.buffers[H].shape[0]
+        copy = self.lanes(lambda h: [h], [at(H, I, None, J, LANE)], [at(to, I, None, J, LANE)])
+        return [Loop(I, tiles, (Loop(J, Index(I, 1), (copy,)),))]
 
     def factor(self, H: str, inverse: str) -> list[Statement]:
         """H = Gᵀ G, G below the diagonal in place of H, the inverses of its diagonal tiles, transposed, apart.
@@ -170,6 +192,17 @@ class TiledAlgebra:
             Loop(K, tiles, (ahead, Loop(J, Index(K), (down,))), backwards=True),
             Loop(K, tiles, (clear, Loop(J, Index(K), (more,)), back)),
         ]
+
+
+def filled_tiles(block: Block, space: WorkSpace, matrix: str) -> Array:
+    """Which tiles of a matrix a block writes to, (row groups, tiles)."""
+    count, _, tiles, _ = space.buffers[matrix].shape
+    found = np.zeros((int(count), int(tiles)), dtype=bool)
+    for address in block.stores:
+        if address.buffer == matrix:
+            group, _, tile, _ = (index.offset for index in address.indices)
+            found[group, tile] = True
+    return found
 
 
 def sum_of_products(a: Any, b: Any) -> Any:

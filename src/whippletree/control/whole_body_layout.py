@@ -179,6 +179,14 @@ class Layout:
         return ConeSizes(TILE * groups(unknowns), self.hard + len(self.soft_levels), limits, cones)
 
     @cached_property
+    def answer_sizes(self) -> dict[str, int]:
+        """How many numbers each part of an answer has, in order; parts without any are no outputs of the program."""
+        nv = self.model.nv
+        rows = len(constraint_set(self.model).row_names) if self.model.constraints else 0
+        found = {"tau": nv, "a": nv, "contact_forces": 3 * self.contacts, "f": rows}
+        return found | {"beyond": nv, "residual_out": self.sizes.rows, "report_out": 5}
+
+    @cached_property
     def efforts(self) -> list[float]:
         """Effort limit of every velocity with a motor; infinite without."""
         most = np.full(self.model.nv, np.inf)

@@ -52,7 +52,7 @@ from whippletree.control.operational_tasks import (
     target_shape,
 )
 from whippletree.control.shortfalls import Shortfall, shortfalls
-from whippletree.control.tiled_algebra import TILE, groups
+from whippletree.control.tiled_algebra import TILE, filled_tiles, groups
 from whippletree.control.whole_body_layout import Layout, Settings, chosen_motors
 from whippletree.errors import NameLookupError
 from whippletree.model import Model, require_model
@@ -191,8 +191,12 @@ class WholeBody:
             NameLookupError: a name that no task has.
         """
         given = self.inputs(q, v, targets, rates, accelerations, touching, t, active)
-        with np.errstate(all="ignore"):  # lanes that are done go on computing, unseen
-            return Answer(*self.function(*given))
+        with np.errstate(all="ignore"):  # a program that is lost overflows, and reports it by itself
+            found = iter(self.function(*given))
+        sizes = self.layout.answer_sizes.values()
+        parts = [next(found) if size else None for size in sizes]
+        batch = np.shape(parts[-1])[:-1]  # the report is never empty
+        return Answer(*[np.zeros((*batch, 0)) if part is None else part for part in parts])
 
     def inputs(
         self, q: Any, v: Any, targets: Any = None, rates: Any = None, accelerations: Any = None, touching: Any = None,
@@ -270,10 +274,8 @@ def whole_body_program(layout: Layout) -> Program:
     shapes |= {"t": ()} if layout.timed else {}
     shapes |= {"active": (layout.switches,)} if layout.switches else {}
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
-    rows = len(constraint_set(model).row_names) if model.constraints else 0
-    results = {"tau": model.nv, "a": model.nv, "contact_forces": 3 * layout.contacts, "f": rows}
-    results |= {"beyond": model.nv, "residual_out": layout.sizes.rows, "report_out": 5}
-    outputs = [Buffer(name, "output", (size,)) for name, size in results.items()]
+    rows = layout.answer_sizes["f"]
+    outputs = [Buffer(name, "output", (size,)) for name, size in layout.answer_sizes.items() if size]
     space.add(*inputs, *outputs)
     solver = ConeProgram(space, layout.sizes)
     N = layout.sizes.tiles
@@ -293,7 +295,10 @@ def whole_body_program(layout: Layout) -> Program:
     )  # fmt: skip
     filled = [space.at(name) for name in names]
     body: list[Statement] = [zero for name in names for zero in solver.algebra.fill(name, 0)]
-    body.append(sparse_block(terms, [piece(b) for b in inputs], filled))
+    terms_block = sparse_block(terms, [piece(b) for b in inputs], filled)
+    body.append(terms_block)
+    for matrix in ("R", "U"):
+        solver.algebra.know_zeros(matrix, filled_tiles(terms_block, space, matrix))
     for level in layout.levels:
         last = level == layout.levels[-1]
         body += _level(layout, space, level, last)
@@ -362,8 +367,13 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
         return [tau, a, forces, f, beyond, np.ravel(residual)[: layout.sizes.rows], report]
 
     reads = space.each(("x", "value", "force gain", "yielding", "residual", "report", "bound", "has"))
-    writes = space.each(("tau", "a", "contact_forces", "f", "beyond", "residual_out", "report_out"))
-    return traced_block(answers, reads, writes)
+    present = [name for name, size in layout.answer_sizes.items() if size]
+
+    def told(*numbers: Any) -> list[Any]:
+        found = dict(zip(layout.answer_sizes, answers(*numbers), strict=True))
+        return [found[name] for name in present]
+
+    return traced_block(told, reads, space.each(present))
 
 
 def in_groups(*parts: Array) -> Array:
