@@ -20,7 +20,6 @@ differ by δ, which is 0 for the former. So there is one step for all of them, :
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ LEAST_AIM = 0.1
 SOLVED_ROWS = 1e-8
 """Largest |R x − b| of hard rows, in their units, and largest violation of a limit, of an answer."""
 
-SOLVED_GRADIENT = 1e-5
+SOLVED_GRADIENT = 1e-6
 """Largest entry of the Lagrangian's gradient, relative to that of the costs at the start, of an answer. Next to a limit
 at which s is 1e-9, z changes by 1e-7 for a rounding error of x: much less cannot be asked for."""
 
@@ -347,6 +346,7 @@ class ConeProgram:
     def _assemble(self) -> list[Statement]:
         """H, and the scaling of the cones."""
         at, each, sizes = self.space.at, self.algebra.each, self.sizes
+
         def scaled(x: Array, z: Array) -> list[Any]:
             return [[M[i, j] for i, j in UPPER] for M in Scaling.of(x, z)]
 
@@ -533,5 +533,5 @@ def _symmetric(entries: Array) -> Array:
     return found
 
 
-def _sum(values: Sequence[Any]) -> Any:
+def _sum(values: Array) -> Any:
     return (values[0] + values[1]) + (values[2] + values[3])

@@ -17,7 +17,6 @@ from whippletree.compiler.llvm.ir import MachineLanes, Real
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.check import check
-from whippletree.errors import UnsupportedError
 
 
 def export_programs(

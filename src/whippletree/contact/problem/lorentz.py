@@ -70,4 +70,4 @@ class Scaling(NamedTuple):
 
 def _boost(axis: Array) -> Array:
     """2 a aᵀ − R."""
-    return 2 * np.multiply.outer(axis, axis) - np.diag(vector(1, -1, -1))
+    return np.asarray(2 * np.multiply.outer(axis, axis) - np.diag(vector(1, -1, -1)))
