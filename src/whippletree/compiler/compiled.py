@@ -86,6 +86,12 @@ def compile(  # the public name; Python's own compile is not used here
         raise NameLookupError("target", target, TARGETS)
     chosen = with_massless(model, massless)
     require_route(chosen, route, COMPILED_ROUTES)
+    if route == "elimination" and chosen.is_flexible:
+        raise UnsupportedError(
+            f"route 'elimination': model {model.name!r} has flexible bodies, and machine code of this route is a loop "
+            f"over bodies of six numbers each. wt.reference(model, route='elimination') evaluates it; compile with "
+            f"'embedding', or leave route= out"
+        )
     return Compiled(chosen, dtype, threads, parameters, target, route)
 
 
