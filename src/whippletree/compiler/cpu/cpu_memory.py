@@ -28,6 +28,10 @@ WHOLE = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
 but were seen to cost inverse dynamics 2 % of its speed."""
 
+WHOLE_OF_SEVERAL = 2000
+"""The same where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
+loop over the limbs of a humanoid, whose code was 5 % faster with them."""
+
 LONGEST_BLOCK = 800
 """Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
 length, and short ones were seen to be 3 % faster."""
@@ -46,7 +50,8 @@ class CpuMemory(Memory):
         self.lanes = writer.lanes
         self._results: Results | None = None
         self._block_start = len(writer.lines)
-        self._long = any(block.code.operations > WHOLE for block in every_block(program.body))
+        most = WHOLE if len(program.body) == 1 else WHOLE_OF_SEVERAL
+        self._long = any(block.code.operations > most for block in every_block(program.body))
 
     # ---- rounds of a loop as lanes -------------------------------------------------------------------------------
 
@@ -281,7 +286,11 @@ class CpuMemory(Memory):
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
         self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
-        return {stores[number]: taker for number, taker in self._results.takers().items()}
+        takers: Takers = {stores[number]: taker for number, taker in self._results.takers().items()}
+        for address in stores:
+            if self.role[address.buffer] == "work":
+                takers[address] = lambda x, a=address: self.store([(a, x)], registers)  # type: ignore[misc]
+        return takers
 
     def finish_stores(self) -> None:
         if self._results is not None:
