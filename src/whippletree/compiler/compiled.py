@@ -86,6 +86,12 @@ def compile(  # the public name; Python's own compile is not used here
         raise NameLookupError("target", target, TARGETS)
     chosen = with_massless(model, massless)
     require_route(chosen, route, COMPILED_ROUTES)
+    if route == "elimination" and chosen.is_flexible:
+        raise UnsupportedError(
+            f"route 'elimination': model {model.name!r} has flexible bodies, and machine code of this route is a loop "
+            f"over bodies of six numbers each. wt.reference(model, route='elimination') evaluates it; compile with "
+            f"'embedding', or leave route= out"
+        )
     return Compiled(chosen, dtype, threads, parameters, target, route)
 
 
@@ -231,7 +237,7 @@ class Compiled(CompiledTable):
 
     def collocation_steps(
         self,
-        schemes: tuple[Scheme, ...],
+        scheme: Scheme,
         patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
@@ -243,20 +249,20 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience, blocks and blocks.key)
+        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, schemes, patience, "none", self.route, blocks).program()
+                key, lambda: CollocationKernel(self.model, scheme, patience, "none", self.route, blocks).program()
             )
         if controller == "affine":
 
             def build() -> Program:
-                kernel = CollocationKernel(self.model, schemes, patience, "affine", self.route, blocks)
+                kernel = CollocationKernel(self.model, scheme, patience, "affine", self.route, blocks)
                 return kernel.program(kernel.affine_control())
 
             return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, schemes, patience, "traced", self.route, blocks)
+            self._kernels[key] = CollocationKernel(self.model, scheme, patience, "traced", self.route, blocks)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)

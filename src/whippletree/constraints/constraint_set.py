@@ -18,7 +18,8 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows, is_light
+from whippletree.constraints.light_loops import is_light
+from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Model
 from whippletree.tree import inertia

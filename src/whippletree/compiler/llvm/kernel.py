@@ -129,6 +129,11 @@ class Kernel:
         self.tables = [_table(b, options.dtype) for b in self.interface.buffers if b.role in ("table", "index")]
 
     @property
+    def memory(self) -> tuple[Any, ...]:
+        """What must live for as long as a loop may run: the code, also that which is still to come, and the tables."""
+        return self._loaded, self.tables
+
+    @property
     def content(self) -> bytes:
         """The key of its program: equal for equal programs."""
         return self._recipe.key
