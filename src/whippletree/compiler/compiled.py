@@ -51,6 +51,9 @@ UNROLL_UP_TO = 48
 UNROLL_MATRICES_UP_TO = 150
 """The same for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
 
+UNROLL_LINES_UP_TO = 500
+"""The same for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
+
 
 def compile(  # the public name; Python's own compile is not used here
     model: Model,
@@ -491,7 +494,9 @@ class Compiled(CompiledTable):
         by_clusters = self._loops_over_clusters(function)
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
-        if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
+        linear = function.linear and not function.derived
+        most = UNROLL_UP_TO if can_loop else UNROLL_LINES_UP_TO if linear else UNROLL_MATRICES_UP_TO
+        if count <= most:
             # loops are for CPUs: on a GPU what goes through memory costs more than code
             fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
             return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
@@ -499,10 +504,11 @@ class Compiled(CompiledTable):
             return cluster_loop_program(function, self._tree)
         if can_loop:
             return loop_program(function, self._tree)
-        reason = "leaves parameters open" if function.loops else "grows faster than their number"
+        grows = "is written out body by body" if linear else "grows faster than their number"
+        reason = "leaves parameters open" if function.loops else grows
         raise UnsupportedError(
             f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
-            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open "
+            f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
