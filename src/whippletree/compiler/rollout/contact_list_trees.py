@@ -101,19 +101,26 @@ class MotorNumbers:
         self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
 
     def reads(self) -> list[Piece]:
-        """Commands and time, of models that need them."""
-        return [self.space.at(name, STEP) for name in ("ctrl", "clock") if name in self.space.buffers]
+        """Commands, time and dampers, where there are any: what ``given`` of the other methods is made of."""
+        names = [name for name in ("ctrl", "clock") if name in self.space.buffers]
+        dampers = [self.space.at("held")] if self.space.driven.held else []
+        return [*[self.space.at(name, STEP) for name in names], *dampers]
 
-    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, rest: Sequence[Any]) -> tuple[Array, Any]:
+    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, given: Sequence[Any]) -> tuple[Array, Any]:
         """Joint forces (nv,) that do not depend on the velocity at the end of the step, and the commands."""
-        ctrl: Any = rest[0] if "ctrl" in self.space.buffers else None
+        ctrl: Any = given[0] if "ctrl" in self.space.buffers else None
         if self.space.driven.timed:
-            tau, ctrl = self.space.driven.at(rest[-1], q, v, tau, ctrl)
+            clock = given["ctrl" in self.space.buffers]
+            tau, ctrl = self.space.driven.at(clock, q, v, tau, ctrl)
         return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
 
-    def damping(self, h: Any) -> Any:
-        """What servos add to the dampers of their joints (nv,); None without actuators."""
-        return self.actuators.damping(h) if self.actuators.acting else None
+    def damping(self, h: Any, given: Sequence[Any]) -> Any:
+        """What servos and controllers add to the dampers of their joints (nv,); None without either."""
+        found = self.actuators.damping(h) if self.actuators.acting else None
+        if not self.space.driven.held:
+            return found
+        held = self.space.held(given[-1])
+        return held if found is None else found + held
 
     def numbers(self, m: Mechanism, q: Array, tau: Array, ctrl: Any, h: Any) -> list[Any]:
         """The forces themselves, rows of servos that couple joints, and rows, compliances, offsets of bounded ones."""
@@ -174,7 +181,7 @@ class WrittenTree:
         def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
-            damping = self.motors.damping(h)
+            damping = self.motors.damping(h, rest)
             links = implicit_links(m, m.moving(q, v), h, damping)
             push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
@@ -309,7 +316,7 @@ class LoopedTree:
         def drive(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
-            damping = self.motors.damping(h)
+            damping = self.motors.damping(h, rest)
             stiff = h * implicit_dampings(self.space.model, h, damping)
             given = h * (tau + forces_of_joints(m, q, v, h, damping))
             return [stiff, given, *self.motors.numbers(m, q, tau, ctrl, h)]

@@ -145,10 +145,12 @@ def _has_inertia(model: Model, long: bool) -> bool:
 
 
 def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
-    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)]) → T steps.
+    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)], [held (nv,)])
+    → T steps.
 
     The commands of the actuators are an input of models that have some, unless a function finds them; the clock, s, is
-    one where functions are asked. The results are q, v, impulses, measure, work and friction_work of
+    one where functions are asked. Dampers ``held`` act beside those of the joints, at the end of each step, where
+    ``driven`` says so. The results are q, v, impulses, measure, work and friction_work of
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
@@ -191,6 +193,8 @@ class _ListBuilder(StepSpace):
             shapes["patience"] = ()
         if self.driven.timed:
             shapes["clock"] = steps
+        if self.driven.held:
+            shapes["held"] = (nv,)
         self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
         self.outputs = [Buffer(name, "output", (*steps, *shape)) for name, shape in self._results().items()]
         self.add(*self.outputs)
@@ -542,15 +546,18 @@ class _ListBuilder(StepSpace):
         coupling = self.actuators.coupling
 
         def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
+            held, rest = (rest[0], rest[1:]) if self.driven.held else (None, rest)
             rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
             tau = drive - self.actuators.damping(h) * v if self.actuators.acting else drive
+            tau = tau if held is None else tau - self.held(held) * v
             for row, servo in zip(rows, coupling, strict=True):
                 tau = tau - row * (servo.gain(h) * (row @ v))
             for row, p in zip(*bounded, strict=True) if servos else ():
                 tau = tau + row * (p / h)
             return [tau]
 
-        reads = [*self.each(("drive", "end v", *(["coupling"] if coupling else []))), self.at("dt", STEP)]
+        more = [*(["held"] if self.driven.held else []), *(["coupling"] if coupling else [])]
+        reads = [*self.each(("drive", "end v", *more)), self.at("dt", STEP)]
         if servos:
             places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
             reads += [self.at("servo row"), Piece((len(places),), tuple(places))]

@@ -102,13 +102,18 @@ class ImpulseStep:
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self.lists_for_batches = self.kernel and (self.actuators.acting or not self.written or lists_pay(self.model))
+        self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.damping = dampings(self.model).astype(float)
         """N m s/rad or N s/m, (nv,)."""
         self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, Array]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
+
+    @property
+    def lists_for_batches(self) -> bool:
+        """Whether many scenes are stepped by that kernel, too."""
+        return self.kernel and (self._lists_pay or self.motors.holds)
 
     @property
     def path(self) -> str:
@@ -178,7 +183,8 @@ class ImpulseStep:
         return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
 
     def _servo_damping(self, h: float) -> Array:
-        return self.actuators.damping(h).astype(float)
+        """What servos and controllers add to the dampers of their joints (nv,)."""
+        return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held(h))
 
     def _servo_rows(self, q: Array) -> Array:
         """Rows (bounded, nv) of servos with a force range."""
@@ -214,7 +220,7 @@ class ImpulseStep:
 
     def _stiffened(self, h: float) -> tuple[Motion, Array]:
         """The model with M + h D̃, and D̃ (nv,), of springs, dampers and servos; steps that differ by rounding share."""
-        if not self._passive and not self.actuators.joints:
+        if not self._passive and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:

@@ -92,6 +92,7 @@ class TimeStepping(Method):
             )
         self.sweeps = int(sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
+        self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
         self._start_energy = self._energy(task.start)
