@@ -142,13 +142,7 @@ class TimeStepping(Method):
                 unit = "m" if block < gaps.shape[-1] else "m or rad"
                 told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
         if told:
-            warnings.warn(
-                f"simulate: at the start {listed(told)}. Time stepping moves them apart at no more than "
-                f"{RELAXATION_SPEED} m/s or rad/s, which is no motion and changes the potential energy "
-                f"(energy_balance): start from a state that does not overlap",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            warnings.warn(overlapping_start(told), RuntimeWarning, stacklevel=4)
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -347,6 +341,15 @@ class TimeStepping(Method):
             "contact_tolerance": self.stepper.tolerance,
             "path": self.stepper.path,
         }
+
+
+def overlapping_start(overlaps: list[str]) -> str:
+    """The text of a warning about a start state in which something overlaps."""
+    return (
+        f"simulate: at the start {listed(overlaps)}. Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s "
+        f"or rad/s, and along with it what is coupled to it; that is no motion, and changes the potential energy "
+        f"(energy_balance): start from a state that does not overlap"
+    )
 
 
 def _joints(axes: list[Axis]) -> tuple[str, ...]:
