@@ -35,9 +35,7 @@ def pd(t, q, v):
 
 def stepped(model: wt.Model, *start, controller=pd, duration=0.6, **more):
     more.setdefault("output_dt", 0.02)
-    return wt.simulate(
-        model, *start, duration=duration, controller=controller, method="time_stepping", step=H, **more
-    )
+    return wt.simulate(model, *start, duration=duration, controller=controller, method="time_stepping", step=H, **more)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +96,9 @@ def test_gains_that_steps_resolve_change_nothing():
 def test_gains_are_found_where_they_are_constant():
     """About any path in time, beside gravity compensation; not those of a controller that saturates."""
     model = arm()
-    hold = wt.controllers.pd(model, target=lambda t: GOAL * np.sin(t), stiffness=30.0, damping=np.array([1.0, 2.0, 3.0]))
+    hold = wt.controllers.pd(
+        model, target=lambda t: GOAL * np.sin(t), stiffness=30.0, damping=np.array([1.0, 2.0, 3.0])
+    )
     gains = own_gains(model, wt.controllers.together(hold, wt.controllers.gravity_compensation(model)))
     assert gains is not None and gains.damping.tolist() == [1.0, 2.0, 3.0]
     assert gains.stiffness.tolist() == [30.0, 0.0, 30.0]  # gravity changes with the elbow
@@ -171,7 +171,9 @@ def test_joints_beyond_their_range_come_back_at_a_bounded_speed_and_gain_none(st
     with pytest.warns(RuntimeWarning, match="moves what overlaps apart at 1 m/s or rad/s") as told:
         run = wt.simulate(model, q0, duration=0.7, method="time_stepping", step=H, output_dt=H)
     text = str(told[0].message)
-    assert all((f"'limit {name}' overlaps by {d:.3g}" in text) == (d > 0) for name, d in zip(ranges, deepest, strict=True))
+    assert all(
+        (f"'limit {name}' overlaps by {d:.3g}" in text) == (d > 0) for name, d in zip(ranges, deepest, strict=True)
+    )
     beyond = np.maximum(np.maximum(low - run.q.values, run.q.values - high), 0.0)
     left = np.maximum(deepest - H * np.arange(len(beyond))[:, None], 0.0)
     assert (beyond <= left + 1e-9).all() and np.abs(run.v.values).max() < 1e-12
