@@ -52,7 +52,8 @@ def near(run, exact) -> None:
 
 def test_steps_in_machine_code_in_python_and_in_batches_follow_a_stiff_controller(exact):
     compiled, python = stepped(arm()), stepped(arm(limits=False))
-    assert compiled.attrs["path"] == "compiled" and python.attrs["path"].startswith("python")
+    assert compiled.attrs["path"] == "compiled"
+    assert python.attrs["path"].startswith("python")
     for run in (compiled, python):
         near(run, exact)
     # what motors do is accounted for as a whole: the balance is that of steps of first order
@@ -77,7 +78,8 @@ def test_steps_converge_to_the_first_order():
         ends.append(run.q.values[-1])
     true = wt.simulate(arm(False), duration=0.2, controller=pd, output_dt=0.2).q.values[-1]
     errors = [np.abs(end - true).max() for end in ends]
-    assert errors[1] < 0.35 * errors[0] and errors[2] < 0.35 * errors[1]
+    assert errors[1] < 0.35 * errors[0]
+    assert errors[2] < 0.35 * errors[1]
 
 
 def test_gains_that_steps_resolve_change_nothing():
@@ -100,12 +102,16 @@ def test_gains_are_found_where_they_are_constant():
         model, target=lambda t: GOAL * np.sin(t), stiffness=30.0, damping=np.array([1.0, 2.0, 3.0])
     )
     gains = own_gains(model, wt.controllers.together(hold, wt.controllers.gravity_compensation(model)))
-    assert gains is not None and gains.damping.tolist() == [1.0, 2.0, 3.0]
+    assert gains is not None
+    assert gains.damping.tolist() == [1.0, 2.0, 3.0]
     assert gains.stiffness.tolist() == [30.0, 0.0, 30.0]  # gravity changes with the elbow
     cut = own_gains(model, lambda t, q, v: np.clip(pd(t, q, v), -1, 1))
-    assert cut is not None and not cut.damping.any() and not cut.stiffness.any()
+    assert cut is not None
+    assert not cut.damping.any()
+    assert not cut.stiffness.any()
     driving = own_gains(model, lambda t, q, v: 5 * v)
-    assert driving is not None and not driving.damping.any()
+    assert driving is not None
+    assert not driving.damping.any()
     assert own_gains(model, lambda t, q, v: pd(t, q, v) if v[0] > 0 else 0 * v) is None
 
 
@@ -113,8 +119,11 @@ def test_linear_parts_of_a_trace():
     trace = Trace()
     x, y, z = trace.inputs(3)
     one, two, three = linear_parts(trace, [3 * (x - 2 * y) / 4 + z * z + 1, x / z, 5])
-    assert one.slopes == {0: 0.75, 1: -1.5} and one.others == {2} and one.slope(2) is None
-    assert two.slope(0) is None and two.slope(1) == 0
+    assert one.slopes == {0: 0.75, 1: -1.5}
+    assert one.others == {2}
+    assert one.slope(2) is None
+    assert two.slope(0) is None
+    assert two.slope(1) == 0
     assert three.inputs == set()
 
 
@@ -137,8 +146,10 @@ def test_a_controller_with_a_memory_begins_its_run_as_it_was_handed_over(method)
     memory = Integral()
     run = wt.simulate(arm(), duration=10 * H, controller=memory, method=method, step=H if method[0] == "t" else 1e-5)
     assert run.attrs["failure"] == ""
-    assert memory.sum.dtype == float and np.isfinite(memory.sum).all()
-    assert memory.place[0] == len(memory.log) and all(isinstance(t, float) for t in memory.log)
+    assert memory.sum.dtype == float
+    assert np.isfinite(memory.sum).all()
+    assert memory.place[0] == len(memory.log)
+    assert all(isinstance(t, float) for t in memory.log)
 
 
 def test_what_a_closure_remembers_is_put_back():
@@ -153,7 +164,8 @@ def test_what_a_closure_remembers_is_put_back():
     with untouched(count):
         count(3.0)
         assert total == 3.0
-    assert total == 0.0 and seen == {"calls": 0}
+    assert total == 0.0
+    assert seen == {"calls": 0}
 
 
 # --- starts beyond the ends of joints --------------------------------------------------------------------------------
@@ -176,5 +188,6 @@ def test_joints_beyond_their_range_come_back_at_a_bounded_speed_and_gain_none(st
     )
     beyond = np.maximum(np.maximum(low - run.q.values, run.q.values - high), 0.0)
     left = np.maximum(deepest - H * np.arange(len(beyond))[:, None], 0.0)
-    assert (beyond <= left + 1e-9).all() and np.abs(run.v.values).max() < 1e-12
+    assert (beyond <= left + 1e-9).all()
+    assert np.abs(run.v.values).max() < 1e-12
     assert (beyond.max(axis=1) >= left.max(axis=1) - 1e-9).all()  # and not at once
