@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
-from whippletree.model import Model
+from whippletree.model import Contact, ContactGroup, Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -95,6 +95,7 @@ class TimeStepping(Method):
             )
         self.sweeps = int(sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
+        self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
         self.gained = 0.0
@@ -146,13 +147,7 @@ class TimeStepping(Method):
                 unit = "m" if block < gaps.shape[-1] else "m or rad"
                 told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
         if told:
-            warnings.warn(
-                f"simulate: at the start {listed(told)}. Time stepping moves them apart at no more than "
-                f"{RELAXATION_SPEED} m/s or rad/s, which is no motion and changes the potential energy "
-                f"(energy_balance): start from a state that does not overlap",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            warnings.warn(overlapping_start(told), RuntimeWarning, stacklevel=4)
 
     def _warn_of_gain(self) -> None:
         """Tell of energy that impacts have added: Newton's restitution with friction may, whatever the step."""
@@ -160,7 +155,7 @@ class TimeStepping(Method):
         if not self.gained > GAIN_WORTH_TELLING * scale:
             return
         model = self.task.motion.model
-        pairs = [*model.contacts, *model.contact_groups]
+        pairs: list[Contact | ContactGroup] = [*model.contacts, *model.contact_groups]
         names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
         if names:
             warnings.warn(
@@ -372,6 +367,15 @@ class TimeStepping(Method):
             "path": self.stepper.path,
             "contact_energy_gained": self.gained,
         }
+
+
+def overlapping_start(overlaps: list[str]) -> str:
+    """The text of a warning about a start state in which something overlaps."""
+    return (
+        f"simulate: at the start {listed(overlaps)}. Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s "
+        f"or rad/s, and along with it what is coupled to it; that is no motion, and changes the potential energy "
+        f"(energy_balance): start from a state that does not overlap"
+    )
 
 
 def _joints(axes: list[Axis]) -> tuple[str, ...]:
