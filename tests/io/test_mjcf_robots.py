@@ -266,7 +266,9 @@ def test_a_wall_pushes_a_ball_until_it_rolls(tmp_path: Path) -> None:
 def test_a_ball_that_jams_is_told(tmp_path: Path) -> None:
     """With friction 1 no impulses exist: the wall's friction presses the ball down by as much as the wall pushes it, so
     that the floor, which bears that and its weight besides, holds it against any push."""
-    with pytest.warns(RuntimeWarning, match=r"no impulses were found .* 'ball/geom on floor', 'ball/geom on wall/geom'"):
+    with pytest.warns(
+        RuntimeWarning, match=r"no impulses were found .* 'ball/geom on floor', 'ball/geom on wall/geom'"
+    ):
         wt.simulate(led_ball(tmp_path, 1.0), duration=0.056, progress=False)
 
 

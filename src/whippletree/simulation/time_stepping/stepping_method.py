@@ -295,9 +295,10 @@ class TimeStepping(Method):
         pressing = names[np.abs(made.impulses[number]).max(axis=-1, initial=0.0) > 0]
         warnings.warn(
             f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
-            f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. There "
-            f"may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later steps "
-            f"go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, cures it",
+            f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
+            f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
+            f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
+            f"cures it",
             RuntimeWarning,
             stacklevel=6,
         )
