@@ -519,13 +519,11 @@ class EliminationProgram(WorkSpace):
         mobile = row.load("is motion", Index("unknown")) * (1 - row.load("is motion", Index("other")))
         row.store(row.load("size", Index("other")) + mobile * factor * x, "size", Index("other"))
         update = Code()
-        for u in range(CHUNK):
-            at = (Index("row of i"), Index("chunk"), Index(None, u))
-            product = update.load("factor", Index(None, 0)) * update.load(
-                "front", Index("pivot row"), Index("chunk"), Index(None, u)
-            )
-            update.store(update.load("front", *at) - product, "front", *at)
-        inner_loop = Loop("chunk", Index("chunks of i"), (update.block(),))
+        at = (Index("row of i"), Index("chunk"), Index("unit"))
+        x = update.load("front", Index("pivot row"), Index("chunk"), Index("unit"))
+        update.store(update.load("front", *at) - update.load("factor", Index(None, 0)) * x, "front", *at)
+        chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
+        inner_loop = Loop("chunk", Index("chunks of i"), (chunk,))
         rows = Loop("i", Index("p"), (*self._at_i(), row.block(), inner_loop))
         pivots = Loop("step", Index("own"), (*self._at_pivot(), pivot.block(), rows))
         return Loop("f", len(self.plan.fronts), (*self._at_front(), pivots, self._hand_up()))
