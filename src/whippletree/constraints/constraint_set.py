@@ -194,7 +194,8 @@ def constraint_set(model: Model) -> ConstraintSet:
         others = tuple(c for c in demands if c.constraint.kind not in RELAXING)
         demands = [replace(c, others=others) if c.constraint.kind in RELAXING else c for c in demands]
         switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
-        off = [c.name for c in model.constraints if c.name not in {d.constraint.name for d in demands}]
+        on = {c.constraint.name for c in demands}
+        off = [c.name for c in model.constraints if c.name not in on]
         found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
         model.__dict__["_constraint_set"] = found
     return found
