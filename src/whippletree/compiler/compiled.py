@@ -164,6 +164,14 @@ class Compiled(CompiledTable):
             self.__dict__[name] = found  # the next look-up does not come here
             return found
 
+    def rounding_error(self, name: str, *names: Any) -> Any:
+        """How wrong rounding can make each number that a function returns: that of the same function in the reference,
+        :meth:`whippletree.functions.reference.Reference.rounding_error`; milliseconds a state.
+        """
+        from whippletree.functions.reference import Reference
+
+        return Reference(self.model, tuple(self._parameter_shapes), self.route).rounding_error(name, *names)
+
     def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see
         :mod:`whippletree.functions.differentiate`.
