@@ -66,8 +66,8 @@ def main() -> None:
         if any(word in problem.name for word in arguments.only.split("|")):
             found[problem.name] = contest(problem, arguments.patience)
             tell(problem.name, found[problem.name])
-    if arguments.figure:
-        draw(found, arguments.figure)
+            if arguments.figure:  # each time, so that a run that is stopped leaves what it had
+                draw(found, arguments.figure)
 
 
 # ---- problems --------------------------------------------------------------------------------------------------------
@@ -320,6 +320,7 @@ def draw(found: dict[str, dict[str, list[Run]]], file: str) -> None:
     figure.supylabel("processor time, ms", fontsize=9)
     figure.tight_layout()
     figure.savefig(file, dpi=110)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":
