@@ -30,7 +30,7 @@ from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
-from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, SmoothMotion, PhaseStretch
+from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, PhaseStretch, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
