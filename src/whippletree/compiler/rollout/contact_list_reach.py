@@ -37,7 +37,7 @@ SHAPE_LEEWAY = 0.1
 """Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
 
 NODE, BALL = "moving node", "ball"
-Placed: TypeAlias = tuple[Pair, Sequence[Place]]
+PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
 """A pair, and where its shapes are on the tree."""
 
 CLOSE, LATE, AT_THE_END = "close", "late", "beside"
@@ -159,7 +159,7 @@ class Reach:
     # ---- a pair of the narrow phase ------------------------------------------------------------------------------
 
     def judge(
-        self, kind: str, register: Register, pairs: Sequence[Placed], first: Register, nodes: Sequence[Register]
+        self, kind: str, register: Register, pairs: Sequence[PlacedPair], first: Register, nodes: Sequence[Register]
     ) -> tuple[list[Statement], list[Buffer]]:
         """Statements that tell whether the pair in hand is close, by the balls that hold its shapes, and their tables.
 
