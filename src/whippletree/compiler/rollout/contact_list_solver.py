@@ -56,6 +56,10 @@ LONGEST_LEAP = 3000
 NEWTON_TURN = 8
 """Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
 
+NEWTON_PATIENCE = 3
+"""Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
+in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next."""
+
 DAMPING, EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
 falls from step to step."""
@@ -107,6 +111,8 @@ class ListSolver:
             kept=(blocks, 3),
             before=(1,),
             worse=(1,),
+            spent=(1,),  # whether Newton's method is at its end
+            progress=(2,),  # the smallest residual of its turn, and steps since it was halved
             damping=(1,),
             part=(blocks, 3),  # A⁻¹ F
             E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
@@ -271,9 +277,13 @@ class ListSolver:
     def _newton(self) -> list[Statement]:
         """Newton steps from where sweeps have come to."""
         at, each = self.space.at, self.space.each
-        begin = traced_block(lambda y: [y, [DAMPING]], [at("y")], each(("raw y", "damping")))
+        begin = traced_block(
+            lambda y, residual: [y, [DAMPING], [residual[1], 0], [-1]],
+            each(("y", "residual")),
+            each(("raw y", "damping", "progress", "spent")),
+        )
         copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
-        steps = Until(NEWTON, NEWTON_TURN, self.space.address("done"), tuple(self._newton_step()))
+        steps = Until(NEWTON, NEWTON_TURN, self.space.address("spent"), tuple(self._newton_step()))
         return [begin, Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
@@ -311,6 +321,14 @@ class ListSolver:
         reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
         reads += [at("B", BLOCK), at("raw y"), at("y")]
         last = traced_block(advance, reads, [*each(("raw", "impulse"), BLOCK), at("raw y"), at("y")])
+
+        def look(residual: Array, progress: Array, done: Array) -> list[Any]:
+            smallest, idle = progress
+            halved = less(2 * residual[1], smallest)
+            idle = select(halved, 0, idle + 1)
+            end = select(less(NEWTON_PATIENCE - 1, idle), 1, done[0])
+            return [[select(halved, residual[1], smallest), idle], [end]]
+
         count = traced_block(
             lambda made, damping: [made + 1, EASING * damping],
             each(("newtons", "damping")),
@@ -326,6 +344,7 @@ class ListSolver:
             Each(BLOCK, ACTIVE, (last,)),
             count,
             *self.measure(),
+            traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),
         ]
 
 
