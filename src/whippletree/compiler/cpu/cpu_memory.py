@@ -13,15 +13,16 @@ and write them to the same place. So a tail needs no masks, and no address exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Memory, Registers, Takers
-from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
-from whippletree.compiler.program import Address, Program, every_block
+from whippletree.compiler.program import Address, Program, Register, every_block
 
 WHOLE = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
@@ -32,6 +33,15 @@ LONGEST_BLOCK = 800
 length, and short ones were seen to be 3 % faster."""
 
 
+NEIGHBOUR_BYTES = 32
+"""Numbers of independent rounds of a loop that one state has side by side: what AVX2 holds, and every CPU can do."""
+
+
+def neighbours_of_one(lanes: MachineLanes) -> MachineLanes:
+    """What a number is where one state has several rounds of a loop side by side."""
+    return MachineLanes(NEIGHBOUR_BYTES // lanes.bytes, lanes.real)
+
+
 class CpuMemory(Memory):
     """See the module's description."""
 
@@ -39,6 +49,11 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
+        self._row: Register | None = None
+        """The counter of rounds that run side by side, inside them."""
+        self._bases: dict[tuple[str, str, tuple[tuple[Operand, int], ...]], Operand] = {}
+        """Pointers that the present basic block has worked out: buffer, element, and the registers' part of an index."""
+        self._bases_in = ""
         self._results: Results | None = None
         self._block_start = len(writer.lines)
         self._long = any(block.code.operations > WHOLE for block in every_block(program.body))
@@ -60,12 +75,17 @@ class CpuMemory(Memory):
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
         """A pointer into a buffer: registers first, so that the offset becomes part of an instruction."""
         w = self.writer
-        pointer = self.frame.pointers[address.buffer]
         parts, offset = self.flat_index(address, registers)
-        for register, factor in parts:
-            moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
-            pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
-        return self._element(pointer, element, offset)
+        if self._bases_in != w.block:
+            self._bases_in, self._bases = w.block, {}
+        key = address.buffer, element, tuple(parts)
+        if key not in self._bases:
+            pointer = self.frame.pointers[address.buffer]
+            for register, factor in parts:
+                moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
+                pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
+            self._bases[key] = pointer
+        return self._element(self._bases[key], element, offset)
 
     def _element(self, pointer: Operand, element: str, number: int) -> Operand:
         if number == 0:
@@ -106,8 +126,26 @@ class CpuMemory(Memory):
 
         return load
 
+    @property
+    def neighbours(self) -> int:
+        return neighbours_of_one(self.lanes).width if self.lanes.width == 1 else 1
+
+    @contextmanager
+    def side_by_side(self, counter: Register) -> Iterator[None]:
+        one = self.lanes
+        self.lanes = self.writer.lanes = neighbours_of_one(one)
+        self._row = counter
+        yield
+        self.lanes = self.writer.lanes = one
+        self._row = None
+
     def _read_flat(self, address: Address, registers: Registers) -> Operand:
         w, lanes = self.writer, self.lanes
+        if self._row is not None:
+            place = self._flat(address, lanes.real, registers)
+            if address.indices[-1].register == self._row:
+                return w.value(f"load {lanes.number}, ptr {place}, align {lanes.bytes}")
+            return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
         if self.role[address.buffer] == "table":
             return w.splat(w.value(f"load {lanes.real}, ptr {self._flat(address, lanes.real, registers)}"))
         return w.value(f"load {lanes.number}, ptr {self._flat(address, lanes.number, registers)}")
@@ -214,6 +252,9 @@ class CpuMemory(Memory):
         for address, value in stores:
             if address.buffer in self.frame.arrays:
                 self._write_single(address, value, registers)
+            elif self._row is not None:
+                place = self._flat(address, lanes.real, registers)
+                w.emit(f"store {lanes.number} {value}, ptr {place}, align {lanes.bytes}")
             else:
                 place = self._flat(address, lanes.number, registers)
                 if self.mask is not None:

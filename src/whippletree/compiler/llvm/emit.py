@@ -90,6 +90,16 @@ class Memory(ABC):
         """End the call if a condition (i1) holds. Only programs that work on one state at a time ask for it."""
         raise NotImplementedError
 
+    @property
+    def neighbours(self) -> int:
+        """How many rounds of a loop whose rounds are independent run side by side."""
+        return 1
+
+    @contextmanager
+    def side_by_side(self, counter: Register) -> Iterator[None]:
+        """Around the body of such a loop: a number at a place that the counter decides is one of every round."""
+        yield
+
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
         """Read an integer of an index buffer or of an integer input, as i64."""
@@ -204,6 +214,9 @@ class _Body:
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         w = self.writer
+        if loop.independent and isinstance(loop.count, int) and self.memory.neighbours > 1:
+            self.side_by_side(loop, loop.count, registers)
+            return
         count = self.count(loop.count, registers)
         with self.rounds(count) as step:
             if isinstance(loop.count, str):
@@ -212,6 +225,18 @@ class _Body:
             if loop.backwards:
                 counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             self.statements(loop.body, {**registers, loop.counter: counter})
+
+    def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
+        """Rounds in groups of neighbours, and those that are left one by one."""
+        w, width = self.writer, self.memory.neighbours
+        groups = count // width
+        if groups:
+            with self.rounds(str(groups)) as step, self.memory.side_by_side(loop.counter):
+                self.statements(loop.body, {**registers, loop.counter: w.value(f"mul i64 {step}, {width}")})
+        if count > groups * width:
+            with self.rounds(str(count - groups * width)) as step:
+                counter = w.value(f"add i64 {step}, {groups * width}")
+                self.statements(loop.body, {**registers, loop.counter: counter})
 
     @contextmanager
     def rounds(self, count: Operand, goes_on: Callable[[], Operand] | None = None) -> Iterator[Operand]:

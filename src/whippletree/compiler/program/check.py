@@ -43,6 +43,9 @@ from whippletree.compiler.program.program import (
     every_statement,
 )
 
+PLAIN_OPERATIONS = frozenset("input const neg abs sqrt add sub mul div lt and or not select fma fms fnma".split())
+"""Operations that are one instruction, on vectors of any width."""
+
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -152,6 +155,8 @@ class _Checker:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
     def loop(self, loop: Loop, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
+        if loop.independent:
+            self.independent(loop)
         if isinstance(loop.count, str):
             if loop.count not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
@@ -162,6 +167,26 @@ class _Checker:
             self.counted(loop.counter, most, loop.body, known, masks, positive)
         else:
             self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
+
+    def independent(self, loop: Loop) -> None:
+        """Refuse rounds that could see each other, or that cannot run side by side.
+
+        A buffer that is written is read and written at one place of its last dimension alone, counter + offset, so that
+        every round has its own part of it.
+        """
+        places: dict[str, set[Index]] = {}
+        for block in loop.body:
+            if not isinstance(block, Block) or any(node[0] not in PLAIN_OPERATIONS for node in block.code.nodes):
+                raise ProgramError(f"{self.name}: rounds side by side do more than plain arithmetic")
+            for address in (*block.loads, *block.stores):
+                if self.buffer(address).role not in ("work", "table"):
+                    raise ProgramError(f"{self.name}: rounds side by side use {address.buffer!r}, an argument")
+                if any(index.register == loop.counter for index in address.indices[:-1]):
+                    raise ProgramError(f"{self.name}: rounds side by side have {_text(address)}, which is no row")
+                places.setdefault(address.buffer, set()).add(address.indices[-1])
+        for name in {address.buffer for block in loop.body if isinstance(block, Block) for address in block.stores}:
+            if len(places[name]) > 1 or next(iter(places[name])).register != loop.counter:
+                raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
 
     def counted(
         self,

@@ -121,12 +121,15 @@ class Loop:
     """Repeat ``body`` for counter = 0 … count − 1 (or backwards).
 
     ``count`` is a number, a named dimension of the call, or a register with an offset; below 0 it counts as 0.
+    ``independent``: no round reads what another one writes, so that a target may run neighbouring rounds side by side;
+    the counter is the last index of every address that it is part of, and the check sees to all of that.
     """
 
     counter: Register
     count: Dimension | Index
     body: tuple[Statement, ...]
     backwards: bool = False
+    independent: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import block_mass
@@ -100,6 +101,7 @@ class InteriorPoint:
             answer=(n,),  # Σ B̃ᵀ dλ
             astray=(blocks, 3),  # (1 + S) times the residual of w = G λ + g + s
             aimed=(blocks, 3),
+            scaled=(blocks, 3),  # what B is multiplied by, on its way into a sum
             step_x=(blocks, 3),
             step_w=(blocks, 3),
             stature=(1,),  # the largest entry of the scaled g
@@ -135,8 +137,8 @@ class InteriorPoint:
             traced_block(next_start, names, names),
         ]
 
-    def _each(self, function: Any, reads: Any, writes: Any) -> Statement:
-        return Each(BLOCK, ACTIVE, (traced_block(function, reads, writes),))
+    def _each(self, function: Any, reads: Any, writes: Any, *then: Statement) -> Statement:
+        return Each(BLOCK, ACTIVE, (traced_block(function, reads, writes), *then))
 
     def _start(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
@@ -173,7 +175,7 @@ class InteriorPoint:
         def part(impulse: Array, scale: Array, unknown: Array, B: Array, g: Array, mu: Any, *rest: Any) -> list[Any]:
             y, size, most = rest
             x = vector(*[unknown[i] * impulse[i] / _nonzero(scale[i] * size[0]) for i in range(3)])
-            w = scale * (B @ y + g) / _nonzero(size[0])
+            w = scale * (stranded(B, y) + g) / _nonzero(size[0])
             w = vector(w[0] + select(less(0, mu), length(w[1], w[2]), 0), w[1], w[2])
             z = x - w
             r = x - parted(z, 0)
@@ -203,9 +205,10 @@ class InteriorPoint:
         return [
             put(0, *each(("lead", "pushed"))),
             self._each(
-                lambda x, w, scale, B, lead, y: [[lead[0] + x @ w, lead[1]], y + B.T @ (scale * x)],
-                [*each(("inside x", "inside w", "scale", "B"), BLOCK), *each(("lead", "pushed"))],
-                each(("lead", "pushed")),
+                lambda x, w, scale, lead: [[lead[0] + x @ w, lead[1]], scale * x],
+                [*each(("inside x", "inside w", "scale"), BLOCK), at("lead")],
+                [at("lead"), at("scaled", BLOCK)],
+                self.solver.add_to("pushed", "scaled"),
             ),
             *self.system.identity(),
             zero,
@@ -239,16 +242,15 @@ class InteriorPoint:
         at, each = self.space.at, self.space.each
 
         def prepare(x: Array, w: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
-            friction, pushed, size, share, right, *soft = rest
+            friction, pushed, size, share, *soft = rest
             W, back = nesterov_todd(x, w)
-            scaled = (B.T * scale).T
             compliance = soft[0] * scale[1] * scale[1] if soft else 0
             rubs = both(less(0, friction), less(0, unknown[0]))
             side = length(w[1], w[2])
             # where a step has led nowhere, slips are held for the next one
             slides = both(both(rubs, less(0, side)), less(HELD_SLIPS, share[0]))
             e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
-            r = scaled @ pushed + scale * g / _nonzero(size[0]) - w
+            r = scale * (stranded(B, pushed) + g / _nonzero(size[0])) - w
             r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
             left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
             astray = left @ r
@@ -258,47 +260,49 @@ class InteriorPoint:
             level = W @ x
             aimed = W @ quotient_in_cone(-product_in_cone(level, level), level)
             part = V @ (aimed - astray)
-            kept = [W, back, V, own, [e1, e2], astray, aimed, part]
-            return [*kept, (V @ left) @ scaled, right + scaled.T @ part]
+            return [W, back, V, own, [e1, e2], astray, aimed, part, scale * part, (V @ left) * scale]
 
         reads = [*each(("inside x", "inside w", "scale", "unknown", "B", "g", "friction"), BLOCK)]
-        reads += [*each(("pushed", "stature", "share", "right")), *each(tuple(self.servos), BLOCK)]
-        writes = [
-            *each(("NT", "NT inverse", "V", "own part", "tilt", "astray", "aimed", "part", "E"), BLOCK),
-            at("right"),
-        ]
-        return [Each(BLOCK, ACTIVE, (traced_block(prepare, reads, writes), self.system.add("scale")))]
+        reads += [*each(("pushed", "stature", "share")), *each(tuple(self.servos), BLOCK)]
+        names = ("NT", "NT inverse", "V", "own part", "tilt", "astray", "aimed", "part", "scaled")
+        writes = [*each(names, BLOCK), at("slope of block")]
+        rest = (self.solver.add_to("right", "scaled"), self.solver.respond_by_block(), self.system.add("scale"))
+        return [self._each(prepare, reads, writes, *rest)]
 
     def _directions(self) -> list[Statement]:
         """dλ and dw of every block, improved once with what is left of their equations, and how far they may go."""
         at, each, put = self.space.at, self.space.each, self.space.put
 
-        def first(part: Array, E: Array, dy: Array, scale: Array, B: Array, answer: Array) -> list[Any]:
-            dx = part - E @ dy
-            return [dx, answer + B.T @ (scale * dx)]
+        def first(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
+            dx = part - stranded(E, dy)
+            return [dx, scale * dx]
 
         def remains(dx: Array, aimed: Array, astray: Array, own: Array, tilt: Array, V: Array, *rest: Any) -> list[Any]:
-            scale, B, answer, right = rest
-            pushed = scale * (B @ answer)
+            scale, B, answer = rest
+            pushed = scale * stranded(B, answer)
             pushed = vector(pushed[0] + tilt[0] * pushed[1] + tilt[1] * pushed[2], pushed[1], pushed[2])
             part = V @ (aimed - astray - pushed - own @ dx)
-            return [part, right + B.T @ (scale * part)]
+            return [part, scale * part]
 
         def direct(dx: Array, part: Array, E: Array, dy: Array, W: Array, aimed: Array, *rest: Any) -> list[Any]:
             x, w, mobile, way = rest
-            dx = dx + part - E @ dy
+            dx = dx + part - stranded(E, dy)
             dw = mobile * (aimed - W @ (W @ dx))
             return [dx, dw, [-largest([-way[0], -way_out(x, dx), -way_out(w, dw)])]]
 
-        shared = [*each(("scale", "B"), BLOCK), at("answer")]
-        reads = [*each(("part", "E"), BLOCK), at("dy"), *shared]
+        reads = [*each(("part", "E"), BLOCK), at("dy"), at("scale", BLOCK)]
         names = ("step x", "aimed", "astray", "own part", "tilt", "V")
         found = [*each(("step x", "part", "E"), BLOCK), at("dy")]
         found += [*each(("NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("way")]
         return [
             put(0, at("answer"), at("right")),
-            self._each(first, reads, [at("step x", BLOCK), at("answer")]),
-            self._each(remains, [*each(names, BLOCK), *shared, at("right")], [at("part", BLOCK), at("right")]),
+            self._each(first, reads, each(("step x", "scaled"), BLOCK), self.solver.add_to("answer", "scaled")),
+            self._each(
+                remains,
+                [*each((*names, "scale", "B"), BLOCK), at("answer")],
+                each(("part", "scaled"), BLOCK),
+                self.solver.add_to("right", "scaled"),
+            ),
             *self.system.solve(),
             put(FAR, at("way")),
             self._each(direct, found, [*each(("step x", "step w"), BLOCK), at("way")]),
@@ -317,12 +321,12 @@ class InteriorPoint:
 
     def _correct(self) -> Statement:
         """The right-hand side of the corrector."""
-        at, each = self.space.at, self.space.each
+        each = self.space.each
 
         def aim(
             x: Array, dx: Array, dw: Array, W: Array, back: Array, V: Array, astray: Array, *rest: Any
         ) -> list[Any]:
-            scale, B, lead, many, bent, right = rest
+            scale, lead, many, bent = rest
             gap = lead[0] / many[0]
             share = largest([lead[1] / lead[0], 0])
             centring = largest([-largest([-share * share * share, -1]), bent[1]])
@@ -331,21 +335,21 @@ class InteriorPoint:
             target = vector(centring * gap, 0, 0) - product_in_cone(level, level) - second
             aimed = W @ quotient_in_cone(target, level)
             part = V @ (aimed - astray)
-            return [aimed, part, right + B.T @ (scale * part)]
+            return [aimed, part, scale * part]
 
-        reads = [*each(("inside x", "step x", "step w", "NT", "NT inverse", "V", "astray", "scale", "B"), BLOCK)]
-        reads += each(("lead", "many", "bent", "right"))
-        return self._each(aim, reads, [*each(("aimed", "part"), BLOCK), at("right")])
+        reads = [*each(("inside x", "step x", "step w", "NT", "NT inverse", "V", "astray", "scale"), BLOCK)]
+        reads += each(("lead", "many", "bent"))
+        then = self.solver.add_to("right", "scaled")
+        return self._each(aim, reads, each(("aimed", "part", "scaled"), BLOCK), then)
 
     def _advance(self) -> list[Statement]:
         """The step itself, the impulses that it means, and what they are worth."""
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def move(x: Array, w: Array, dx: Array, dw: Array, share: Array, scale: Array, *rest: Any) -> list[Any]:
-            size, mu, cap, h, B, y = rest
+            size, mu, cap, h = rest
             x, w = x + share[0] * dx, w + share[0] * dw
-            impulse = brought_inside(size[0] * scale * x, mu, h * cap)
-            return [x, w, impulse, y + B.T @ impulse]
+            return [x, w, brought_inside(size[0] * scale * x, mu, h * cap)]
 
         share = traced_block(lambda way: [[-largest([-INWARDS * way[0], -1])]], [at("way")], [at("share")])
         end = traced_block(
@@ -359,12 +363,14 @@ class InteriorPoint:
             at("scale", BLOCK),
             at("stature"),
         ]
-        reads += [*each(("friction", "cap"), BLOCK), at("dt", STEP), at("B", BLOCK), at("y")]
+        reads += [*each(("friction", "cap"), BLOCK), at("dt", STEP)]
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
         return [
             share,
             put(0, at("y")),
-            self._each(move, reads, [*each(("inside x", "inside w", "impulse"), BLOCK), at("y")]),
+            self._each(
+                move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.solver.add_to("y", "impulse")
+            ),
             *self.solver.measure(),
             end,
             count,
