@@ -11,6 +11,7 @@ import pytest
 
 from emulated_cuda import install
 from nvidia_assembler import assemble, needs_assembler
+from whippletree.arithmetic.scalars import less, select
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
@@ -158,7 +159,31 @@ def lists_of_rows():
     return Program("lists_of_rows", buffers, (Loop("r", 4, row),))
 
 
-MAKERS = [conditional, square_root, lists_of_rows]
+def rounds_side_by_side():
+    """Rows of a matrix (4, 11) whose columns change alike; 11 is no multiple of what is side by side."""
+    buffers = (X, Y, Buffer("m", "work", (4, 11)), Buffer("c", "table", (11,), np.linspace(-1, 2, 11)))
+    column = at("m", "r", "k")
+    fill = block(lambda c, s: c * s - abs(c), [at("c", "k"), at("s", 0)], [column])
+    mix = block(
+        lambda a, b, c, s: select(less(a, b), a / (1 + c * c), s * b - a),
+        [column, at("m", 0, "k"), at("c", "k"), at("s", 0)],
+        [column],
+    )
+    take = block(lambda x: x, [at("x", "r")], [at("s", 0)])
+    sum_up = Loop("k", 11, (block(lambda t, m: t + m, [at("t", 0), column], [at("t", 0)]),))
+    row = (
+        take,
+        Loop("k", 11, (fill,), independent=True),
+        Loop("k", 11, (mix, mix), independent=True),
+        put(0, at("t", 0)),
+        sum_up,
+        block(lambda t: t, [at("t", 0)], [at("y", "r")]),
+    )
+    scratch = (Buffer("s", "work", (1,)), Buffer("t", "work", (1,)))
+    return Program("rounds_side_by_side", (*buffers, *scratch), (Loop("r", 4, row),))
+
+
+MAKERS = [conditional, square_root, lists_of_rows, rounds_side_by_side]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -331,6 +356,10 @@ def copied(load, store):
     return Block(IDENTITY, (load,), (store,))
 
 
+def side_by_side(count, *body):
+    return Loop("i", count, body, independent=True)
+
+
 COLLECT = Collect("list", "i", 3, at("w", "i", 1))
 
 
@@ -356,6 +385,17 @@ COLLECT = Collect("list", "i", 3, at("w", "i", 1))
         ([Lookup("n", at("n", 1)), Loop("i", Index("n"), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
         ([Lookup("n", at("n", 0)), Loop("i", Index("n", 1), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
         ([Loop("t", "T", (Loop("i", Index("t"), ()),))], "no fixed end"),
+        ([side_by_side(2, copied(at("w", 0, "i"), at("w", 0, 1)))], "may meet in 'w'"),
+        ([side_by_side(2, copied(at("w", 0, 1), at("w", 1, "i")))], "may meet in 'w'"),
+        ([side_by_side(1, copied(at("w", 0, ("i", 1)), at("w", 1, "i")))], "may meet in 'w'"),
+        ([side_by_side(2, copied(at("w", "i", 0), at("w", 1, "i")))], "no row"),
+        ([side_by_side(2, copied(at("x", "i"), at("w", 1, "i")))], "an argument"),
+        ([side_by_side(3, copied(at("w", 0, "i"), at("w", 1, "i")))], "outside"),
+        ([side_by_side(2, Lookup("n", at("n", "i")))], "more than plain arithmetic"),
+        (
+            [side_by_side(2, Block(Straight([("input", 0), ("sin", 0)], [1]), (at("w", 0, "i"),), (at("w", 1, "i"),)))],
+            "more",
+        ),
     ],
 )
 def test_refused(body, words):

@@ -52,7 +52,7 @@ class CpuMemory(Memory):
         self._row: Register | None = None
         """The counter of rounds that run side by side, inside them."""
         self._bases: dict[tuple[str, str, tuple[tuple[Operand, int], ...]], Operand] = {}
-        """Pointers that the present basic block has worked out: buffer, element, and the registers' part of an index."""
+        """Pointers that the present basic block has worked out: of a buffer, an element, registers with factors."""
         self._bases_in = ""
         self._results: Results | None = None
         self._block_start = len(writer.lines)

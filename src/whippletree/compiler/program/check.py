@@ -43,7 +43,9 @@ from whippletree.compiler.program.program import (
     every_statement,
 )
 
-PLAIN_OPERATIONS = frozenset("input const neg abs sqrt add sub mul div lt and or not select fma fms fnma".split())
+PLAIN_OPERATIONS = frozenset(
+    "input const neg abs sqrt add sub mul div fma fms fnma lt and or not select".split()  # noqa: SIM905 (a list of words)
+)
 """Operations that are one instruction, on vectors of any width."""
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]

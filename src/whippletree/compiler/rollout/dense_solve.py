@@ -38,6 +38,16 @@ def add_rows(space: WorkSpace, total: str, factors: Piece, n: int, rows: str = "
     return Loop(COLUMN, n, (block,), independent=True)
 
 
+def add_row(space: WorkSpace, total: str, factor: str, row: str, n: int) -> Statement:
+    """``total`` (n,) += a factor times a row (n,) of the block in hand."""
+    place, own = (
+        Piece((), (Address(name, indices),))
+        for name, indices in ((total, (Index(COLUMN),)), (row, (Index(BLOCK), Index(COLUMN))))
+    )
+    block = traced_block(lambda total, factor, x: [[total + factor[0] * x]], [place, space.at(factor), own], [place])
+    return Loop(COLUMN, n, (block,), independent=True)
+
+
 def multiply_rows(space: WorkSpace, product: str, factors: Piece, n: int, rows: str = "B") -> Statement:
     """``product`` (3, n) of the block in hand := factors (3, 3) times its rows (3, n)."""
     block = traced_block(lambda own, factors: [factors @ own], [_column(rows), factors], [_column(product)])

@@ -40,16 +40,6 @@ INWARDS = 0.99
 STALLED_STEP = 1e-8
 """A step of a smaller share leads nowhere."""
 
-SHORT_STEP, PLAIN_CENTRING = 0.5, 0.3
-"""Share of a step below which the corrector's second-order term is taken for the cause, and the least share of ν that a
-step without it aims at: that term is as large as the step itself where a pair is far from the central path, and then
-one such pair stops all others."""
-
-HELD_SLIPS = 0.1
-"""Share of a step below which slips are held in the next one, as if their derivative were zero: w_t that is about to
-turn has the derivative of the wrong side. Of 99 steps of a belt on its pulleys, begun at the impulses of the step
-before, 83 were solved at first, 88 with steps without second-order terms, and 94 with slips held, too."""
-
 CLOSED_GAP = 1e-10
 """Mean of λ · w, in variables in which the largest g is 1, below which held slips are answered: its root, 1e-5, is the
 share to which the slips that come out are known, and Newton's method goes on from there."""
@@ -112,8 +102,6 @@ class _InteriorPath:
         self.one = unit(k)
         self.impulses, self.velocities = start.impulse * self.one, start.velocity * self.one
         self.impulses[disc, 0] = cap[disc] / (root[disc] * size)
-        self.share = 1.0
-        """Of the last step, that was taken."""
         self.held = None if slip is None else np.where(self.rubs, root * slip / size, 0.0)
 
     @property
@@ -137,8 +125,7 @@ class _InteriorPath:
             return self.held, np.zeros((len(self.g), 2))
         w = self.velocities
         side = np.hypot(w[:, 1], w[:, 2])
-        free = self.rubs & (self.share > HELD_SLIPS)
-        along = w[:, 1:] / np.where(side > 0, side, 1.0)[:, None] * free[:, None]
+        along = w[:, 1:] / np.where(side > 0, side, 1.0)[:, None] * self.rubs[:, None]
         return np.where(self.rubs, side, 0.0), along
 
     def advance(self) -> bool:
@@ -156,10 +143,6 @@ class _InteriorPath:
         second = product(_times(W.inverse, predicted[1]), _times(W.matrix, predicted[0]))
         step = at.towards(centring * gap * one - square - second)
         share = min(1.0, INWARDS * self._share(*step))
-        if share < SHORT_STEP:
-            step = at.towards(max(centring, PLAIN_CENTRING) * gap * one - square)
-            share = min(1.0, INWARDS * self._share(*step))
-        self.share = share
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
         inside = determinant(self.impulses).min() > 0 and determinant(self.velocities).min() > 0
         return bool(inside and share > STALLED_STEP)
