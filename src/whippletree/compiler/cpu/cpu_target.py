@@ -19,24 +19,13 @@ from string import Template
 from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.copies import copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
-from whippletree.compiler.cpu.cpu_memory import CpuMemory, neighbours_of_one
+from whippletree.compiler.cpu.cpu_memory import TOGETHER, CpuMemory
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.llvm.sine import FAR_ARGUMENTS
-from whippletree.compiler.program import (
-    Address,
-    Block,
-    Buffer,
-    Index,
-    Loop,
-    Program,
-    Statement,
-    every_block,
-    every_statement,
-    tables_of,
-)
+from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_block, tables_of
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""
@@ -59,10 +48,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
-    kinds = {lanes, one, MachineLanes(1, "double")}
-    if any(isinstance(statement, Loop) and statement.independent for statement in every_statement(program.body)):
-        kinds.add(neighbours_of_one(one))
-    return _declarations(kinds) + _NO_OFFSET + text + _UNLIKELY
+    rounds = MachineLanes(TOGETHER, lanes.real)
+    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:

@@ -52,6 +52,18 @@ class Memory(ABC):
         self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
         self.mask: Operand | None = None
         """The lanes that store, where not all of them do; never set where there is one lane."""
+        self.beside: Register | None = None
+        """The counter of the loop whose rounds are the lanes here, see :class:`~whippletree.compiler.program.Loop`."""
+
+    @property
+    def together(self) -> int:
+        """How many rounds of a loop with rounds side by side the target computes at once."""
+        return 1
+
+    @contextmanager
+    def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
+        """Around blocks in which the lanes of a number are rounds of a loop, and no longer states."""
+        raise NotImplementedError
 
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
@@ -89,16 +101,6 @@ class Memory(ABC):
     def leave(self, condition: Operand) -> None:
         """End the call if a condition (i1) holds. Only programs that work on one state at a time ask for it."""
         raise NotImplementedError
-
-    @property
-    def neighbours(self) -> int:
-        """How many rounds of a loop whose rounds are independent run side by side."""
-        return 1
-
-    @contextmanager
-    def side_by_side(self, counter: Register) -> Iterator[None]:
-        """Around the body of such a loop: a number at a place that the counter decides is one of every round."""
-        yield
 
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
@@ -213,10 +215,30 @@ class _Body:
         self.memory.store([(a, self.memory.seen(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
-        w = self.writer
-        if loop.independent and isinstance(loop.count, int) and self.memory.neighbours > 1:
+        if loop.side_by_side and isinstance(loop.count, int) and self.memory.together > 1:
             self.side_by_side(loop, loop.count, registers)
-            return
+        else:
+            self.one_by_one(loop, registers)
+
+    def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
+        """As many rounds as the target has lanes at once, and the rest one by one."""
+        w, width = self.writer, self.memory.together
+        whole = count // width
+
+        def several(first: Operand) -> None:
+            with self.memory.rounds_as_lanes(loop.counter):
+                self.statements(loop.body, {**registers, loop.counter: first})
+
+        if whole == 1:
+            several("0")
+        elif whole:
+            with self.rounds(str(whole)) as step:
+                several(w.value(f"mul i64 {step}, {width}"))
+        for number in range(whole * width, count):
+            self.statements(loop.body, {**registers, loop.counter: str(number)})
+
+    def one_by_one(self, loop: Loop, registers: Registers) -> None:
+        w = self.writer
         count = self.count(loop.count, registers)
         with self.rounds(count) as step:
             if isinstance(loop.count, str):
@@ -225,18 +247,6 @@ class _Body:
             if loop.backwards:
                 counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             self.statements(loop.body, {**registers, loop.counter: counter})
-
-    def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
-        """Rounds in groups of neighbours, and those that are left one by one."""
-        w, width = self.writer, self.memory.neighbours
-        groups = count // width
-        if groups:
-            with self.rounds(str(groups)) as step, self.memory.side_by_side(loop.counter):
-                self.statements(loop.body, {**registers, loop.counter: w.value(f"mul i64 {step}, {width}")})
-        if count > groups * width:
-            with self.rounds(str(count - groups * width)) as step:
-                counter = w.value(f"add i64 {step}, {groups * width}")
-                self.statements(loop.body, {**registers, loop.counter: counter})
 
     @contextmanager
     def rounds(self, count: Operand, goes_on: Callable[[], Operand] | None = None) -> Iterator[Operand]:

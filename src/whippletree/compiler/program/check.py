@@ -157,8 +157,8 @@ class _Checker:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
     def loop(self, loop: Loop, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
-        if loop.independent:
-            self.independent(loop)
+        if loop.side_by_side:
+            self.rounds_side_by_side(loop)
         if isinstance(loop.count, str):
             if loop.count not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
@@ -170,24 +170,32 @@ class _Checker:
         else:
             self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
 
-    def independent(self, loop: Loop) -> None:
-        """Refuse rounds that could see each other, or that cannot run side by side.
+    def rounds_side_by_side(self, loop: Loop) -> None:
+        """Refuse rounds that could see each other, or that cannot be computed together.
 
         A buffer that is written is read and written at one place of its last dimension alone, counter + offset, so that
         every round has its own part of it.
         """
+        if not isinstance(loop.count, int) or loop.backwards:
+            raise ProgramError(f"{self.name}: rounds side by side are counted by a number, and go forwards")
         places: dict[str, set[Index]] = {}
+        written: set[str] = set()
         for block in loop.body:
-            if not isinstance(block, Block) or any(node[0] not in PLAIN_OPERATIONS for node in block.code.nodes):
+            if not isinstance(block, Block):
+                raise ProgramError(f"{self.name}: rounds side by side consist of blocks alone")
+            if any(node[0] not in PLAIN_OPERATIONS for node in block.code.nodes):
                 raise ProgramError(f"{self.name}: rounds side by side do more than plain arithmetic")
             for address in (*block.loads, *block.stores):
-                if self.buffer(address).role not in ("work", "table"):
-                    raise ProgramError(f"{self.name}: rounds side by side use {address.buffer!r}, an argument")
-                if any(index.register == loop.counter for index in address.indices[:-1]):
-                    raise ProgramError(f"{self.name}: rounds side by side have {_text(address)}, which is no row")
+                if self.buffer(address).role != "work":
+                    raise ProgramError(f"{self.name}: rounds side by side know work space alone: {address.buffer!r}")
+                if not address.indices or any(index.register == loop.counter for index in address.indices[:-1]):
+                    raise ProgramError(f"{self.name}: {address.buffer!r} has the counter before its last index")
                 places.setdefault(address.buffer, set()).add(address.indices[-1])
-        for name in {address.buffer for block in loop.body if isinstance(block, Block) for address in block.stores}:
-            if len(places[name]) > 1 or next(iter(places[name])).register != loop.counter:
+            if any(address.indices[-1].register != loop.counter for address in block.stores):
+                raise ProgramError(f"{self.name}: rounds side by side write to one place")
+            written |= {address.buffer for address in block.stores}
+        for name in written:
+            if len(places[name]) > 1:
                 raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
 
     def counted(

@@ -121,15 +121,17 @@ class Loop:
     """Repeat ``body`` for counter = 0 … count − 1 (or backwards).
 
     ``count`` is a number, a named dimension of the call, or a register with an offset; below 0 it counts as 0.
-    ``independent``: no round reads what another one writes, so that a target may run neighbouring rounds side by side;
-    the counter is the last index of every address that it is part of, and the check sees to all of that.
+
+    ``side_by_side`` promises that no round reads what another one writes. Its body is blocks on work space alone, whose
+    addresses have the counter as their last index, or, where they are only read, not at all. A back end that works on
+    one state may then compute several rounds at once, with the bits that each has alone.
     """
 
     counter: Register
     count: Dimension | Index
     body: tuple[Statement, ...]
     backwards: bool = False
-    independent: bool = False
+    side_by_side: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A dense linear system inside a kernel: elimination without exchanges, in loops over its rows.
 
 All columns of a row change alike, so that a CPU has several of them side by side
-(:attr:`whippletree.compiler.program.Loop.independent`).
+(:attr:`whippletree.compiler.program.Loop.side_by_side`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def add_rows(space: WorkSpace, total: str, factors: Piece, n: int, rows: str = "
 
     place = Piece((), (Address(total, (Index(COLUMN),)),))
     block = traced_block(add, [place, _column(rows), factors], [place])
-    return Loop(COLUMN, n, (block,), independent=True)
+    return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
 def add_row(space: WorkSpace, total: str, factor: str, row: str, n: int) -> Statement:
@@ -45,13 +45,13 @@ def add_row(space: WorkSpace, total: str, factor: str, row: str, n: int) -> Stat
         for name, indices in ((total, (Index(COLUMN),)), (row, (Index(BLOCK), Index(COLUMN))))
     )
     block = traced_block(lambda total, factor, x: [[total + factor[0] * x]], [place, space.at(factor), own], [place])
-    return Loop(COLUMN, n, (block,), independent=True)
+    return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
 def multiply_rows(space: WorkSpace, product: str, factors: Piece, n: int, rows: str = "B") -> Statement:
     """``product`` (3, n) of the block in hand := factors (3, 3) times its rows (3, n)."""
     block = traced_block(lambda own, factors: [factors @ own], [_column(rows), factors], [_column(product)])
-    return Loop(COLUMN, n, (block,), independent=True)
+    return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
 def _column(rows: str) -> Piece:
@@ -74,7 +74,7 @@ class DenseSolve:
     def identity(self) -> list[Statement]:
         """K := 1."""
         put = self.space.put
-        zero = Loop(COLUMN, self.n, (put(0, self._one("K", ROW, COLUMN)),), independent=True)
+        zero = Loop(COLUMN, self.n, (put(0, self._one("K", ROW, COLUMN)),), side_by_side=True)
         return [Loop(ROW, self.n, (zero, put(1, self._one("K", ROW, ROW))))]
 
     def add(self, scale: str | None = None) -> Statement:
@@ -91,7 +91,7 @@ class DenseSolve:
         take = traced_block(scaled, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
         entry = self._one("K", ROW, COLUMN)
         block = traced_block(add, [entry, at("taken"), _column("E")], [entry])
-        return Loop(ROW, self.n, (take, Loop(COLUMN, self.n, (block,), independent=True)))
+        return Loop(ROW, self.n, (take, Loop(COLUMN, self.n, (block,), side_by_side=True)))
 
     def factor(self) -> list[Statement]:
         """Eliminate K; what lies left of its diagonal is no longer meant."""
@@ -107,7 +107,7 @@ class DenseSolve:
         divided = traced_block(divide, [one("K", PIVOT, PIVOT), one("K", ROW_BELOW, PIVOT)], [share])
         entry = one("K", ROW_BELOW, COLUMN)
         block = traced_block(eliminate, [one("K", PIVOT, COLUMN), entry, share], [entry])
-        return [self._downwards(divided, Loop(COLUMN, self.n, (block,), independent=True))]
+        return [self._downwards(divided, Loop(COLUMN, self.n, (block,), side_by_side=True))]
 
     def solve(self) -> list[Statement]:
         """``dy`` from ``right``, which is used up."""
