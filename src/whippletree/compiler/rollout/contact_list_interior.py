@@ -1,8 +1,7 @@
 """The interior-point method for the contact problem of a list of blocks, inside a kernel.
 
 The method is that of :mod:`whippletree.contact.problem.interior_point`: Lorentz cones in scaled variables, De Saxcé's
-correction with its derivative S, Nesterov and Todd's W, Mehrotra's predictor and corrector. Where the second-order
-term of the corrector shortens a step too much, the step is taken without it. As everywhere in a kernel,
+correction with its derivative S, Nesterov and Todd's W, Mehrotra's predictor and corrector. As everywhere in a kernel,
 G = B Bᵀ is never formed; with dy = Σ Bᵀ dλ all impulses can be eliminated from a step,
 
     (W² + (1 + S) C) dλ = r − (1 + S) B dy        (1 + Σ Bᵀ V (1 + S) B) dy = Σ Bᵀ V r        V = (W² + (1 + S) C)⁻¹
@@ -14,7 +13,9 @@ in V.
 At first it begins near the impulses that sweeps have come to: z = λ − w, in scaled variables with
 w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the beginning is on the central path of a problem
 nearby, at the ν that the residual there suggests. Belts that slip and stick over their pulleys take 8 steps on the
-median from there, 15 from the middle of the cones. If that leads nowhere, it begins in the middle, each time higher.
+median from there, 15 from the middle of the cones. On this way a step that the second-order term of the corrector makes
+short is taken without it, and after one that led nowhere slips are held. If that does not help, the method begins in the
+middle of the cones, each time higher.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
-from whippletree.contact.problem.cones import both, brought_inside, largest, length
+from whippletree.contact.problem.cones import both, brought_inside, largest, length, negated
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
@@ -232,8 +233,9 @@ class InteriorPoint:
     def _correction(self) -> list[Statement]:
         """The corrector's step; if it is short, the next time without the second-order term."""
 
-        def judge(fastest: Array) -> list[Any]:
-            return [[select(less(INWARDS, SHORT_STEP * fastest[0]), -1, 1)], [0, PLAIN_CENTRING]]
+        def judge(fastest: Array, near: Array) -> list[Any]:
+            short = both(less(0, near[0]), less(INWARDS, SHORT_STEP * fastest[0]))
+            return [[select(short, -1, 1)], [0, PLAIN_CENTRING]]
 
         at, each = self.space.at, self.space.each
         return [
@@ -241,7 +243,7 @@ class InteriorPoint:
             self._correct(),
             *self.system.solve(),
             *self._directions(),
-            traced_block(judge, [at("fastest")], each(("straight", "bent"))),
+            traced_block(judge, each(("fastest", "near starts")), each(("straight", "bent"))),
         ]
 
     def _prepare(self) -> list[Statement]:
@@ -249,13 +251,14 @@ class InteriorPoint:
         at, each = self.space.at, self.space.each
 
         def prepare(x: Array, w: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
-            friction, pushed, size, share, *soft = rest
+            friction, pushed, size, share, near, *soft = rest
             W, back, square = Scaling.of(x, w)
             compliance = soft[0] * scale[1] * scale[1] if soft else 0
             rubs = both(less(0, friction), less(0, unknown[0]))
             side = length(w[1], w[2])
             # where a step has led nowhere, slips are held for the next one
-            slides = both(both(rubs, less(0, side)), less(HELD_SLIPS, share[0]))
+            held = both(less(0, near[0]), less(share[0], HELD_SLIPS))
+            slides = both(both(rubs, less(0, side)), negated(held))
             e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
             r = scale * (stranded(B, pushed) + g / _nonzero(size[0])) - w
             r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
@@ -269,7 +272,7 @@ class InteriorPoint:
             return [W, back, V, own, [e1, e2], astray, aimed, part, scale * part, (V @ left) * scale]
 
         reads = [*each(("inside x", "inside w", "scale", "unknown", "B", "g", "friction"), BLOCK)]
-        reads += [*each(("pushed", "stature", "share")), *each(tuple(self.servos), BLOCK)]
+        reads += [*each(("pushed", "stature", "share", "near starts")), *each(tuple(self.servos), BLOCK)]
         names = ("NT", "NT inverse", "V", "own part", "tilt", "astray", "aimed", "part", "scaled")
         writes = [*each(names, BLOCK), at("slope of block")]
         rest = (self.solver.add_to("right", "scaled"), self.solver.respond_by_block(), self.system.add("scale"))
