@@ -13,9 +13,9 @@ in V.
 At first it begins near the impulses that sweeps have come to: z = λ − w, in scaled variables with
 w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the beginning is on the central path of a problem
 nearby, at the ν that the residual there suggests. Belts that slip and stick over their pulleys take 8 steps on the
-median from there, 15 from the middle of the cones. On this way a step that the second-order term of the corrector makes
-short is taken without it, and after one that led nowhere slips are held. If that does not help, the method begins in the
-middle of the cones, each time higher.
+median from there, 15 from the middle of the cones. On this way a step that the corrector's second-order term makes
+short is taken without it, and after one that led nowhere slips are held. If that does not help, the method begins in
+the middle of the cones, each time higher.
 """
 
 from __future__ import annotations
