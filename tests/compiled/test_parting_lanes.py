@@ -11,6 +11,7 @@ import pytest
 
 from emulated_cuda import install
 from nvidia_assembler import assemble, needs_assembler
+from whippletree.arithmetic.scalars import less, select
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
@@ -158,7 +159,35 @@ def lists_of_rows():
     return Program("lists_of_rows", buffers, (Loop("r", 4, row),))
 
 
-MAKERS = [conditional, square_root, lists_of_rows]
+NUMBERS = np.linspace(-1, 2, 11)
+
+
+def rounds_side_by_side():
+    """Rows of a matrix (4, 11) whose columns change alike; 11 is no multiple of what is side by side."""
+    buffers = (X, Y, Buffer("m", "work", (4, 11)), Buffer("c", "work", (11,)), Buffer("n", "table", (11,), NUMBERS))
+    column = at("m", "r", "k")
+    fill = block(lambda c, s: c * s - abs(c), [at("c", "k"), at("s", 0)], [column])
+    mix = block(
+        lambda a, b, c, s: select(less(a, b), a / (1 + c * c), s * b - a),
+        [column, at("m", 0, "k"), at("c", "k"), at("s", 0)],
+        [column],
+    )
+    take = block(lambda x: x, [at("x", "r")], [at("s", 0)])
+    sum_up = Loop("k", 11, (block(lambda t, m: t + m, [at("t", 0), column], [at("t", 0)]),))
+    row = (
+        take,
+        Loop("k", 11, (fill,), side_by_side=True),
+        Loop("k", 11, (mix, mix), side_by_side=True),
+        put(0, at("t", 0)),
+        sum_up,
+        block(lambda t: t, [at("t", 0)], [at("y", "r")]),
+    )
+    scratch = (Buffer("s", "work", (1,)), Buffer("t", "work", (1,)))
+    known = Loop("k", 11, (block(lambda c: c, [at("n", "k")], [at("c", "k")]),))
+    return Program("rounds_side_by_side", (*buffers, *scratch), (known, Loop("r", 4, row)))
+
+
+MAKERS = [conditional, square_root, lists_of_rows, rounds_side_by_side]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -325,10 +354,15 @@ def test_the_assembler_takes_them(make, real, tmp_path):
 LIST = Buffer("list", "work", (3,), integer=True)
 W = Buffer("w", "work", (3, 2))
 IDENTITY = Straight([("input", 0)], [0])
+SINE = Straight([("input", 0), ("sin", 0)], [1])
 
 
 def copied(load, store):
     return Block(IDENTITY, (load,), (store,))
+
+
+def side_by_side(count, *body):
+    return Loop("i", count, body, side_by_side=True)
 
 
 COLLECT = Collect("list", "i", 3, at("w", "i", 1))
@@ -356,6 +390,10 @@ COLLECT = Collect("list", "i", 3, at("w", "i", 1))
         ([Lookup("n", at("n", 1)), Loop("i", Index("n"), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
         ([Lookup("n", at("n", 0)), Loop("i", Index("n", 1), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
         ([Loop("t", "T", (Loop("i", Index("t"), ()),))], "no fixed end"),
+        ([side_by_side(2, copied(at("w", 0, 1), at("w", 1, "i")))], "may meet in 'w'"),
+        ([side_by_side(1, copied(at("w", 0, ("i", 1)), at("w", 1, "i")))], "may meet in 'w'"),
+        ([side_by_side(3, copied(at("w", 0, "i"), at("w", 1, "i")))], "outside"),
+        ([side_by_side(2, Block(SINE, (at("w", 0, "i"),), (at("w", 1, "i"),)))], "more than plain arithmetic"),
     ],
 )
 def test_refused(body, words):

@@ -278,3 +278,14 @@ def test_balls_that_come_fast_are_compared_in_time():
     assert run.attrs["unconverged_steps"] == 0
     np.testing.assert_allclose(run.v[-1], [10, 10], rtol=1e-9)
     assert run.penetration.max() < 1e-8
+
+
+def test_a_point_at_the_origin_of_its_body_comes_from_afar():
+    """It has no size and no arm, but a speed."""
+    builder = wt.Builder("point above a ball").geometry("ball", "world", "sphere", radius=0.1)
+    builder.body("mass", 1.0, inertia=(0.01, 0.01, 0.01))
+    builder.joint("falls", "prismatic", "world", "mass", axis=(0, 0, 1), start=(0.6,))
+    model = builder.geometry("tip", "mass", "point").contact("meets", "tip", "ball", friction=0.5).build()
+    run = wt.simulate(model, duration=0.6, output_dt=0.1, step=2e-3, method="time_stepping")
+    assert run.attrs["path"] == "compiled"
+    np.testing.assert_allclose(run.q.values[-1], 0.1, atol=1e-9)

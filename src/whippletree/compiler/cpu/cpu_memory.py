@@ -48,6 +48,9 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
+        self._bases: dict[tuple[str, str, tuple[tuple[Operand, int], ...]], Operand] = {}
+        """Pointers that the present basic block has worked out: of a buffer, an element, registers with factors."""
+        self._bases_in = ""
         self._results: Results | None = None
         self._block_start = len(writer.lines)
         most = UNCUT if len(program.body) == 1 else UNCUT_OF_SEVERAL
@@ -93,12 +96,17 @@ class CpuMemory(Memory):
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
         """A pointer into a buffer: registers first, so that the offset becomes part of an instruction."""
         w = self.writer
-        pointer = self.frame.pointers[address.buffer]
         parts, offset = self.flat_index(address, registers)
-        for register, factor in parts:
-            moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
-            pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
-        return self._element(pointer, element, offset)
+        if self._bases_in != w.block:
+            self._bases_in, self._bases = w.block, {}
+        key = address.buffer, element, tuple(parts)
+        if key not in self._bases:
+            pointer = self.frame.pointers[address.buffer]
+            for register, factor in parts:
+                moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
+                pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
+            self._bases[key] = pointer
+        return self._element(self._bases[key], element, offset)
 
     def _element(self, pointer: Operand, element: str, number: int) -> Operand:
         if number == 0:

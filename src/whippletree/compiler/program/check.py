@@ -43,6 +43,11 @@ from whippletree.compiler.program.program import (
     every_statement,
 )
 
+PLAIN_OPERATIONS = frozenset(
+    "input const neg abs sqrt add sub mul div fma fms fnma lt and or not select".split()  # noqa: SIM905 (a list of words)
+)
+"""Operations that are one instruction, on vectors of any width."""
+
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -168,19 +173,32 @@ class _Checker:
             self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
 
     def rounds_side_by_side(self, loop: Loop) -> None:
-        """The form of a loop whose rounds may be computed together."""
+        """Refuse rounds that could see each other, or that cannot be computed together.
+
+        A buffer that is written is read and written at one place of its last dimension alone, counter + offset, so that
+        every round has its own part of it.
+        """
         if not isinstance(loop.count, int) or loop.backwards:
             raise ProgramError(f"{self.name}: rounds side by side are counted by a number, and go forwards")
+        places: dict[str, set[Index]] = {}
+        written: set[str] = set()
         for block in loop.body:
             if not isinstance(block, Block):
                 raise ProgramError(f"{self.name}: rounds side by side consist of blocks alone")
+            if any(node[0] not in PLAIN_OPERATIONS for node in block.code.nodes):
+                raise ProgramError(f"{self.name}: rounds side by side do more than plain arithmetic")
             for address in (*block.loads, *block.stores):
-                if self.buffers[address.buffer].role != "work":
+                if self.buffer(address).role != "work":
                     raise ProgramError(f"{self.name}: rounds side by side know work space alone: {address.buffer!r}")
-                if any(index.register == loop.counter for index in address.indices[:-1]):
+                if not address.indices or any(index.register == loop.counter for index in address.indices[:-1]):
                     raise ProgramError(f"{self.name}: {address.buffer!r} has the counter before its last index")
-            if any(not a.indices or a.indices[-1].register != loop.counter for a in block.stores):
+                places.setdefault(address.buffer, set()).add(address.indices[-1])
+            if any(address.indices[-1].register != loop.counter for address in block.stores):
                 raise ProgramError(f"{self.name}: rounds side by side write to one place")
+            written |= {address.buffer for address in block.stores}
+        for name in written:
+            if len(places[name]) > 1:
+                raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
 
     def counted(
         self,

@@ -38,6 +38,7 @@ from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_list_closures import LOOPS_CLOSED, Closures
 from whippletree.compiler.rollout.contact_list_reach import AT_THE_END, Reach
 from whippletree.compiler.rollout.contact_list_trees import TreeInStep
+from whippletree.compiler.rollout.dense_solve import add_row, stranded
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED
@@ -86,6 +87,7 @@ class Positions:
             normal=(k, nv),  # F Jₙᵀ, less what loops take of it
             ease=(k,),  # 1 / G of the block itself
             push=(k,),
+            pushed_further=(1,),  # by the last block of a sweep
             z=(nv,),
             away=(nv,),
             energy=(1,),
@@ -230,11 +232,11 @@ class Positions:
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 
         def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
-            after = largest([push - (gap - target + row @ z) * ease, 0])
+            after = largest([push - (gap - target + stranded(row, z)) * ease, 0])
             d = after - push
             some = less(0, ease)
             moved = abs(d) / select(some, ease, 1)
-            return [[after], z + d * row, [largest([slack[0], moved])]]
+            return [[after], [d], [largest([slack[0], moved])]]
 
         judge = traced_block(
             lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
@@ -245,7 +247,8 @@ class Positions:
         own = RowPlace("normal", (BLOCK,))
         rows = traced_block(prepare, [at("normal", BLOCK)], each(("ease", "push"), BLOCK))
         reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
-        sweep = traced_block(improve, reads, [at("push", BLOCK), at("z"), at("slack")])
+        sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
+        follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
         return [
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
@@ -254,7 +257,7 @@ class Positions:
                 SWEEP,
                 ROUND_SWEEPS,
                 self.space.address("even"),
-                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep,)), judge),
+                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), judge),
             ),
         ]
 

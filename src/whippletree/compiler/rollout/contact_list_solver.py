@@ -31,7 +31,7 @@ from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
-from whippletree.compiler.rollout.dense_solve import DenseSolve
+from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows, stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
@@ -55,6 +55,10 @@ LONGEST_LEAP = 3000
 
 NEWTON_TURN = 8
 """Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
+
+NEWTON_PATIENCE = 3
+"""Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
+in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next."""
 
 DAMPING, EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
@@ -107,8 +111,11 @@ class ListSolver:
             kept=(blocks, 3),
             before=(1,),
             worse=(1,),
+            spent=(1,),  # whether Newton's method is at its end
+            progress=(2,),  # the smallest residual of its turn, and steps since it was halved
             damping=(1,),
-            part=(blocks, 3),  # A⁻¹ F
+            part=(blocks, 3),  # −A⁻¹ F
+            slope_of_block=(3, 3),  # A⁻¹ m P′
             E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
         )
         self.system = DenseSolve(space, n)
@@ -142,6 +149,14 @@ class ListSolver:
         count = 4 + len(self.servos)
         return given[:count], given[count:]
 
+    def add_to(self, total: str, factors: str) -> Statement:
+        """``total`` (nv,) += B times what the block in hand has three of."""
+        return add_rows(self.space, total, self.space.at(factors, BLOCK), self.nv)
+
+    def respond_by_block(self) -> Statement:
+        """E of the block in hand, from ``slope of block`` and B."""
+        return multiply_rows(self.space, "E", self.space.at("slope of block"), self.nv)
+
     # ---- sweeps --------------------------------------------------------------------------------------------------
 
     def _sweep(self) -> list[Statement]:
@@ -149,14 +164,14 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def improve(*given: Any) -> list[Any]:
-            (y, B, _, p, *_), (own, local, kappa, before, mu, cap, h, change, slopes) = self._parted(given)
+            (_, _, _, p, *_), (own, local, kappa, before, mu, cap, h, change, slopes) = self._parted(given)
             G, (same, slower) = symmetric_block(own), slopes
             free = velocity_of(*self._parted(given)[0]) - G @ p
             after, better = respond(Local(*local), free, mu, h * cap, kappa)
             d = after - p
             moved = G @ d
             slope = [same + d @ moved, slower + (before - d) @ moved]
-            return [after, [better], d, y + B.T @ d, [largest([change[0], moved @ moved])], slope]
+            return [after, [better], d, [largest([change[0], moved @ moved])], slope]
 
         def judge(change: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
             # little enough, or no number any more, or the last one
@@ -166,12 +181,11 @@ class ListSolver:
 
         reads = [*self._state(), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK), at("dt", STEP)]
         totals = each(("change", "slope"))
-        writes = [*each(("impulse", "kappa", "delta"), BLOCK), at("y"), *totals]
-        block = traced_block(improve, [*reads, *totals], writes)
+        block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
-            Each(BLOCK, ACTIVE, (block,)),
+            Each(BLOCK, ACTIVE, (block, self.add_to("y", "delta"))),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -192,21 +206,15 @@ class ListSolver:
             due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
             return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
 
-        def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array, B: Array, y: Array) -> list[Any]:
+        def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array) -> list[Any]:
             after = brought_inside(p + share[0] * d, mu, h * cap)
-            return [after, y + B.T @ (after - p)]
+            return [after, after - p]
 
-        reads = [
-            *each(("impulse", "delta", "friction", "cap"), BLOCK),
-            at("dt", STEP),
-            at("leap"),
-            at("B", BLOCK),
-            at("y"),
-        ]
-        block = traced_block(leap, reads, [at("impulse", BLOCK), at("y")])
+        reads = [*each(("impulse", "delta", "friction", "cap"), BLOCK), at("dt", STEP), at("leap")]
+        block = traced_block(leap, reads, each(("impulse", "part"), BLOCK))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (Each(BLOCK, ACTIVE, (block,)),)),
+            If(self.space.address("leap"), (Each(BLOCK, ACTIVE, (block, self.add_to("y", "part"))),)),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -255,10 +263,12 @@ class ListSolver:
             each(("residual", "before")),
             [at("worse")],
         )
-        back = traced_block(
-            lambda p, B, y: [p, y + B.T @ p], [*each(("kept", "B"), BLOCK), at("y")], [at("impulse", BLOCK), at("y")]
+        back = traced_block(lambda p: [p], [at("kept", BLOCK)], [at("impulse", BLOCK)])
+        undo = (
+            self.space.put(0, at("y")),
+            Each(BLOCK, ACTIVE, (back, self.add_to("y", "impulse"))),
+            *self.measure(),
         )
-        undo = (self.space.put(0, at("y")), Each(BLOCK, ACTIVE, (back,)), *self.measure())
         return [
             begin,
             Each(BLOCK, ACTIVE, (copy,)),
@@ -271,9 +281,13 @@ class ListSolver:
     def _newton(self) -> list[Statement]:
         """Newton steps from where sweeps have come to."""
         at, each = self.space.at, self.space.each
-        begin = traced_block(lambda y: [y, [DAMPING]], [at("y")], each(("raw y", "damping")))
+        begin = traced_block(
+            lambda y, residual: [y, [DAMPING], [residual[1], 0], [-1]],
+            each(("y", "residual")),
+            each(("raw y", "damping", "progress", "spent")),
+        )
         copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
-        steps = Until(NEWTON, NEWTON_TURN, self.space.address("done"), tuple(self._newton_step()))
+        steps = Until(NEWTON, NEWTON_TURN, self.space.address("spent"), tuple(self._newton_step()))
         return [begin, Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
@@ -292,25 +306,29 @@ class ListSolver:
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, mu, cap, h, damping, right) = self._parted(given)
-            _, B, _, p, *soft = state
+            state, (own, mu, cap, h, damping) = self._parted(given)
+            _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
             F, P = alart_curnier(p, mass * velocity_of(*state), mu, h * cap)
             inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
-            part = inverse @ F
-            return [part, (inverse @ (mass * P)) @ B, right - B.T @ part]
+            return [-(inverse @ F), inverse @ (mass * P)]
 
-        def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any, *rest: Any) -> list[Any]:
-            B, raw_y, y = rest
-            raw = p - part - E @ dy
-            inside = brought_inside(raw, mu, h * cap)
-            return [raw, inside, raw_y + B.T @ raw, y + B.T @ inside]
+        def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any) -> list[Any]:
+            raw = p + part - stranded(E, dy)
+            return [raw, brought_inside(raw, mu, h * cap)]
 
         reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
-        first = traced_block(prepare, [*reads, at("damping"), at("right")], [*each(("part", "E"), BLOCK), at("right")])
+        first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
         reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
-        reads += [at("B", BLOCK), at("raw y"), at("y")]
-        last = traced_block(advance, reads, [*each(("raw", "impulse"), BLOCK), at("raw y"), at("y")])
+        last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
+
+        def look(residual: Array, progress: Array, done: Array) -> list[Any]:
+            smallest, idle = progress
+            halved = less(2 * residual[1], smallest)
+            idle = select(halved, 0, idle + 1)
+            end = select(less(NEWTON_PATIENCE - 1, idle), 1, done[0])
+            return [[select(halved, residual[1], smallest), idle], [end]]
+
         count = traced_block(
             lambda made, damping: [made + 1, EASING * damping],
             each(("newtons", "damping")),
@@ -319,13 +337,14 @@ class ListSolver:
         return [
             put(0, at("right")),
             *self.system.identity(),
-            Each(BLOCK, ACTIVE, (first, self.system.add())),
+            Each(BLOCK, ACTIVE, (first, self.add_to("right", "part"), self.respond_by_block(), self.system.add())),
             *self.system.factor(),
             *self.system.solve(),
             put(0, at("raw y"), at("y")),
-            Each(BLOCK, ACTIVE, (last,)),
+            Each(BLOCK, ACTIVE, (last, self.add_to("raw y", "raw"), self.add_to("y", "impulse"))),
             count,
             *self.measure(),
+            traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),
         ]
 
 
@@ -351,7 +370,7 @@ def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Arra
 
 def velocity_of(y: Array, B: Array, g: Array, impulse: Array, soft: Any = 0) -> Array:
     """A block's velocity g + Bᵀ y (3,), and what its first tangent yields to its own impulse."""
-    u = g + B @ y
+    u = g + stranded(B, y)
     return u if isinstance(soft, int) else np.array([u[0], u[1] + soft * impulse[1], u[2]], dtype=object)
 
 

@@ -1,4 +1,8 @@
-"""A dense linear system inside a kernel: elimination without exchanges, in loops over its rows."""
+"""A dense linear system inside a kernel: elimination without exchanges, in loops over its rows.
+
+All columns of a row change alike, so that a CPU has several of them side by side
+(:attr:`whippletree.compiler.program.Loop.side_by_side`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,49 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.step_space import BLOCK
 
-ROW, PIVOT, BELOW, ROW_BELOW, ROWS_BELOW = "matrix row", "pivot", "below", "row below", "rows below"
+ROW, COLUMN, PIVOT, BELOW, ROW_BELOW, ROWS_BELOW = "matrix row", "column", "pivot", "below", "row below", "rows below"
+
+STRANDS = 4
+"""Sums of products are added up in so many parts: one after the other, each addition would wait for the last."""
+
+
+def stranded(A: Array, x: Array) -> Any:
+    """A @ x for a vector (n,) or matrix (m, n) A."""
+    return sum(
+        (A[..., i::STRANDS] @ x[i::STRANDS] for i in range(1, min(STRANDS, len(x)))), A[..., ::STRANDS] @ x[::STRANDS]
+    )
+
+
+def add_rows(space: WorkSpace, total: str, factors: Piece, n: int, rows: str = "B") -> Statement:
+    """``total`` (n,) += factors (3,) times the rows (3, n) of the block in hand."""
+
+    def add(total: Any, own: Array, factors: Array) -> list[Any]:
+        return [[total + own @ factors]]
+
+    place = Piece((), (Address(total, (Index(COLUMN),)),))
+    block = traced_block(add, [place, _column(rows), factors], [place])
+    return Loop(COLUMN, n, (block,), side_by_side=True)
+
+
+def add_row(space: WorkSpace, total: str, factor: str, row: str, n: int) -> Statement:
+    """``total`` (n,) += a factor times a row (n,) of the block in hand."""
+    place, own = (
+        Piece((), (Address(name, indices),))
+        for name, indices in ((total, (Index(COLUMN),)), (row, (Index(BLOCK), Index(COLUMN))))
+    )
+    block = traced_block(lambda total, factor, x: [[total + factor[0] * x]], [place, space.at(factor), own], [place])
+    return Loop(COLUMN, n, (block,), side_by_side=True)
+
+
+def multiply_rows(space: WorkSpace, product: str, factors: Piece, n: int, rows: str = "B") -> Statement:
+    """``product`` (3, n) of the block in hand := factors (3, 3) times its rows (3, n)."""
+    block = traced_block(lambda own, factors: [factors @ own], [_column(rows), factors], [_column(product)])
+    return Loop(COLUMN, n, (block,), side_by_side=True)
+
+
+def _column(rows: str) -> Piece:
+    """The three numbers that the block in hand has in a column."""
+    return Piece((3,), tuple(Address(rows, (Index(BLOCK), Index(None, i), Index(COLUMN))) for i in range(3)))
 
 
 class DenseSolve:
@@ -21,37 +67,47 @@ class DenseSolve:
 
     def __init__(self, space: WorkSpace, n: int) -> None:
         self.space, self.n = space, n
-        space.work(K=(n, n), multiplier=(n, n), right=(n,), dy=(n,))
+        space.work(K=(n, n), multiplier=(n, n), right=(n,), dy=(n,), taken=(3,))
         space.index(ROWS_BELOW, [n - 1 - p for p in range(n)])
         space.index(ROW_BELOW, [[min(p + 1 + i, n - 1) for i in range(max(n - 1, 1))] for p in range(n)])
 
     def identity(self) -> list[Statement]:
         """K := 1."""
         put = self.space.put
-        return [Loop(ROW, self.n, (put(0, self.space.at("K", ROW)), put(1, self._one("K", ROW, ROW))))]
+        zero = Loop(COLUMN, self.n, (put(0, self._one("K", ROW, COLUMN)),), side_by_side=True)
+        return [Loop(ROW, self.n, (zero, put(1, self._one("K", ROW, ROW))))]
 
     def add(self, scale: str | None = None) -> Statement:
         """K += Bᵀ E of the block in hand, (3, n) each; ``scale``: of the three rows of B."""
 
-        def add(row: Array, B: Array, E: Array, *factors: Array) -> list[Any]:
-            return [row + (B * factors[0] if factors else B) @ E]
+        def scaled(B: Array, *factors: Array) -> list[Any]:
+            return [B * factors[0] if factors else B]
+
+        def add(entry: Any, B: Array, E: Array) -> list[Any]:
+            return [[entry + B @ E]]
 
         at = self.space.at
-        column = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
-        reads = [at("K", ROW), column, at("E", BLOCK), *([at(scale, BLOCK)] if scale else [])]
-        return Loop(ROW, self.n, (traced_block(add, reads, [at("K", ROW)]),))
+        own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
+        take = traced_block(scaled, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
+        entry = self._one("K", ROW, COLUMN)
+        block = traced_block(add, [entry, at("taken"), _column("E")], [entry])
+        return Loop(ROW, self.n, (take, Loop(COLUMN, self.n, (block,), side_by_side=True)))
 
     def factor(self) -> list[Statement]:
         """Eliminate K; what lies left of its diagonal is no longer meant."""
 
-        def eliminate(above: Array, row: Array, pivot: Any, entry: Any) -> list[Any]:
-            share = entry / pivot
-            return [row - share * above, [share]]
+        def divide(pivot: Any, entry: Any) -> list[Any]:
+            return [[entry / pivot]]
 
-        at, one = self.space.at, self._one
-        reads = [at("K", PIVOT), at("K", ROW_BELOW), one("K", PIVOT, PIVOT), one("K", ROW_BELOW, PIVOT)]
-        block = traced_block(eliminate, reads, [at("K", ROW_BELOW), one("multiplier", ROW_BELOW, PIVOT)])
-        return [self._downwards(block)]
+        def eliminate(above: Any, entry: Any, share: Any) -> list[Any]:
+            return [[entry - share * above]]
+
+        one = self._one
+        share = one("multiplier", ROW_BELOW, PIVOT)
+        divided = traced_block(divide, [one("K", PIVOT, PIVOT), one("K", ROW_BELOW, PIVOT)], [share])
+        entry = one("K", ROW_BELOW, COLUMN)
+        block = traced_block(eliminate, [one("K", PIVOT, COLUMN), entry, share], [entry])
+        return [self._downwards(divided, Loop(COLUMN, self.n, (block,), side_by_side=True))]
 
     def solve(self) -> list[Statement]:
         """``dy`` from ``right``, which is used up."""
@@ -60,7 +116,7 @@ class DenseSolve:
             return [[own - share * above]]
 
         def substitute(row: Array, pivot: Any, b: Any, dy: Array) -> list[Any]:
-            return [[(b - row @ dy) / pivot]]
+            return [[(b - stranded(row, dy)) / pivot]]
 
         at, one = self.space.at, self._one
         reads = [one("multiplier", ROW_BELOW, PIVOT), one("right", PIVOT), one("right", ROW_BELOW)]
@@ -71,9 +127,9 @@ class DenseSolve:
         )
         return [self._downwards(down), self.space.put(0, at("dy")), Loop(PIVOT, self.n, (up,), backwards=True)]
 
-    def _downwards(self, block: Statement) -> Statement:
+    def _downwards(self, *own: Statement) -> Statement:
         """For every pivot, all rows below it."""
-        inner = Loop(BELOW, Index(ROWS_BELOW), (Lookup(ROW_BELOW, self.space.address(ROW_BELOW, PIVOT, BELOW)), block))
+        inner = Loop(BELOW, Index(ROWS_BELOW), (Lookup(ROW_BELOW, self.space.address(ROW_BELOW, PIVOT, BELOW)), *own))
         return Loop(PIVOT, self.n, (Lookup(ROWS_BELOW, self.space.address(ROWS_BELOW, PIVOT)), inner))
 
     def _one(self, name: str, *registers: str) -> Piece:

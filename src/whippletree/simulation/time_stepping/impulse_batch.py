@@ -67,14 +67,15 @@ class Advance(NamedTuple):
         parts: list[Steps] = []
         solutions: list[ContactSolution] = []
         # a controller changes the forces after every step
-        together = STEPS_OF_CALL if stepper.motors.steady else 1
+        together, given_back = STEPS_OF_CALL if stepper.motors.steady else 1, False
         while done < count:
             now, some = t + done * h, min(together, count - done)
             tau, ctrl = given or stepper.motors.at(now, *stepper.motion.split(y))
             made = None
-            if stepper.kernel:
+            if stepper.kernel and not given_back:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
                 made = kernel_steps(stepper, y, impulses, tau, np.full(some, h), commands)
+            given_back = made is not None and 0 < made.number < some  # the next step is one that the kernel has tried
             if made is None or not made.number:
                 step = stepper.step(now, y, impulses, tau, h, ctrl)
                 solutions.append(step.solution)
