@@ -44,6 +44,37 @@ def test_the_same_bits_on_an_emulated_device(monkeypatch):
     assert wt.compile(model, target="cuda").forward_dynamics(q, v, tau).tobytes() == expected.tobytes()
 
 
+def linkage():
+    """A four-bar whose coupler bends, on a crank with mass and a rocker without."""
+    coupler = wt.flexible.beam(
+        length=0.5, bending_stiffness=30.0, mass_per_length=0.8, modes=2, ends="pinned-pinned", stiffening=True
+    )
+    builder = wt.Builder("bending four-bar", (0, -9.81, 0)).body("crank", 0.3, center=(0.1, 0, 0), inertia=(1e-3,) * 3)
+    builder.flexible_body("coupler", coupler).body("rocker")
+    builder.joint("drive", "revolute", "world", "crank")
+    builder.joint("knee", "revolute", "crank", "coupler", position=(0.2, 0, 0))
+    builder.joint("wrist", "revolute", "coupler/tip", "rocker")
+    builder.frame("foot", "rocker", position=(0.4, 0, 0)).frame("ground", "world", position=(0.5, 0, 0))
+    return builder.constraint("pivot", "point", "foot", "ground").build()
+
+
+def test_a_loop_with_a_flexible_body_compiled_by_every_route(monkeypatch):
+    model = linkage()
+    q = wt.assemble(model, hold={"drive": 1.0})
+    ref = wt.reference(model)
+    v = ref.project_velocity(q, np.array([3.0, 0, 0.1, -0.2, 0]))
+    tau = np.array([0.2, 0, 0, 0, 0]) + ref.passive_forces(q, v)
+    expected = ref.forward_dynamics(q, v, tau)
+    states = [np.tile(x, (5, 1)) for x in (q, v, tau)]
+    for route in (None, "augmented", "embedding"):
+        many = wt.compile(model, route=route).forward_dynamics(*states)
+        np.testing.assert_allclose(many[3], expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max(), err_msg=str(route))
+    with pytest.raises(wt.UnsupportedError, match="has flexible bodies, and machine code of this route"):
+        wt.compile(model, route="elimination")
+    install(monkeypatch)
+    assert wt.compile(model, target="cuda", route="embedding").forward_dynamics(*states).tobytes() == many.tobytes()
+
+
 def tumbling():
     beam = wt.flexible.beam(
         length=1.0, bending_stiffness=(20.0, 30.0), mass_per_length=0.5, modes={"y": 1, "z": 1}, ends="free-free",

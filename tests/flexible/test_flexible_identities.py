@@ -9,7 +9,7 @@ import pytest
 import whippletree as wt
 from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
 from whippletree.arithmetic.scalars import duals, slopes
-from whippletree.model import Constraint
+from whippletree.model import Constraint, Frame, State
 from whippletree.tree.hybrid import forward_dynamics_squared
 from whippletree.tree.inertia import mass_matrix_columns
 from whippletree.tree.mechanism import Mechanism
@@ -188,39 +188,74 @@ def test_derivatives_by_complex_steps():
     np.testing.assert_allclose(backward.da, ref.mass_matrix(q), atol=1e-12)
 
 
-ROUTES = ("schur", "augmented", "recursion", "nullspace", "block")
+ROUTES = ("schur", "augmented", "recursion", "nullspace", "embedding", "elimination")
 
 
-@pytest.mark.parametrize("seed", [1, 4])
-def test_routes_and_derivatives_under_constraints_at_bent_frames(seed):
-    model, q, v, _, tau = float_model(seed)
-    # a point on another body or on the world, and a rod between two frames of one flexible body
-    closed = with_loops(model, q, [("pin", "point", "b2/f2", "world" if seed == 1 else "b0/f1", {})])
-    if seed == 1:
-        ends = [wt.reference(model).pose(f"b0/f{k}")(q)[:3, 3] for k in (1, 2)]
-        rod = Constraint("rod", "distance", ("b0/f1", "b0/f2"), {"length": float(np.linalg.norm(ends[1] - ends[0]))})
-        closed = replace(closed, constraints=(rod, *closed.constraints))
-    ref = wt.reference(closed)
-    if seed == 1:
-        assert np.abs(ref.constraint_jacobian(q)[0][model.slice("b0/modes")]).max() > 1e-3
-    v = ref.project_velocity(q, v)
-    moved = slopes(wt.reference(closed).constraint_residual(duals(q, ref.rate(q, v))))
+def looped_cases():
+    """Constraints at bent frames: to the world, between bodies, on one flexible body, and two loops that share it."""
+    for seed in (1, 4):
+        model, q, v, _, tau = float_model(seed)
+        # a point on another body or on the world, and a rod between two frames of one flexible body
+        closed = with_loops(model, q, [("pin", "point", "b2/f2", "world" if seed == 1 else "b0/f1", {})])
+        if seed == 1:
+            closed = replace(closed, constraints=(rod(model, q, "b0/f1", "b0/f2"), *closed.constraints))
+        yield pytest.param(closed, q, v, tau, id=f"chain-{seed}")
+    parents, kinds = (-1, 0, 1, 0, 3, 4), ("free", "revolute", "universal", "spherical", "revolute", "revolute")
+    modes, massless = (0, 2, 1, 0, 2, 0), (False, False, False, True)
+    model, _ = make_flexible_model(parents, kinds, modes, 7, massless=massless, shortening=True)
+    q, v, _, tau = make_motion(model, 7)
+    q = slight(model, q)
+    closed = with_loops(model, q, [("pin", "point", "b2/f2", "b4/f2", {})])
+    closed = replace(closed, constraints=(*closed.constraints, rod(model, q, "b5", "b3")))
+    yield pytest.param(closed, q, v, tau, id="two loops")
+
+
+def rod(model, q, first, second):
+    """A rod between two frames."""
+    a, b = (wt.reference(model).pose(name)(q)[:3, 3] for name in (first, second))
+    return Constraint(f"rod {second}", "distance", (first, second), {"length": float(np.linalg.norm(a - b))})
+
+
+@pytest.mark.parametrize(("closed", "q", "v", "tau"), list(looped_cases()))
+def test_routes_and_derivatives_under_constraints_at_bent_frames(closed, q, v, tau):
+    ref = wt.reference(closed, route="block")
+    A = ref.constraint_jacobian(q)
+    assert np.abs(A[:, closed.slice("b2/modes")]).max() > 1e-3  # modes are part of the loops
+    free, v = v, ref.project_velocity(q, v)
+    moved = slopes(ref.constraint_residual(duals(q, ref.rate(q, v))))
     np.testing.assert_allclose(moved.astype(float), 0, atol=1e-10)
-    expected = ref.forward_dynamics(q, v, tau)
-    A, f = ref.constraint_jacobian(q), ref.constraint_forces(q, v, tau)
-    scale = 1 + np.abs(expected).max()
-    np.testing.assert_allclose(ref.mass_matrix(q) @ expected + ref.bias(q, v), tau + A.T @ f, atol=1e-8 * scale)
-    np.testing.assert_allclose(A @ expected + ref.constraint_bias(q, v), 0, atol=1e-9 * scale)
+    expected, f = ref.forward_dynamics(q, v, tau), ref.constraint_forces(q, v, tau)
+    scale, load = 1 + np.abs(expected).max(), 1 + np.abs(f).max()
+    np.testing.assert_allclose(ref.mass_matrix(q) @ expected + ref.bias(q, v), tau + A.T @ f, atol=1e-11 * scale)
+    np.testing.assert_allclose(A @ expected + ref.constraint_bias(q, v), 0, atol=1e-11 * scale)
     for route in ROUTES:
         other = wt.reference(closed, route=route)
-        np.testing.assert_allclose(other.forward_dynamics(q, v, tau), expected, atol=1e-7 * scale, err_msg=route)
-    for route in ("embedding", "elimination"):
-        with pytest.raises(wt.UnsupportedError, match="flexible bodies"):
-            wt.reference(closed, route=route)
-    found = ref.forward_dynamics_derivatives(q, v, tau)
-    for i, e in enumerate(np.eye(model.nv)):
-        step = ref.forward_dynamics(q + 1e-30j * ref.rate(q, e), v, tau).imag / 1e-30
-        np.testing.assert_allclose(found.dq[:, i], step, atol=1e-7 * (1 + np.abs(found.dq).max()))
+        np.testing.assert_allclose(other.forward_dynamics(q, v, tau), expected, atol=1e-11 * scale, err_msg=route)
+        np.testing.assert_allclose(other.constraint_forces(q, v, tau), f, atol=1e-10 * load, err_msg=route)
+        np.testing.assert_allclose(
+            other.project_velocity(q, free), v, atol=1e-11 * (1 + np.abs(v).max()), err_msg=route
+        )
+    found = wt.reference(closed).forward_dynamics_derivatives(q, v, tau)
+    for i in range(0, closed.nv, 3):
+        step = ref.forward_dynamics(q + 1e-30j * ref.rate(q, np.eye(closed.nv)[i]), v, tau).imag / 1e-30
+        np.testing.assert_allclose(found.dq[:, i], step, atol=1e-9 * (1 + np.abs(found.dq).max()))
+
+
+def test_embedding_and_elimination_are_exact_on_fractions():
+    model, _ = make_flexible_model((-1, 0), ("prismatic", "spherical"), (1, 2), 2, number=Fraction)
+    q, v, _, tau = make_motion(model, 2, number=Fraction)
+    q = slight(model, q)
+    hook = np.eye(4, dtype=int).astype(object)
+    hook[:3, 3] = wt.reference(model).pose("b1/f2")(q)[:3, 3]
+    pin = Constraint("pin", "point", ("b1/f2", "hook"), {})
+    closed = replace(
+        model, frames=(*model.frames, Frame("hook", "world", hook)), constraints=(pin,), start=State(q, 0 * v)
+    )
+    answers = [wt.reference(closed, route=route).forward_dynamics(q, v, tau) for route in ("embedding", "elimination")]
+    assert all(isinstance(x, Fraction) for x in answers[0])
+    assert (answers[0] == answers[1]).all()
+    ref = wt.reference(closed)
+    assert (ref.constraint_jacobian(q) @ answers[0] + ref.constraint_bias(q, v) == 0).all()
 
 
 def test_a_body_that_bends_has_no_pose():

@@ -39,6 +39,7 @@ from whippletree.constraints.ties import find_ties, tied_bodies
 from whippletree.graph.elimination import Front, elimination_order, find_fronts
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
+from whippletree.spatial.modal import PortWeight
 from whippletree.tree.links import Link, dense
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -76,20 +77,23 @@ class JointShape(NamedTuple):
     """Components of α_rel that are rows."""
     explicit: bool
     """Whether its accelerations θ̈ are unknowns of their own."""
+    size: int = 6
+    """Numbers of the body's acceleration; 6 and the modes of a flexible body."""
 
     @staticmethod
     def of(joint: JointType) -> JointShape:
         """Of a joint type, from where its subspace vanishes."""
         q = np.resize(np.array(GENERIC, dtype=object), joint.nq)
         H = joint.subspace(q)
-        moved = [i for i in range(6) if any(x != 0 for x in H[i])]
+        size = len(H)
+        moved = [i for i in range(size) if any(x != 0 for x in H[i])]
         explicit = len(moved) > joint.nv
-        still = [i for i in range(6) if i not in moved]
-        return JointShape(joint.nv, tuple(range(6) if explicit else still), explicit)
+        still = [i for i in range(size) if i not in moved]
+        return JointShape(joint.nv, tuple(range(size) if explicit else still), explicit, size)
 
-
-LOCKED = JointShape(0, tuple(range(6)), False)
-"""A joint that does not move."""
+    def locked(self) -> JointShape:
+        """The joint, held."""
+        return JointShape(0, tuple(range(self.size)), False, self.size)
 
 
 class Element(NamedTuple):
@@ -120,11 +124,12 @@ def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[
 
     ``grounded``: the parent is the world. ``weights``: of rows on turns and on shifts.
     """
-    z = 6 + (0 if grounded else 6) + (shape.n if shape.explicit else 0)
-    T = zeros(6, z)
-    T[:, :6] = identity(6)
-    if not grounded:
-        T[:, 6:12] = -motion_matrix(link.X)
+    size = shape.size
+    above = zeros(size, 0) if grounded else motion_matrix(link.X)
+    z = size + above.shape[1] + (shape.n if shape.explicit else 0)
+    T = zeros(size, z)
+    T[:, :size] = identity(size)
+    T[:, size : size + above.shape[1]] = -above
     if shape.explicit:
         T[:, z - shape.n :] = -link.H
         h = zeros(z, shape.n)
@@ -134,7 +139,7 @@ def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[
     B = T[list(shape.blocked)]
     own = tuple(weights[0] if i < 3 else weights[1] for i in shape.blocked)
     K = zeros(z, z)
-    K[:6, :6] = dense(link.M)
+    K[:size, :size] = dense(link.M)
     for column in h.T:
         K = _add_square(K, column, column * link.J)
     for row, weight in zip(B, own, strict=True):
@@ -144,13 +149,14 @@ def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[
 
 def joint_bias(link: Link, shape: JointShape) -> tuple[Array, Array]:
     """γ (r,) of a joint's rows, and the shift (n,) with θ̈ = hᵀ z − shift."""
-    a = zeros(6) + link.a
+    a = zeros(shape.size) + link.a
     return -a[list(shape.blocked)], zeros(shape.n) if shape.explicit else link.H.T @ a
 
 
 def motion_matrix(X: Any) -> Array:
-    """φ* as a matrix (6, 6): twists of a frame, as those of one fixed to it."""
-    return np.stack([X.motion(e) for e in identity(6)], axis=1)
+    """φ* as a matrix (6, 6), or with modes as it may have: twists of a frame, as those of one fixed to it."""
+    above = 6 + X.S.shape[1] if isinstance(X, PortWeight) else 6
+    return np.stack([X.motion(e) for e in identity(above)], axis=1)
 
 
 class ClosureElement(NamedTuple):
@@ -280,13 +286,15 @@ class Unknowns:
                 shapes[id(node.joint)] = JointShape.of(node.joint)
         self.shapes = [shapes[id(node.joint)] for node in tree.nodes]
         for k in held:
-            self.shapes[k] = LOCKED
-        count = 6 * len(tree.nodes)
+            self.shapes[k] = self.shapes[k].locked()
+        ends = np.cumsum([0, *[shape.size for shape in self.shapes]]).tolist()
+        self.accelerations = [range(a, b) for a, b in pairwise(ends)]
+        """α of each node."""
+        count = ends[-1]
         self.of_node: list[tuple[int, ...]] = []
         """The unknowns that the element of each node touches."""
         for k, (shape, parent) in enumerate(zip(self.shapes, tree.parents, strict=True)):
-            own = list(range(6 * k, 6 * k + 6))
-            own += range(6 * parent, 6 * parent + 6) if parent >= 0 else []
+            own = [*self.accelerations[k], *(self.accelerations[parent] if parent >= 0 else ())]
             own += range(count, count + shape.n) if shape.explicit else []
             count += shape.n if shape.explicit else 0
             self.of_node.append(tuple(own))
@@ -297,7 +305,7 @@ class Unknowns:
             count += len(shape.blocked)
         self.closures = count
         """Number of the first row of a constraint."""
-        self.demands = _bindings(tree, demands, factored, compliance, self.of_node, count)
+        self.demands = _bindings(tree, demands, factored, compliance, self, count)
         self.count = count + sum(len(d.rigid) for d in self.demands)
 
     @cached_property
@@ -348,7 +356,10 @@ class Unknowns:
                 rows[max(place[k] for k in d.bodies)] += [number for _, number in d.rigid]
         found = []
         for i, k in enumerate(self.order):
-            motions = [*self.of_node[k][:6], *(self.of_node[k][-self.shapes[k].n :] if self.shapes[k].explicit else ())]
+            motions = [
+                *self.accelerations[k],
+                *(self.of_node[k][-self.shapes[k].n :] if self.shapes[k].explicit else ()),
+            ]
             found.append([x for x in (*motions, *rows[i]) if used[x]])
         return found
 
@@ -385,7 +396,7 @@ def _bindings(
     demands: Sequence[Prepared],
     kept_rows: Sequence[int],
     compliance: Sequence[Any],
-    of_node: Sequence[tuple[int, ...]],
+    of: Unknowns,
     count: int,
 ) -> list[Binding]:
     starts = np.cumsum([0, *[len(c.demand.rows) for c in demands]]).tolist()
@@ -397,10 +408,10 @@ def _bindings(
         felt = tuple(i for i, (k, _) in enumerate(places) if k >= 0 and not (c.demand.carried and i == 0))
         if c.demand.on == "frames":
             held = [places[i][0] for i in felt]
-            unknowns = [x for k in held for x in range(6 * k, 6 * k + 6)]
+            unknowns = [x for k in held for x in of.accelerations[k]]
         else:
             held = [b for k, _ in joints for b in (k, tree.parents[k]) if b >= 0]
-            unknowns = [x for k, _ in joints for x in of_node[k]]
+            unknowns = [x for k, _ in joints for x in of.of_node[k]]
         kept = [i for i in range(start, stop) if i in factored]
         rigid = []
         for i in kept:

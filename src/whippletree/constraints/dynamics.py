@@ -323,16 +323,18 @@ def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> embedding.JoinedRows
 
 
 def loops_over_clusters(model: Model, route: str | None) -> bool:
-    """Whether constrained functions may run as loops over clusters: rows that can be switched are unrolled."""
+    """Whether constrained functions may run as loops over clusters: rows that can be switched, and flexible bodies, are
+    written out."""
     system = constraint_set(model)
-    if system.switches or route not in (None, "embedding"):
+    if system.switches or model.is_flexible or route not in (None, "embedding"):
         return False
     return route == "embedding" or is_cheaper_by_clusters(system)
 
 
 def loops_over_fronts(model: Model, route: str | None) -> bool:
-    """Whether constrained functions may run as loops over the fronts of the body-level system."""
-    if not model.constraints or route not in (None, "elimination"):
+    """Whether constrained functions may run as loops over the fronts of the body-level system: flexible bodies are
+    written out."""
+    if not model.constraints or model.is_flexible or route not in (None, "elimination"):
         return False
     system = constraint_set(model)
     return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
@@ -356,12 +358,6 @@ def require_route(model: Model, route: str | None, known: Sequence[str]) -> None
     """
     if route is not None and route not in known:
         raise NameLookupError("route", route, known)
-    if route in ("embedding", "elimination") and model.is_flexible:
-        bent = ", ".join(repr(j.parent) for j in model.joints if j.kind == "modal")
-        raise UnsupportedError(
-            f"route {route!r}: model {model.name!r} has flexible bodies ({bent}), whose vectors have more than six "
-            f"numbers: leave route= out, or take 'schur', 'augmented', 'recursion', 'nullspace' or 'block'"
-        )
     if route == "embedding" and model.constraints:
         require_clusters(constraint_set(model))
     if route == "elimination" and model.constraints:

@@ -29,9 +29,9 @@ from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree, cluster_tree
 from whippletree.constraints.massless_rows import HeldRows
-from whippletree.constraints.redundancy import is_light
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
 from whippletree.constraints.single_motions import (
@@ -40,11 +40,12 @@ from whippletree.constraints.single_motions import (
     standing_forces,
     suits,
     sum_of_inertias,
+    without_velocity_terms,
 )
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import RigidInertia, symmetric
 from whippletree.tree.forward import split_inertia
-from whippletree.tree.links import Link, dense, moving_link, still_link
+from whippletree.tree.links import Link, carried, dense, moving_link, still_link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled, add
@@ -384,8 +385,8 @@ def composite(
     kind: ClusterKind, links: tuple[Link, ...], ports: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...], Array, Array, Array]:
     """The inertia at each member, I_C (6, 6) and F (6, n) at the root body, and D (n, n), from composite inertias."""
-    carried = dict(zip(kind.ports, ports, strict=False))
-    loads = tuple(dense(link.M) + carried[k] if k in carried else link.M for k, link in enumerate(links))
+    on_ports = dict(zip(kind.ports, ports, strict=False))
+    loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
     R: list[Any] = list(loads)
     I_C: Any = RigidInertia.nothing()
     F, D = zeros(6, kind.nv), zeros(kind.nv, kind.nv)
@@ -405,7 +406,7 @@ def composite(
             below = parent
         for i, f in enumerate(wrenches):
             F[:, own.start + i] = links[below].X.force(f)
-        message = R[k].carried(link.X) if isinstance(R[k], RigidInertia) else link.X.inertia(R[k])
+        message = carried(R[k], link.X)
         if kind.parents[k] >= 0:
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], message)
         else:
@@ -451,21 +452,21 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
     ) -> tuple[tuple[Any, ...], _Leaning]:
         kind = at.clusters.kinds[piece.word]
-        carried = dict(zip(kind.ports, ports, strict=False))
+        on_ports = dict(zip(kind.ports, ports, strict=False))
         if isinstance(factor, JointFactor):
             (link,) = links
-            z = zeros(6) + link.b + carried.get(0, 0)
+            z = zeros(len(link.H)) + link.b + on_ports.get(0, 0)
             epsilon = tau[0] - link.H.T @ z
-            outwards = z + factor.K @ epsilon + factor.rest @ (zeros(6) + link.a)
+            outwards = z + factor.K @ epsilon + factor.rest @ (zeros(len(link.H)) + link.a)
             return _handed_up(at, kind, link.X.force(outwards)), _Leaning(factor.D.solve(epsilon), zeros(0))
         if isinstance(factor, MotionFactor):
             p = factor.particular(gamma)
-            forces, z = standing_forces(kind, links, factor.loads, carried, base if kind.grounded else zeros(6), p)
+            forces, z = standing_forces(kind, links, factor.loads, on_ports, base if kind.grounded else zeros(6), p)
             excess = np.concatenate(tau) - np.concatenate(forces)
             y = factor.along(excess)
             message = zeros(6) if kind.grounded else z + factor.felt @ y
             return _handed_up(at, kind, message), _Leaning(p + factor.x @ y, excess)
-        forces, z = standing_forces(kind, links, factor.loads, carried, base if kind.grounded else zeros(6))
+        forces, z = standing_forces(kind, links, factor.loads, on_ports, base if kind.grounded else zeros(6))
         epsilon = np.concatenate(tau) - np.concatenate(forces)
         x, f = factor.solve(epsilon, gamma)
         message = zeros(6) if kind.grounded else z + factor.F @ x
@@ -585,7 +586,7 @@ def embedded(at: Clustered, masks: Field | None, q: Any, t: Any) -> Embedded:
 
 def at_rest(at: Clustered, links: Field) -> Field:
     """The links without their velocity terms."""
-    return at.sweep.map(lambda own: tuple(link._replace(a=zeros(6), b=zeros(6)) for link in own), links)
+    return at.sweep.map(without_velocity_terms, links)
 
 
 def _trusted_factors(at: Clustered, links: Field, own_rows: Field, masks: Field | None) -> Field:
@@ -616,14 +617,16 @@ def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
-    """The route of every kind of cluster: ``augmented`` where some cluster of it is light, ``motion`` where its rows
-    leave one motion or none (:mod:`whippletree.constraints.single_motions`), else ``schur``.
+    """The route of every kind of cluster: ``motion`` where its rows leave one motion or none, which forms no inverse of
+    inertias (:mod:`whippletree.constraints.single_motions`), ``augmented`` where some other cluster of it is light or
+    some motion of it has no inertia before its loops are closed, else ``schur``.
     """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:
         clusters = cluster_tree(system)
         assert clusters is not None
         routes = dict.fromkeys(clusters.kinds, "schur")
+        massless: set[str] = set()
         m = Mechanism(skeleton(system.model))
         at = UnrolledClusters(m, system, clusters, routes)
         q = system.structure.configuration.astype(object)
@@ -631,7 +634,9 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         matrices = _shared_matrices(at, links, q)
 
         def choose(kind: ClusterKind, D: Array, A: Array) -> str:
-            if is_light(D.astype(float), A.astype(float)):
+            if not has_inertia(D.astype(float)):
+                massless.add(kind.word)
+            if len(A) and is_light(D.astype(float), A.astype(float)):
                 routes[kind.word] = "augmented"
                 return "augmented"
             return "schur"
@@ -639,7 +644,7 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)
         for word, kind in clusters.kinds.items():
-            if routes[word] == "schur" and not system.switches and suits(kind):
+            if word not in massless and not system.switches and suits(kind):
                 routes[word] = "motion"
         found = system.__dict__["_cluster_routes"] = routes
     return found

@@ -25,6 +25,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.errors import AssemblyError
+from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -43,6 +44,9 @@ RETURNED = 1e-3
 FOLLOWED = 0.15
 """Share of its way from a singular start by which closing the loops may correct a displacement along a branch: the
 correction is of second order in the way."""
+
+SLIGHT_BEND = 0.05
+"""Share of its radius by which a flexible body is bent at generic configurations, for a unit of spread."""
 
 SPREAD_OVER = 12
 """Joints up to which each moves by the whole spread."""
@@ -150,7 +154,8 @@ class _Sample(NamedTuple):
 def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
     """Up to ``count`` assembled configurations after random displacements along the rows at ``start``."""
     model = closure.mechanism.tree.model
-    A = closure.jacobian(start)
+    reach = _reach(model)
+    A = closure.jacobian(start) * reach
     random = np.random.default_rng(1)
     found: list[_Sample] = []
     for spread in SPREADS:
@@ -160,11 +165,25 @@ def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
         d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
         if A.size:
             d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
-        moved = closure.moved(start, d)
+        moved = closure.moved(start, reach * d)
         q = _closed(closure, moved)
         if q is not None:
             way, left = (float(np.linalg.norm(x - start)) for x in (moved, q))
             found.append(_Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way))
+    return found
+
+
+def _reach(model: Model) -> Array:
+    """How far each velocity goes (nv,) for a unit of spread: 1, and for modes what bends a body by a share of its size.
+
+    The kinetic energy of a flexible body is cut after second order: far bent it is no inertia at all.
+    """
+    found = np.ones(model.nv)
+    for joint, part in zip(model.joints, model.v_slices, strict=True):
+        if joint.kind == "modal" and joint.flexible is not None:
+            body = joint.flexible.integrals
+            square = float(np.trace(np.asarray(body.second, dtype=float)))
+            found[part] = SLIGHT_BEND * np.sqrt(square / np.diag(body.modal_mass.astype(float)))
     return found
 
 

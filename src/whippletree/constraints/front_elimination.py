@@ -19,6 +19,7 @@ are exact zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -178,7 +179,7 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
     and its reciprocal is 0.
     """
     kept = plan.used[entries.rows] & plan.used[entries.columns]
-    values = entries.values[kept]
+    values = _alike(entries.values[kept])
     dtype = values.dtype
     memory = np.zeros(plan.starts[-1], dtype=dtype)
     fronts, i, j = plan.places(entries.rows[kept], entries.columns[kept])
@@ -207,6 +208,13 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
             where = plan.spread[f]
             parent[np.ix_(where, where)] += F[:inner, :inner]
     return found
+
+
+def _alike(values: Array) -> Array:
+    """The values, as Fractions where some are: the reciprocal of a pivot that is a plain integer would be a float."""
+    if values.dtype != object or not any(isinstance(x, Fraction) for x in values):
+        return values
+    return np.array([Fraction(x) if isinstance(x, (int, float)) else x for x in values], dtype=object)
 
 
 def _subtract(F: Array, p: int, scaled: Array) -> None:

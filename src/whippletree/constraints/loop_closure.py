@@ -178,11 +178,28 @@ def close_loops(
 
     A guess from which Newton's method stalls is left where |g|² bends down, if it does, and else (a singular
     configuration, a loop that is far open) moved a little, at most ``attempts`` times, by fixed pseudo-random amounts
-    up to ``spread``.
+    up to ``spread``. Flexible bodies keep their shape as long as loops close without; only then they bend.
     """
     model = closure.mechanism.tree.model
     q, held = with_held(model, np.array(guess, dtype=float), hold)
     q = closure.normalised(coordinates("assemble", "guess", q, model))
+    stiff = held.copy()
+    for joint, part in zip(model.joints, model.v_slices, strict=True):
+        stiff[part] |= joint.kind == "modal"
+    best, g = _search(closure, q, stiff, tolerance, attempts, spread)
+    if _largest(g) > tolerance and np.any(stiff & ~held):
+        best, g = _search(closure, best, held, tolerance, attempts, spread)
+    if _largest(g) <= tolerance:
+        return best
+    _require_numbers(closure, best)
+    gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
+    raise AssemblyError(open_loops(model, closure, g, hold, tolerance), best, gaps)
+
+
+def _search(
+    closure: Closure, q: Array, held: Array, tolerance: float, attempts: int, spread: float
+) -> tuple[Array, Array]:
+    """The best coordinates found from q, with ``held`` velocities at rest, and their residual."""
     best, g = closure.solve(q, held, tolerance)
     if attempts and tolerance < _largest(g) < np.inf:
         best, g = _leave_saddles(closure, best, g, held, tolerance, spread)
@@ -191,16 +208,12 @@ def close_loops(
     random = np.random.default_rng(0)
     for attempt in range(attempts):
         if _largest(g) <= tolerance:
-            return best
-        d = np.where(held, 0.0, random.uniform(-spread, spread, model.nv) * (attempt + 1) / attempts)
+            break
+        d = np.where(held, 0.0, random.uniform(-spread, spread, len(held)) * (attempt + 1) / attempts)
         found, after = closure.solve(closure.moved(q, d), held, tolerance)
         if _largest(after) < _largest(g):
             best, g = found, after
-    if _largest(g) <= tolerance:
-        return best
-    _require_numbers(closure, best)
-    gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
-    raise AssemblyError(open_loops(model, closure, g, hold, tolerance), best, gaps)
+    return best, g
 
 
 def _leave_saddles(

@@ -25,6 +25,7 @@ from whippletree.constraints.kinds.demand import Demand
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.constraints.ties import Ties, demand_content, find_ties, tied_bodies
 from whippletree.spatial import Pose
+from whippletree.spatial.modal import Modal
 from whippletree.tree.skeleton import Node, Skeleton, meeting_point, path_below, skeleton
 
 
@@ -64,6 +65,8 @@ class ClusterKind:
     """Of the factored rows."""
     squares: tuple[float, ...]
     """Typical |Aᵢ|² of the factored rows."""
+    bent: tuple[int, ...] = ()
+    """Positions of flexible bodies as a whole, whose frames move against each other."""
 
     @property
     def is_joint(self) -> bool:
@@ -75,8 +78,11 @@ class ClusterKind:
         return path_below(self.parents, node, base)
 
     def meeting(self, nodes: Sequence[int]) -> int:
-        """The lowest member that carries all of these; −1 for the root body."""
-        return meeting_point(self.parents, nodes)
+        """The lowest member that carries all of these, as a rigid part; −1 for the root body."""
+        found = meeting_point(self.parents, nodes)
+        while found in self.bent:
+            found = self.parents[found]
+        return found
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -194,7 +200,7 @@ def cluster_tree(system: ConstraintSet) -> ClusterTree | None:
 
 
 def _cluster_tree(system: ConstraintSet) -> ClusterTree | None:
-    if system.model.is_flexible or rows_without_cluster(system):
+    if rows_without_cluster(system):
         return None
     tree = skeleton(system.model)
     found = find_ties(tree, system.demands)
@@ -334,10 +340,11 @@ def _drafts(
             kept=tuple(rows.index(i) for i in factored),
             compliance=tuple(system.compliance[i] for i in factored),
             squares=tuple(system.structure.squares[number[i]] for i in factored),
+            bent=tuple(position[k] for k in members if isinstance(tree.nodes[k].joint, Modal)),
         )
         contents = tuple(demand_content(system.demands[i]) for i in demands[own])
         places = tuple((hold.nodes, hold.component) for hold in holds)
-        key = (kind.parents, kind.sizes, kind.grounded, kind.port, kind.ports, kind.kept, places, contents)
+        key = (kind.parents, kind.sizes, kind.grounded, kind.port, kind.ports, kind.kept, kind.bent, places, contents)
         drafts.append(_Draft(kind, key))
     return drafts
 

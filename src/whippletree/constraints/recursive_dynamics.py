@@ -89,7 +89,7 @@ def typical_diagonal(system: ConstraintSet) -> Array:
 
 def correct(m: Mechanism, links: Field, rows: LongRows, values: Array, chosen: Chosen) -> LongSolution:
     """−M⁻¹ Aᵀ (A M⁻¹ Aᵀ + C)⁻¹ times ``values`` (k,) of the factored rows, and the impulses that cause it."""
-    bare = m.sweep.map(lambda link: link._replace(a=zeros(6), b=zeros(6)), links)
+    bare = m.sweep.map(Link.at_rest, links)
     freed = _inwards(m, bare, _no_forces(m, bare), rows, chosen)
     return _balanced(m, bare, freed, zeros(6), values, chosen)
 

@@ -28,7 +28,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
-from whippletree.tree.links import Link, dense
+from whippletree.tree.links import Link, carried, dense
 
 MOST_COFACTOR_ROWS = 8
 """Rows up to which cofactors are taken: k rows cost up to k 2ᵏ products, fewer where A has zeros."""
@@ -80,7 +80,7 @@ class MotionFactor(NamedTuple):
         """
         change = -(self.felt.T @ root) * self.reciprocal
         moved = self.x @ (self.along(excess) + change)
-        forces, _ = standing_forces(kind, at_rest(links), self.loads, {}, root, moved)
+        forces, _ = standing_forces(kind, without_velocity_terms(links), self.loads, {}, root, moved)
         return qdd + self.x @ change, self.gram.solve(self.A @ (np.concatenate(forces) - excess))
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
@@ -104,15 +104,15 @@ def factor_motion(
     kind: ClusterKind, links: tuple[Link, ...], ports: tuple[Any, ...], A: Array
 ) -> tuple[MotionFactor, Array]:
     """The factor of a cluster, and P⁺ (6, 6) for its root body; zeros where that is the world."""
-    carried = dict(zip(kind.ports, ports, strict=False))
-    loads = tuple(dense(link.M) + carried[k] if k in carried else link.M for k, link in enumerate(links))
+    on_ports = dict(zip(kind.ports, ports, strict=False))
+    loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
     gram = _symmetric_product(A, A)
     solver = linalg.ldlt(gram, lenient=True)
     x = null_vector(A).reshape(kind.nv, -1)
     if len(A) > FEW_ROWS:
         # minors of many rows lose digits to cancellation: what they have of other motions is taken away
         x = x - A.T @ solver.solve(A @ x)
-    still = at_rest(links)
+    still = without_velocity_terms(links)
     felt, reciprocal = zeros(6, x.shape[1]), zeros(x.shape[1])
     for i, motion in enumerate(x.T):
         forces, felt[:, i] = standing_forces(kind, still, loads, {}, zeros(6), motion)
@@ -122,9 +122,9 @@ def factor_motion(
     return factor, zeros(6, 6) if kind.grounded else _left_over(kind, links, factor)
 
 
-def at_rest(links: tuple[Link, ...]) -> tuple[Link, ...]:
+def without_velocity_terms(links: tuple[Link, ...]) -> tuple[Link, ...]:
     """The members without their velocity terms."""
-    return tuple(link._replace(a=zeros(6), b=zeros(6)) for link in links)
+    return tuple(link.at_rest() for link in links)
 
 
 def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor) -> Array:
@@ -150,7 +150,7 @@ def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequenc
     R: list[Any] = list(loads)
     total: Any = RigidInertia.nothing()
     for k in reversed(range(len(links))):
-        own = R[k].carried(links[k].X) if isinstance(R[k], RigidInertia) else links[k].X.inertia(R[k])
+        own = carried(R[k], links[k].X)
         if kind.parents[k] >= 0:
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], own)
         else:
@@ -159,16 +159,15 @@ def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequenc
 
 
 def sum_of_inertias(a: Any, b: Any) -> Any:
-    """The sum of two inertias: rigid as long as both are."""
-    both = isinstance(a, RigidInertia) and isinstance(b, RigidInertia)
-    return a + b if both else dense(a) + dense(b)
+    """The sum of two inertias: a matrix if one of them is."""
+    return dense(a) + dense(b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a + b
 
 
 def standing_forces(
     kind: ClusterKind,
     links: tuple[Link, ...],
     loads: Sequence[Any],
-    carried: dict[int, Any],
+    on_ports: dict[int, Any],
     root: Array,
     qdd: Array | None = None,
 ) -> tuple[list[Array], Array]:
@@ -180,7 +179,7 @@ def standing_forces(
     for k, parent in enumerate(kind.parents):
         alpha = links[k].X.motion(root if parent < 0 else alphas[parent]) + links[k].a
         alphas.append(alpha if qdd is None else alpha + links[k].H @ qdd[kind.slices[k]])
-    wrenches = [loads[k] @ alphas[k] + links[k].b + carried.get(k, 0) for k in range(len(links))]
+    wrenches = [loads[k] @ alphas[k] + links[k].b + on_ports.get(k, 0) for k in range(len(links))]
     total = zeros(6)
     for k in reversed(range(len(links))):
         up, parent = links[k].X.force(wrenches[k]), kind.parents[k]

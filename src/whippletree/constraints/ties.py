@@ -14,6 +14,7 @@ from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.graph import Digraph, loop_clusters
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
+from whippletree.spatial.modal import Modal, Port
 from whippletree.tree.skeleton import Node, Skeleton
 
 
@@ -31,12 +32,20 @@ class Ties(NamedTuple):
 
 
 def find_ties(tree: Skeleton, demands: Sequence[Prepared]) -> Ties:
-    """Sort the nodes of a tree into classes that the same loops tie together (:mod:`whippletree.graph.clusters`)."""
+    """Sort the nodes of a tree into classes that the same loops tie together (:mod:`whippletree.graph.clusters`).
+
+    The modes of a flexible body and its frames are one class at least: between classes twists of six numbers pass.
+    """
     graph = Digraph([-1, *range(len(tree.parents))], [(parent, k) for k, parent in enumerate(tree.parents)])
-    found = loop_clusters(graph, [tied_bodies(tree, c) for c in demands])
+    bodies = [
+        [k, tree.parents[parent]]
+        for k, (node, parent) in enumerate(zip(tree.nodes, tree.parents, strict=True))
+        if isinstance(node.joint, Port)
+    ]
+    found = loop_clusters(graph, [*[tied_bodies(tree, c) for c in demands], *bodies])
     members: Any = [sorted(own) for own in found.members]
     tops: Any = list(found.tops)
-    return Ties(members, tops, found.parents, found.cluster_of_tie)
+    return Ties(members, tops, found.parents, found.cluster_of_tie[: len(demands)])
 
 
 def tied_bodies(tree: Skeleton, c: Prepared) -> list[int]:
@@ -84,7 +93,12 @@ def kinematic_content(
 
 
 def joint_numbers(joint: JointType) -> list[Any]:
-    """The numbers that a type of joint has: its axes and its pitch."""
+    """The numbers that a type of joint has: its axes and its pitch; of a flexible body's frame its place and modes."""
+    if isinstance(joint, Modal):
+        return [joint.nq]  # it moves nothing but its frames
+    if isinstance(joint, Port):
+        bent: Sequence[Any] = () if joint.shortening is None else joint.shortening.ravel()
+        return [*joint.place.R.ravel(), *joint.place.p, *joint.shapes.ravel(), *joint.slopes.ravel(), *bent]
     if not is_dataclass(joint):
         return []
     return [x for part in fields(joint) for x in np.ravel(np.asarray(getattr(joint, part.name), dtype=object))]

@@ -10,23 +10,26 @@ chain of such bodies has ω² ≤ 4 k / J, so that ω h ≤ 1 for what is resolv
 
 Tendons, fluids and other elements (``element_forces``) act with the state at the start of the step.
 
-D̃ is diagonal, so all that changes is the inertia along each joint's own freedoms, as by a rotor: sparsity, routes and
-constraints are treated as ever. A massless motion with a spring or a damper is determined by this equation, too: it
-follows its damper, or rests where its spring is in balance, which is the limit of a small mass.
+For joints D̃ is diagonal, so all that changes is the inertia along each joint's own freedoms, as by a rotor: sparsity,
+routes and constraints are treated as ever. A massless motion with a spring or a damper is determined by this equation,
+too: it follows its damper, or rests where its spring is in balance, which is the limit of a small mass.
+
+The modes of a flexible body have a block of D̃, which joins their modal mass. K_s are there the body's own vibrations,
+free of any support, with ω h > 1: a mechanism whose parts have none faster than that has none faster itself, whatever
+holds them together (Irons and Treharne's bound for assembled elements). Geometric stiffening acts at the start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.errors import UnsupportedError
 from whippletree.model import Joint, Model
+from whippletree.model.flexible_body import FlexibleBody
 from whippletree.tree.element_forces import element_forces
 from whippletree.tree.links import Link
 from whippletree.tree.mechanism import Mechanism
@@ -35,25 +38,30 @@ from whippletree.tree.skeleton import Node, skeleton
 from whippletree.tree.sweeps import Field
 
 
+class StepDamping(NamedTuple):
+    """D̃ of a model: a number for every velocity, and a matrix for the modes of every flexible body."""
+
+    diagonal: Array
+    """(nv,), zeros for modes."""
+    blocks: tuple[tuple[slice, Array], ...] = ()
+    """Where the modes of a flexible body are among the velocities, and their D̃ (n, n)."""
+
+    def times(self, v: Array) -> Array:
+        """D̃ v, (..., nv)."""
+        found = np.asarray(self.diagonal * v)
+        for part, block in self.blocks:
+            found[..., part] = found[..., part] + v[..., part] @ block.T
+        return found
+
+    def as_floats(self) -> StepDamping:
+        """The same numbers as floats."""
+        blocks = tuple((part, block.astype(float)) for part, block in self.blocks)
+        return StepDamping(self.diagonal.astype(float), blocks)
+
+
 def is_passive(joint: Joint) -> bool:
     """Whether a joint has a spring or a damper; open parameters may give it one."""
-    refuse_modes((joint,))
-    return any(not _is_zero(x) for x in (joint.stiffness, joint.damping))
-
-
-def refuse_modes(joints: Iterable[Joint]) -> None:
-    """Refuse flexible bodies, whose stiffness couples several freedoms.
-
-    Raises:
-        UnsupportedError: naming the body, and what to do.
-    """
-    for joint in joints:
-        if joint.kind == "modal":
-            raise UnsupportedError(
-                f"flexible body {joint.parent!r}: time steps with contacts and dyn.step take springs joint by joint "
-                f"and know no modes. Use wt.simulate with method='adaptive', 'rk4' or 'events', or "
-                f"wt.flexible.lumped_chain in its place"
-            )
+    return joint.kind == "modal" or any(not _is_zero(x) for x in (joint.stiffness, joint.damping))
 
 
 def own_inertias(model: Model) -> dict[str, float]:
@@ -62,9 +70,12 @@ def own_inertias(model: Model) -> dict[str, float]:
     Open parameters count with the numbers of the model that they were opened in: which springs are implicit is a
     property of the model.
     """
-    refuse_modes(model.joints)
     tree = skeleton(model if model.origin is None else model.origin)
-    return {joint.name: _least_inertia(node) for joint, node in zip(tree.joints, tree.nodes, strict=True)}
+    return {
+        joint.name: _least_inertia(node)
+        for joint, node in zip(tree.joints, tree.nodes, strict=True)
+        if joint.flexible is None
+    }
 
 
 def _least_inertia(node: Node) -> float:
@@ -84,35 +95,67 @@ def implicit_damping(joint: Joint, inertia: float, h: Any) -> Any:
     return d + select(resolved, 0, h * k)
 
 
-def implicit_dampings(model: Model, h: Any, servos: Array | None = None) -> Array:
-    """The diagonal of D̃ (nv,), and what servos add to it (nv,), :mod:`whippletree.contact.servos`."""
+def modal_damping(body: FlexibleBody, h: Any) -> Array:
+    """D̃ = D + h K_s (n, n) of a flexible body's modes, N s/m."""
+    squares, momenta = body.free_vibrations
+    found = body.damping.astype(object)
+    for square, momentum in zip(squares.tolist(), momenta.T, strict=True):
+        # K is the sum of ω² (M φ) (M φ)ᵀ over the vibrations φ
+        share = select(less(1, h * h * square), h * square, 0)
+        found = found + np.multiply.outer(momentum, momentum) * share
+    return np.asarray(found)
+
+
+def implicit_dampings(model: Model, h: Any, servos: Array | None = None) -> StepDamping:
+    """D̃ of a step h, and what servos add to it (nv,), :mod:`whippletree.contact.servos`."""
     inertias = own_inertias(model)
     found = np.zeros(model.nv, dtype=object) if servos is None else np.array(servos, dtype=object)
+    blocks = []
     for joint, part in zip(model.joints, model.v_slices, strict=True):
-        if is_passive(joint) and joint.name in inertias:
+        if joint.kind == "modal" and joint.flexible is not None:
+            blocks.append((part, modal_damping(joint.flexible, h)))
+        elif is_passive(joint) and joint.name in inertias:
             found[part] = found[part] + implicit_damping(joint, inertias[joint.name], h)
-    return found
+    return StepDamping(found, tuple(blocks))
 
 
 def implicit_links(m: Mechanism, links: Field, h: Any, servos: Array | None = None) -> Field:
     """The same links with the inertia h D̃ that dampers, springs and servos (nv,) add."""
     if servos is None and not any(map(is_passive, m.tree.joints)):
         return links
-    stiff = m.velocities(implicit_dampings(m.tree.model, h, servos))
+    damping = implicit_dampings(m.tree.model, h, servos)
+    stiff = m.velocities(damping.diagonal)
 
     def stiffer(link: Link, own: Array) -> Link:
         # all freedoms of a joint have one damper, and servos drive joints of one freedom
         return link if not len(own) or _is_zero(own[0]) else link._replace(J=link.J + h * own[0])
 
-    return m.sweep.map(stiffer, links, stiff)
+    found = m.sweep.map(stiffer, links, stiff)
+    return with_modal_inertia(m, found, h, damping) if damping.blocks else found
+
+
+def with_modal_inertia(m: Mechanism, links: Field, h: Any, damping: StepDamping) -> Field:
+    """The same links, whose flexible bodies have h D̃ in their modal mass; nodes must be concrete."""
+    blocks = {part.start: block for part, block in damping.blocks}
+    found = []
+    for link, joint, part in zip(links, m.tree.joints, m.tree.v_slices, strict=True):
+        if joint.kind == "modal":
+            link = link._replace(M=replace(link.M, modal=link.M.modal + h * blocks[part.start]))
+        found.append(link)
+    return found
 
 
 def implicit_model(model: Model, h: float, servos: Array | None = None) -> Model:
-    """The same model with that inertia in its rotors, for functions that know nothing of steps."""
-    stiff = implicit_dampings(model, h, servos)
+    """The same model with that inertia in its rotors and modal masses, for functions that know nothing of steps."""
+    damping = implicit_dampings(model, h, servos)
+    blocks = {part.start: block for part, block in damping.blocks}
 
     def stiffer(joint: Joint, part: slice) -> Joint:
-        own = stiff[part]
+        if joint.kind == "modal" and joint.flexible is not None:
+            body = joint.flexible
+            rotary = np.asarray(body.integrals.rotary_products + h * blocks[part.start].astype(float))
+            return replace(joint, flexible=replace(body, integrals=body.integrals._replace(rotary_products=rotary)))
+        own = damping.diagonal[part]
         if not len(own) or _is_zero(own[0]):
             return joint
         return replace(joint, rotor_inertia=joint.armature + h * own[0], gear_ratio=1)
@@ -129,16 +172,19 @@ def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any, servos: Array | N
         springs = springs + m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), still))
     elif servos is None:
         return springs
-    return np.asarray(springs - implicit_dampings(m.tree.model, h, servos) * v)
+    return np.asarray(springs - implicit_dampings(m.tree.model, h, servos).times(v))
 
 
-def dampings(model: Model) -> Array:
-    """The diagonal of D (nv,), N m s/rad or N s/m."""
-    refuse_modes(model.joints)
+def dampings(model: Model) -> StepDamping:
+    """D of a model's dampers, N m s/rad or N s/m."""
     found = np.zeros(model.nv, dtype=object)
+    blocks = []
     for joint, part in zip(model.joints, model.v_slices, strict=True):
-        found[part] = joint.damping
-    return found
+        if joint.kind == "modal" and joint.flexible is not None:
+            blocks.append((part, joint.flexible.damping))
+        else:
+            found[part] = joint.damping
+    return StepDamping(found, tuple(blocks))
 
 
 def _is_zero(x: Any) -> bool:

@@ -119,6 +119,20 @@ class FlexibleBody(Part):
         L = np.linalg.inv(np.linalg.cholesky(M))
         return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(L @ K @ L.T), 0.0)) / (2 * math.pi))
 
+    @cached_property
+    def free_vibrations(self) -> tuple[Array, Array]:
+        """ω² (n,), s⁻², of the body when nothing holds it, and M φ (n, n) of these vibrations as columns.
+
+        M is the modal inertia that is left where the reference frame may follow, so that K = Σ ω² (M φ) (M φ)ᵀ.
+        """
+        whole = self.joint.inertia.at(np.zeros(self.n).astype(object)).dense().astype(float)
+        frame, both = whole[:6, :6], whole[:6, 6:]
+        M = whole[6:, 6:] - both.T @ np.linalg.pinv(frame, hermitian=True) @ both
+        L = np.linalg.cholesky((M + M.T) / 2)
+        inverse = np.linalg.inv(L)
+        squares, vectors = np.linalg.eigh(inverse @ self.stiffness.astype(float) @ inverse.T)
+        return squares, np.asarray(L @ vectors)
+
     def elastic_force(self, eta: Array, rates: Array) -> Array:
         """−K η − D η̇, (n,)."""
         return np.asarray(-(self.stiffness.astype(object) @ eta + self.damping.astype(object) @ rates))

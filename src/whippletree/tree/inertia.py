@@ -16,10 +16,9 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.spatial import RigidInertia
-from whippletree.spatial.modal import PortWeight
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
-from whippletree.tree.links import Link, pushed
+from whippletree.tree.links import Link, carried, pushed
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field, Sweeper
 
@@ -29,7 +28,7 @@ def composite_inertias(sweep: Sweeper, links: Field) -> Field:
 
     def lump(children: Any, link: Link) -> tuple[Any, Any]:
         R = link.M + children
-        return link.X.carry(R) if isinstance(link.X, PortWeight) else R.carried(link.X), R
+        return carried(R, link.X), R
 
     return sweep.gather(lump, RigidInertia.nothing(), links)
 
@@ -107,5 +106,5 @@ def _accelerations(tree: Skeleton, links: Field, qdd: Field) -> list[Any]:
 
 
 def _at_rest(link: Link) -> Link:
-    """The link without its velocity terms."""
-    return link._replace(V=0, a=zeros(len(link.H)), b=zeros(len(link.H)))
+    """The link without its velocity terms, nor its velocity."""
+    return link.at_rest()._replace(V=0)

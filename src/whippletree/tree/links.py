@@ -51,6 +51,11 @@ class Link(NamedTuple):
     sway: Any = 0
     """A frame of a flexible body: its twist against the body, which φ* hands down with the body's own, (6,)."""
 
+    def at_rest(self) -> Link:
+        """The link without its velocity terms a and b."""
+        still = zeros(len(self.H))
+        return self._replace(a=still, b=still)
+
     def turning(self, V: Array) -> Array:
         """a (m,) of a body whose twist, seen from wherever that is, is V (m,)."""
         if len(self.H) != 6:
@@ -165,6 +170,13 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
         return pose, pose
 
     return sweep.scatter(place, Pose.identity(), links)
+
+
+def carried(R: Any, X: Any) -> Any:
+    """φ R φ*: an inertia of any form, seen from the parent."""
+    if isinstance(R, RigidInertia) and isinstance(X, PortWeight):
+        return X.carry(R)
+    return R.carried(X) if isinstance(R, (RigidInertia, DeformedInertia)) else X.inertia(R)
 
 
 def dense(M: Any) -> Array:

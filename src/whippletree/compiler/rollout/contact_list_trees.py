@@ -44,10 +44,12 @@ from whippletree.contact.time_step import bias_in_space, elimination_parents, im
 from whippletree.model import Model
 from whippletree.spatial import add_cross, cross
 from whippletree.spatial.joints import Free
+from whippletree.spatial.modal import Modal, Port, PortWeight
 from whippletree.tree import inverse
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
 
 SCREW = 9
@@ -91,7 +93,35 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
     """Why a tree cannot be stepped in loops over its nodes; None if it can."""
     if actuators.coupling:
         return f"its tree is long, and servo {actuators.coupling[0].actuator.name!r} couples joints"
+    if model.is_flexible:
+        return "its tree is long, and has flexible bodies"
     return "its tree is long, and has tendons or fluids" if model.elements else None
+
+
+def screw_rows(tree: Skeleton) -> list[list[tuple[int, int]]]:
+    """For each node, the velocities that move it against its parent, and the rows of their screws.
+
+    A joint's velocity has the row of its own number. Those of a flexible body's modes move each of its frames in
+    another way: every frame has rows for them, after those of all velocities.
+    """
+    found: list[list[tuple[int, int]]] = []
+    row = tree.model.nv
+    for node, own, parent in zip(tree.nodes, tree.v_slices, tree.parents, strict=True):
+        if isinstance(node.joint, Port):
+            modes = range(tree.v_slices[parent].start, tree.v_slices[parent].stop)
+            found.append([(i, row + k) for k, i in enumerate(modes)])
+            row += len(modes)
+        else:
+            moving = () if isinstance(node.joint, Modal) else range(own.start, own.stop)
+            found.append([(i, i) for i in moving])
+    return found
+
+
+def screw_count(tree: Skeleton) -> int:
+    """Rows of all screws."""
+    return tree.model.nv + sum(
+        len(own) for own, node in zip(screw_rows(tree), tree.nodes) if isinstance(node.joint, Port)
+    )
 
 
 class MotorNumbers:
@@ -183,7 +213,9 @@ class WrittenTree:
             m = Mechanism(self.tree)
             links = m.still(q)
             poses = world_poses(m.sweep, links)
-            screws = [row for X, link in zip(poses, links, strict=True) for row in _screws(X, link)]
+            screws = [row for X, link in zip(poses, links, strict=True) for row in _screws(X, link.H)]
+            ports = [(X, link.X) for X, link in zip(poses, links, strict=True) if isinstance(link.X, PortWeight)]
+            screws += [row for X, port in ports for row in _screws(X, port.S)]
             return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
 
         writes = [self._nodes("pose", POSE), self.space.at("screw")]
@@ -261,14 +293,14 @@ class WrittenTree:
     def _twists(self, v: Array, screws: Array, pose: Array) -> list[Any]:
         """Of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
         twists: list[Array] = []
-        for node, part in enumerate(self.tree.v_slices):
+        for node, own in enumerate(screw_rows(self.tree)):
             parent, p = self.tree.parents[node], pose[node, 9:]
             w, u = zeros(3), zeros(3)
             if parent >= 0:
                 w = twists[parent][:3]
                 u = add_cross(twists[parent][3:], w, p - pose[parent, 9:])
-            for i in range(part.start, part.stop):
-                w, u = w + v[i] * screws[i, :3], u + v[i] * screws[i, 3:6]
+            for i, row in own:
+                w, u = w + v[i] * screws[row, :3], u + v[i] * screws[row, 3:6]
             twists.append(np.concatenate([w, u]))
         return [x for twist in twists for x in twist]
 
@@ -321,7 +353,7 @@ class LoopedTree:
         links = m.still(Argument("now q"))  # type: ignore[arg-type]
         poses = world_poses(m.sweep, links)
         self._store(m.sweep, "pose", NODE, [[[*X.R.ravel(), *X.p]] for X in poses])
-        self._store(m.sweep, "screw", "v", [_screws(X, link) for X, link in zip(poses, links, strict=True)])
+        self._store(m.sweep, "screw", "v", [_screws(X, link.H) for X, link in zip(poses, links, strict=True)])
         return self._inlined("poses", m.sweep)
 
     def dynamics(self) -> list[Statement]:
@@ -332,7 +364,7 @@ class LoopedTree:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
-            stiff = h * implicit_dampings(self.space.model, h, damping)
+            stiff = h * implicit_dampings(self.space.model, h, damping).diagonal
             given = h * (tau + self.motors.released(q, ctrl, rest) + forces_of_joints(m, q, v, h, damping))
             return [stiff, given, *self.motors.numbers(m, q, tau, ctrl, h)]
 
@@ -508,9 +540,9 @@ def poses_of(m: Mechanism, links: Field) -> Field:
     return world_poses(m.sweep, links)
 
 
-def _screws(X: Any, link: Link) -> list[tuple[Any, ...]]:
-    """Of each velocity of a node, in the world."""
-    return [(*(X.R @ link.H[:3, i]), *(X.R @ link.H[3:, i]), *X.p) for i in range(link.H.shape[1])]
+def _screws(X: Any, motions: Array) -> list[tuple[Any, ...]]:
+    """Of the motions (6, n) of a node that is at X, in the world."""
+    return [(*(X.R @ h[:3]), *(X.R @ h[3:6]), *X.p) for h in motions.T]
 
 
 def _in_world(R: Array, columns: Array) -> list[Array]:

@@ -55,6 +55,8 @@ from whippletree.compiler.rollout.contact_list_trees import (
     SCREW,
     TWIST,
     reason_against_loops,
+    screw_count,
+    screw_rows,
     tree_in_step,
 )
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
@@ -69,6 +71,7 @@ from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import meeting_point, skeleton
 
 JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
@@ -102,10 +105,21 @@ def reason_against_lists(model: Model) -> str | None:
         return f"contact {open_pairs[0].contact.name!r}: {kinds} has no closed form"
     long = model.nv > MOST_WRITTEN_VELOCITIES
     return (
-        reason_against_ties(model)
+        _reason_against_frames(model, blocks)
+        or reason_against_ties(model)
         or (reason_against_loops(model, blocks.actuators) if long else None)
         or (None if _has_inertia(model, long) else "a motion has no inertia")
     )
+
+
+def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
+    """A contact between two frames of one flexible body: its modes move both, each in its own way."""
+    tree = skeleton(model)
+    for c in blocks.contacts.candidates:
+        nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
+        if tree.meeting(nodes) != meeting_point(tree.parents, nodes):
+            return f"contact {c.contact!r} is between two frames of one flexible body"
+    return None
 
 
 def suits_lists(model: Model) -> bool:
@@ -227,7 +241,7 @@ class _ListBuilder(StepSpace):
             through=(1,),
             pose=(nodes + 1, POSE),  # the last row is the world
             twist=(nodes + 1, TWIST),
-            screw=(nv, SCREW),
+            screw=(screw_count(self.tree), SCREW),
             free=(nv,),
             end_v=(nv,),
             touch=(self.contacts, TOUCH),
@@ -278,17 +292,16 @@ class _ListBuilder(StepSpace):
         for side in (0, 1):
             self.index(f"node {side}", [world if pair[side] < 0 else pair[side] for pair in nodes])
         # velocities that move both bodies move neither against the other
-        moved = [[self._velocities(node) for node in pair] for pair in nodes]
+        own = screw_rows(self.tree)
+        moved = [[{x for k in self.tree.path(node) for x in own[k]} for node in pair] for pair in nodes]
         paths = [[(i, 1) for i in sorted(a - b)] + [(i, -1) for i in sorted(b - a)] for a, b in moved]
         longest = max(map(len, paths), default=0) or 1
-        padded = [path + [(0, 0)] * (longest - len(path)) for path in paths]
+        padded = [path + [((0, 0), 0)] * (longest - len(path)) for path in paths]
         self.index("moving", [len(path) for path in paths])
-        self.index("path", [[i for i, _ in path] for path in padded])
+        self.index("path", [[i for (i, _), _ in path] for path in padded])
+        if self.model.is_flexible:
+            self.index("screw row", [[row for (_, row), _ in path] for path in padded])
         self.table("side", [[s for _, s in path] for path in padded])
-
-    def _velocities(self, node: int) -> set[int]:
-        """The velocities that move a node."""
-        return {i for k in self.tree.path(node) for i in range(self.tree.v_slices[k].start, self.tree.v_slices[k].stop)}
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -462,8 +475,11 @@ class _ListBuilder(StepSpace):
             return [side * (touch[4:].reshape(3, 3) @ velocity)]
 
         column = Piece((3,), tuple(Address("J", (Index(BLOCK), Index(None, i), Index("path"))) for i in range(3)))
-        reads = [self.at("touch", BLOCK), self.at("screw", "path"), self.at("side", BLOCK, ROW)]
-        body = (Lookup("path", self.address("path", BLOCK, ROW)), traced_block(along, reads, [column]))
+        # rows of screws have the numbers of their velocities, but for those of modes
+        names = ("path", "screw row") if self.model.is_flexible else ("path",)
+        reads = [self.at("touch", BLOCK), self.at("screw", names[-1]), self.at("side", BLOCK, ROW)]
+        found = [Lookup(name, self.address(name, BLOCK, ROW)) for name in names]
+        body: tuple[Statement, ...] = (*found, traced_block(along, reads, [column]))
         return (*self.look_up("moving"), Loop(ROW, Index("moving"), body))
 
     def _look_around(self) -> list[Statement]:

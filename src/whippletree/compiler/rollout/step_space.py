@@ -57,7 +57,7 @@ class StepSpace(WorkSpace):
         self.driven, self.single = driven, single
         self.contacts = len(self.blocks.contacts.candidates)
 
-    def at(self, name: str, *registers: Register) -> Piece:
+    def at(self, name: str, *registers: Register | Index | None) -> Piece:
         """A buffer, or the part of it at registers for its first dimensions."""
         return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
 

@@ -11,18 +11,20 @@ A guard that is zero at the start of a phase (a contact that has just parted) is
 left is positive if the phase can begin at all, and its first zero is the next event, however soon that is.
 
 Guards are watched in groups that share what they have to evaluate: gaps cost little, forces a block matrix. All are
-looked at together at a few times of a step; only the group of one that changes its sign is evaluated further.
+looked at together at a few times of a step, or of many steps that machine code has taken in one call; only the group of
+one that changes its sign is evaluated further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.simulation.adaptive.collocation import Polynomial
+from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.massless_feet.foot_contact import Footing
 from whippletree.simulation.events.painleve import room_to_slide, sliding_inertia
@@ -34,6 +36,9 @@ TOUCHDOWN, LIFT_OFF, SLIP, STICK, JAM = "touchdown", "lift-off", "slip", "stick"
 
 SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
 """Shares of a step at which guards are looked at."""
+
+WHOLE = 1e-9
+"""Share of its length by which the end of a step may miss that of its polynomial and be that, up to rounding."""
 
 AT_ZERO = 1e-9
 """A guard below this (m, m/s, or this share of the largest force) at the start of a phase counts as zero."""
@@ -62,6 +67,14 @@ class Guard(NamedTuple):
     contact: int
 
 
+class Span(NamedTuple):
+    """A step, or a part of it."""
+
+    start: float
+    end: float
+    interpolant: Polynomial
+
+
 class Group(NamedTuple):
     """Guards that are evaluated together."""
 
@@ -79,6 +92,8 @@ class Guards:
         feet = {i: Footing(phase.scene, phase.mode, i, phase.time, phase.state) for i in phase.weightless}
         self.groups = [group for group in self._grouped(feet) if group.guards]
         self.guards = [guard for group in self.groups for guard in group.guards]
+        self._ahead: dict[tuple[float, float], tuple[Array, Array]] = {}
+        """Times and values of steps that were looked at with others, by their start and end."""
         self._group_of = [(group, n) for group in self.groups for n in range(len(group.guards))]
         self.first = self.values(np.array([phase.time]), phase.state[None])[0]
         units = self._units(feet)
@@ -156,14 +171,31 @@ class Guards:
 
     # --- the first zero -----------------------------------------------------------------------------------------------
 
-    def first_zero(self, start: float, end: float, interpolant: Polynomial) -> tuple[float, list[Guard]] | None:
+    def look_ahead(self, spans: list[Span]) -> None:
+        """Evaluate the guards of steps that follow each other, before the zeros of each are asked for.
+
+        Steps after an event may lead to where no guard has a value: then each is looked at when its turn comes.
+        """
+        try:
+            self._ahead = self._sampled(spans) if self.guards else {}
+        except IntegrationError:
+            self._ahead = {}
+
+    def _sampled(self, spans: list[Span]) -> dict[tuple[float, float], tuple[Array, Array]]:
+        """Times (m,) and values (m, guards) of each, by its start and end."""
+        # in the first step of a phase, its start is known
+        samples = [_samples(span, 0 if span.start > self.phase.time else 1) for span in spans]
+        times, states = (np.concatenate(parts) for parts in zip(*samples, strict=True))
+        parts = np.split(self._told(times, states), np.cumsum([len(own) for own, _ in samples])[:-1])
+        return {(span.start, span.end): (own, part) for span, (own, _), part in zip(spans, samples, parts, strict=True)}
+
+    def first_zero(self, span: Span) -> tuple[float, list[Guard]] | None:
         """The earliest end of the phase in a step, with all guards that end it then."""
         if not self.guards:
             return None
-        times = start + (end - start) * SAMPLES
-        if start > self.phase.time:
-            times = np.concatenate([[start], times])
-        values = self._told(times, interpolant)
+        start, end, interpolant = span
+        key = start, end
+        times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
         dips = self._dips(values)
         found: list[tuple[float, Guard]] = []
         earliest = end
@@ -182,7 +214,7 @@ class Guards:
         from scipy.optimize import brentq
 
         def value(t: float) -> float:
-            return float(self._deflated(np.array([t]), interpolant, g)[0, 0])
+            return float(self._deflated(np.array([t]), interpolant.states(np.array([t])), g)[0, 0])
 
         start = self.phase.time
         # in the first step of the phase its start is known, and may be all that there is before the zero
@@ -250,9 +282,8 @@ class Guards:
         q, v = self.phase.scene.motion.split(interpolant(t))
         return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
 
-    def _deflated(self, times: Array, interpolant: Polynomial, g: int | None = None) -> Array:
+    def _deflated(self, times: Array, y: Array, g: int | None = None) -> Array:
         """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
-        y = interpolant.states(times)
         chosen = slice(None) if g is None else slice(g, g + 1)
         if g is None:
             values = self.values(times, y)
@@ -263,11 +294,28 @@ class Guards:
         mean = (values - self.first[chosen]) / np.where(since > 0, since, 1.0)
         return np.where(self.zero[chosen], np.where(since > 0, mean, self.parting[chosen]), values)
 
-    def _told(self, times: Array, interpolant: Polynomial) -> Array:
-        """The same, NaN where it is too early to tell."""
-        values = self._deflated(times, interpolant)
+    def _told(self, times: Array, y: Array) -> Array:
+        """All guards (m, guards), NaN where it is too early to tell."""
+        values = self._deflated(times, y)
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
+
+
+@cache
+def _sampled_basis(count: int) -> Array:
+    """What the coefficients of a polynomial add to its states at the start of a step and at :data:`SAMPLES`."""
+    return basis_integrals(np.concatenate([[0.0], SAMPLES]), count)
+
+
+def _samples(span: Span, first: int) -> tuple[Array, Array]:
+    """Times (m,) and states (m, n) at the start of a step and at :data:`SAMPLES`, from the ``first`` on."""
+    start, end, polynomial = span
+    shares = np.concatenate([[0.0], SAMPLES])[first:]
+    if abs((end - start) / polynomial.length - 1) > WHOLE:
+        times = start + (end - start) * shares
+        return times, polynomial.states(times)
+    basis = _sampled_basis(len(polynomial.coefficients))[first:]
+    return start + (end - start) * shares, polynomial.origin + polynomial.length * (basis @ polynomial.coefficients)
 
 
 def _each(kind: str, contacts: Sequence[int]) -> list[Guard]:

@@ -18,7 +18,7 @@ from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
 from whippletree.compiler.rollout.contact_lists import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
-from whippletree.contact.implicit_springs import dampings, implicit_dampings, implicit_model, is_passive
+from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
@@ -104,10 +104,10 @@ class ImpulseStep:
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
-        self.damping = dampings(self.model).astype(float)
-        """N m s/rad or N s/m, (nv,)."""
+        self.damping = dampings(self.model).as_floats()
+        """Of the joints, N m s/rad or N s/m."""
         self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
-        self._implicit: dict[str, tuple[Motion, Array]] = {}
+        self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
 
@@ -136,7 +136,7 @@ class ImpulseStep:
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._coupled(implicit, t, q, h, self.actuators.coupling)
-        rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping * v - coupled.taken(v))
+        rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping.times(v) - coupled.taken(v))
         free = v + h * coupled.changed(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
 
@@ -229,16 +229,16 @@ class ImpulseStep:
         """Work (...) of motors and dampers in a step from q and v: of the impulses h (τ − D v⁺), J."""
         tau = tau + self._moving_elements(q, v) if self.model.elements else tau
         with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
-            return np.asarray(h * ((tau - self.damping * after) * (v + after)).sum(axis=-1) / 2)
+            return np.asarray(h * ((tau - self.damping.times(after)) * (v + after)).sum(axis=-1) / 2)
 
-    def _stiffened(self, h: float) -> tuple[Motion, Array]:
-        """The model with M + h D̃, and D̃ (nv,), of springs, dampers and servos; steps that differ by rounding share."""
+    def _stiffened(self, h: float) -> tuple[Motion, StepDamping]:
+        """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
         if not self._passive and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:
             servos = self._servo_damping(float(key))
-            damping = implicit_dampings(self.model, float(key), servos).astype(float)
+            damping = implicit_dampings(self.model, float(key), servos).as_floats()
             self._implicit[key] = Motion(compile(implicit_model(self.model, float(key), servos))), damping
         return self._implicit[key]
 

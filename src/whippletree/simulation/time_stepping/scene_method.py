@@ -87,6 +87,7 @@ class SceneStepping(TimeStepping):
         self.layout = layout
         self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
+        self.gained = 0.0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
@@ -158,6 +159,7 @@ class SceneStepping(TimeStepping):
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
+        self._warn_of_gain()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer; lists are new at each, so that a resumed run is the same.
@@ -183,6 +185,7 @@ class SceneStepping(TimeStepping):
         residual = told.account[:, ROWS["residual_velocity"]]
         self.steps += len(residual)
         self.unconverged += int((residual > self.tolerance).sum())
+        self.gained += float(np.maximum(told.account[:, ROWS["contact_work"]], 0.0).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
         self.lists_made = self.scene.rebuilds
 
@@ -261,6 +264,7 @@ class SceneStepping(TimeStepping):
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
             "path": COMPILED,
+            "contact_energy_gained": self.gained,
         }
 
 

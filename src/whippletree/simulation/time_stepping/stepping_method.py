@@ -42,6 +42,9 @@ MOST_TIME_STEPS = 1e10
 OVERLAP_WORTH_TELLING = 1e-3
 """m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
 
+GAIN_WORTH_TELLING = 1e-3
+"""Share of the energy at the start; what bounces without friction add is of the first order in the step, and below."""
+
 SWEEPS_OF_BATCH = 20
 """Sweeps per step of a batch."""
 
@@ -63,7 +66,7 @@ class TimeStepping(Method):
     tolerances = False
     remembers = "always"
     instants = False
-    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
+    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst", "gained")
 
     def __init__(
         self,
@@ -95,6 +98,8 @@ class TimeStepping(Method):
         self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
+        self.gained = 0.0
+        """Work of contacts where it was positive, of all runs, J."""
         self._start_energy = self._energy(task.start)
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -143,6 +148,24 @@ class TimeStepping(Method):
                 told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
         if told:
             warnings.warn(overlapping_start(told), RuntimeWarning, stacklevel=4)
+
+    def _warn_of_gain(self) -> None:
+        """Tell of energy that impacts have added: Newton's restitution with friction may, whatever the step."""
+        scale = float(np.sum(np.abs(self._start_energy)))
+        if not self.gained > GAIN_WORTH_TELLING * scale:
+            return
+        model = self.task.motion.model
+        pairs = [*model.contacts, *model.contact_groups]
+        names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
+        if names:
+            warnings.warn(
+                f"simulate: impacts have added {self.gained:.3g} J, {self.gained / scale:.1%} of the energy at the start: "
+                f"time stepping takes Newton's law of restitution, which may gain energy where a contact has friction "
+                f"too ({listed([repr(name) for name in names])}), at any step. method='events' takes an energetic law; or "
+                f"lower the restitution",
+                RuntimeWarning,
+                stacklevel=6,
+            )
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -195,6 +218,7 @@ class TimeStepping(Method):
                 self._note(made, number, int(counts[number]))
                 yield chunk
             row += len(h)
+        self._warn_of_gain()
 
     def _one_row(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array]:
         """The steps to the next row of output, of one scene or of a batch; their length, and how many there are."""
@@ -272,6 +296,7 @@ class TimeStepping(Method):
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged[row]))
         self.at_rounding += int(np.sum(made.at_rounding[row]))
+        self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
         self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
@@ -340,6 +365,7 @@ class TimeStepping(Method):
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.stepper.tolerance,
             "path": self.stepper.path,
+            "contact_energy_gained": self.gained,
         }
 
 
