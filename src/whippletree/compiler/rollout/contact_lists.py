@@ -12,7 +12,8 @@ Here a step
    (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
 4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
-   sweeps go on. So nothing is left out that matters, whatever step 2 guessed;
+   sweeps go on. So nothing is left out that matters, whatever step 2 guessed; of pairs that are too far apart to meet
+   it is enough to know that they are (:mod:`~whippletree.compiler.rollout.contact_list_reach`);
 6. moves on, finds poses and gaps there, and moves apart what overlaps by more than the velocities' own tolerance
    (:mod:`~whippletree.compiler.rollout.contact_list_positions`); the next step begins with these poses and gaps.
 
@@ -49,6 +50,7 @@ from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
+from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
@@ -373,7 +375,9 @@ class _ListBuilder(StepSpace):
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
             block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
-            found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
+            close = Collect(CLOSE, BLOCK, self.contacts, self.address("within", BLOCK))
+            forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
+            found += [*forget, close, Each(BLOCK, CLOSE, (*self.look_up("node 0", "node 1"), block))]
         if self.blocks.limited:
             own = self.positions.of_limit
             reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
@@ -513,7 +517,8 @@ class _ListBuilder(StepSpace):
                 self.at("tolerance"),
             ]
             block = traced_block(contact, [*reads, *totals], [self.at("flag", BLOCK), *totals])
-            found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
+            found += self.positions.reach.look_back(self.positions.late)
+            found.append(Each(BLOCK, LATE, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
             reads = [*self._ends(), self.at("now q", "place"), self.at("end v", "axis"), self.at("dt", STEP)]
             reads += [self.positions.of_limit("flag"), self.at("tolerance")]

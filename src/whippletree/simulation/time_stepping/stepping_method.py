@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
-from whippletree.model import Model
+from whippletree.model import Contact, ContactGroup, Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -44,6 +44,10 @@ OVERLAP_WORTH_TELLING = 1e-3
 
 GAIN_WORTH_TELLING = 1e-3
 """Share of the energy at the start; what bounces without friction add is of the first order in the step, and below."""
+
+RESIDUAL_WORTH_TELLING = 1e-3
+"""m/s: residual of a step of a single scene from which on a warning tells of it: bodies are seen to do what Coulomb's
+law, or a stop, forbids."""
 
 SWEEPS_OF_BATCH = 20
 """Sweeps per step of a batch."""
@@ -100,6 +104,7 @@ class TimeStepping(Method):
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
         self.gained = 0.0
         """Work of contacts where it was positive, of all runs, J."""
+        self._missed = False
         self._start_energy = self._energy(task.start)
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -155,7 +160,7 @@ class TimeStepping(Method):
         if not self.gained > GAIN_WORTH_TELLING * scale:
             return
         model = self.task.motion.model
-        pairs = [*model.contacts, *model.contact_groups]
+        pairs: list[Contact | ContactGroup] = [*model.contacts, *model.contact_groups]
         names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
         if names:
             warnings.warn(
@@ -216,6 +221,7 @@ class TimeStepping(Method):
             work = {word: done[-1] for word, done in sums.items()}
             for number, chunk in enumerate(self._rows(row, made, gaps, h, sums)):
                 self._note(made, number, int(counts[number]))
+                self._warn_of_misses(row + number, made, number)
                 yield chunk
             row += len(h)
         self._warn_of_gain()
@@ -298,6 +304,24 @@ class TimeStepping(Method):
         self.at_rounding += int(np.sum(made.at_rounding[row]))
         self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
         self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
+
+    def _warn_of_misses(self, row: int, made: Advance, number: int) -> None:
+        """Tell, once, of the first steps of a single scene for which no impulses were found that obey the laws."""
+        missed = float(np.max(made.residual_velocity[number], initial=0.0))
+        if self._missed or self.task.start.ndim > 1 or missed < max(RESIDUAL_WORTH_TELLING, self.stepper.tolerance):
+            return
+        self._missed = True
+        names = np.array(self.stepper.blocks.names, dtype=object)
+        pressing = names[np.abs(made.impulses[number]).max(axis=-1, initial=0.0) > 0]
+        warnings.warn(
+            f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
+            f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
+            f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
+            f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
+            f"cures it",
+            RuntimeWarning,
+            stacklevel=6,
+        )
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
         """The same, NaN where a run of a batch cannot go on, which is noted.
