@@ -18,7 +18,8 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
-from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
+from whippletree.compiler.rollout.contact_lists import contact_step_program, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import ContactBlocks, bias_in_space, implicit_factor
@@ -187,6 +188,7 @@ class SingleStep:
         if not self.blocks.count:
             end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands, act=told[1])
             return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces, self._asleep)
+        self._require_small()
         found = self.dyn.contact_rollout(
             q, v, given, dt, *opened, ctrl=commands, act=told[1], sweeps=SWEEPS_OF_STEP, impulses=impulses
         )
@@ -194,6 +196,19 @@ class SingleStep:
         # servos have acted at the end of the step
         forces = np.asarray(tau + self.dyn.actuator_forces(*end, *driven) if self.actuators else tau)
         return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :], self._asleep)
+
+    def _require_small(self) -> None:
+        """Refuse a model for which no program of a step can be written, with both reasons."""
+        count = len(self.model.bodies)
+        try:
+            refuse_large(self.model, count, count)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"step: no step of model {self.model.name!r} can be compiled: {reason_against_lists(self.model)}, and "
+                f"with every contact written out it would be too long ({self.blocks.count} contacts, limits and joint "
+                f"frictions). wt.simulate(model, ..., method='time_stepping') steps it in Python; or declare only the "
+                f"contacts that can happen"
+            ) from error
 
     def _untouched(self, q: Any, v: Any, tau: Any, act: Any) -> StepResult:
         batch = np.shape(v)[:-1]
