@@ -195,7 +195,8 @@ def test_variables_lead_to_the_figure_that_draws_them(name, figure):
 
 
 def test_a_table_of_a_model_is_refused_by_name():
-    with pytest.raises(TypeError, match=r"tidy_frame: expected a run, what wt\.simulate returns, got <Model 'pendulum'"):
+    told = r"tidy_frame: expected a run, what wt\.simulate returns, got <Model 'pendulum'"
+    with pytest.raises(TypeError, match=told):
         wt.tidy_frame(wt.mechanisms.pendulum())
 
 

@@ -157,3 +157,26 @@ def test_a_model_whose_step_cannot_be_compiled_is_refused_with_the_pair_that_sto
         wt.UnsupportedError, match=r"^step: no step of model 'drums' can be compiled: contact .* has no c"
     ):
         wt.compile(model).step(model.home.q, model.home.v, None, 1e-3)
+
+
+def test_wrong_arguments_are_named_in_the_words_of_step():
+    """Whichever program takes the step: that of lists, and that of roll-outs."""
+    for model in (wt.mechanisms.hopper(), wt.mechanisms.bouncing_ball()):
+        dyn, q, v = wt.compile(model), model.home.q, model.home.v
+        with pytest.raises(
+            wt.ShapeError, match=rf"^step: q has shape \({model.nq + 1},\), expected \(\.\.\., {model.nq}\)"
+        ):
+            dyn.step(np.zeros(model.nq + 1), v, None, 1e-3)
+        with pytest.raises(
+            wt.ShapeError, match=r"^step: impulses has shape \(1, 2\), expected \(\.\.\., 1, 3\) for model"
+        ):
+            dyn.step(q, v, None, 1e-3, impulses=np.zeros((1, 2)))
+        for dt in (-1e-3, 0.0, np.inf, "a"):
+            with pytest.raises(ValueError, match=r"^step: dt is .*, expected a positive, finite number of seconds"):
+                dyn.step(q, v, None, dt)
+
+
+def test_a_motion_without_inertia_is_named():
+    model = wt.mechanisms.hopper()
+    with pytest.raises(wt.SingularSystemError, match=r"about joint '(leg|swing)' has no inertia"):
+        wt.compile(model).step(model.home.q, model.home.v, None, 1e-3)
