@@ -164,10 +164,10 @@ class TimeStepping(Method):
         names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
         if names:
             warnings.warn(
-                f"simulate: impacts have added {self.gained:.3g} J, {self.gained / scale:.1%} of the energy at the start: "
-                f"time stepping takes Newton's law of restitution, which may gain energy where a contact has friction "
-                f"too ({listed([repr(name) for name in names])}), at any step. method='events' takes an energetic law; or "
-                f"lower the restitution",
+                f"simulate: impacts have added {self.gained:.3g} J, {self.gained / scale:.1%} of the energy at the "
+                f"start: time stepping takes Newton's law of restitution, which may gain energy where a contact has "
+                f"friction too ({listed([repr(name) for name in names])}), at any step. method='events' takes an "
+                f"energetic law; or lower the restitution",
                 RuntimeWarning,
                 stacklevel=6,
             )
