@@ -116,12 +116,15 @@ class NameLookupError(WhippletreeError, LookupError, AttributeError):
     Also an AttributeError, so that ``hasattr(dyn, "no_such_function")`` answers as Python expects.
     """
 
-    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "", hint: str = "") -> None:
+        """``hint``: a sentence for the end, with its full stop before it; default: what a similar name would say."""
         self.kind, self.name, self.known = kind, str(name), tuple(known)
-        shown = listed(map(repr, self.known)) or "none"
-        place = f"{where}: " if where else ""
-        hint = name_elsewhere(str(name)) or did_you_mean(str(name), self.known)
-        super().__init__(f"{place}there is no {kind} {name!r}; known: {shown}{hint}")
+        place, elsewhere = f"{where}: " if where else "", name_elsewhere(str(name))
+        hint = hint or elsewhere or did_you_mean(str(name), self.known)
+        # nobody who is told what it is called here wants to read eighty other names
+        told = elsewhere and len(self.known) > SHOWN_NAMES
+        names = "" if told else f"; known: {listed(map(repr, self.known)) or 'none'}"
+        super().__init__(f"{place}there is no {kind} {name!r}{names}{hint}")
 
 
 class ShapeError(WhippletreeError, ValueError):
@@ -260,7 +263,31 @@ _ELSEWHERE = {
         "CalcBiasTerm": f"{_COMPILED}.bias(q, v)",
         "CalcGravityGeneralizedForces": f"{_COMPILED}.gravity(q), which holds the system: Drake's has the other sign",
     },
+    "other programs": {
+        "load_urdf": 'wt.load("robot.urdf")',
+        "load_mjcf": 'wt.load("robot.xml")',
+        "load_robot_description": 'wt.load("robot.urdf")',
+        "animate": "wt.replay(model, run), or wt.export_film(model, run, 'run.gif')",
+        "render": "wt.replay(model, run), or wt.export_film(model, run, 'run.gif')",
+        "visualize": "wt.replay(model, run), or wt.show(model, run)",
+        "view": "wt.replay(model, run), or wt.show(model, run)",
+        "film": "wt.export_film(model, run, 'run.mp4')",
+        "save_gif": "wt.export_film(model, run, 'run.gif')",
+        "export_gif": "wt.export_film(model, run, 'run.gif')",
+        "export_mp4": "wt.export_film(model, run, 'run.mp4')",
+        "save_video": "wt.export_film(model, run, 'run.mp4')",
+        "to_csv": "wt.save_run(run, 'run.csv')",
+        "export_csv": "wt.save_run(run, 'run.csv')",
+        "save_csv": "wt.save_run(run, 'run.csv')",
+        "to_dataframe": "wt.tidy_frame(run)",
+        "dataframe": "wt.tidy_frame(run)",
+        "table": "wt.tidy_frame(run)",
+    },
     "textbooks": {
+        "com": f"{_COMPILED}.center_of_mass(q)",
+        "fk": f'{_COMPILED}.pose("frame")(q)',
+        "ik": "wt.inverse_kinematics(model, {'frame': pose})",
+        "jac": f'{_COMPILED}.jacobian("frame")(q)',
         "forward_kinematics": f'{_COMPILED}.pose("frame")(q)',
         "inertia_matrix": f"{_COMPILED}.mass_matrix(q)",
         "coriolis": f"{_COMPILED}.bias(q, v), gravity included",

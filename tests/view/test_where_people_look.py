@@ -170,13 +170,34 @@ def test_arguments_in_each_others_place_are_named(crank, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "here"),
-    [("rnea", "inverse_dynamics"), ("aba", "forward_dynamics"), ("crba", "mass_matrix"), ("mj_step", "wt.simulate")],
+    [
+        ("rnea", "inverse_dynamics"),
+        ("aba", "forward_dynamics"),
+        ("crba", "mass_matrix"),
+        ("mj_step", "wt.simulate"),
+        ("export_gif", "wt.export_film"),
+        ("to_csv", "wt.save_run"),
+    ],
 )
 def test_names_of_other_libraries_have_an_answer(name, here):
     dyn = wt.compile(wt.mechanisms.pendulum())
     for place in (wt, dyn, wt.reference(dyn.model)):
-        with pytest.raises(AttributeError, match=f"'{name}' of .* is here: .*{here}"):
+        with pytest.raises(AttributeError, match=f"'{name}' of .* is here: .*{here}") as told:
             getattr(place, name)
+        assert "known" not in str(told.value)  # not behind a list of other names
+
+
+@pytest.mark.parametrize(("name", "figure"), [("q", "joints"), ("tau", "forces"), ("joint_reactions", "reactions")])
+def test_variables_lead_to_the_figure_that_draws_them(name, figure):
+    run = wt.simulate(wt.mechanisms.pendulum(), duration=0.1)
+    with pytest.raises(wt.NameLookupError, match=f"'{name}' is drawn by '{figure}'"):
+        wt.plot(run, name)
+
+
+def test_a_table_of_a_model_is_refused_by_name():
+    told = r"tidy_frame: expected a run, what wt\.simulate returns, got <Model 'pendulum'"
+    with pytest.raises(TypeError, match=told):
+        wt.tidy_frame(wt.mechanisms.pendulum())
 
 
 def test_every_answer_names_something_that_exists():

@@ -21,7 +21,7 @@ from whippletree.constraints.dynamics import COMPILED_ROUTES, loops_over_cluster
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.node_rows import is_long
-from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.registry import checked_names, for_names
@@ -375,7 +375,11 @@ class Compiled(CompiledTable):
         Returns:
             The state after the step, and what acted in it: q, v, tau, impulses, measure, act.
         """
-        return self._single_step(q, v, ctrl, dt, opened, act, tau, impulses)
+        try:
+            return self._single_step(q, v, ctrl, dt, opened, act, tau, impulses)
+        except ShapeError:
+            self._single_step.require_state(q, v, impulses)
+            raise
 
     def step_derivatives(
         self,

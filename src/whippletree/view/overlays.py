@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LONGEST_ARROW = 0.25
 """The arrow of the largest force of a run, as a share of the mechanism's size."""
 
+ARROWS = ("constraint forces", "contact forces", "constraint moments")
+"""Layers of arrows."""
+
 LEAST_ARROW = 1e-6
 """Forces below this share of the largest are not drawn; nor moments below it with the mechanism's size as an arm."""
 

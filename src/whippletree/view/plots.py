@@ -52,6 +52,21 @@ PLOTS = {
 }
 """Every figure by its name."""
 
+FIGURES_OF = {
+    "q": "joints",
+    "v": "velocities",
+    "tau": "forces",
+    "torques": "forces",
+    "constraint_forces": "forces",
+    "joint_reactions": "reactions",
+    "contact_force": "contacts",
+    "contact_forces": "contacts",
+    "kinetic_energy": "energies",
+    "potential_energy": "energies",
+    "animation": "strobe",
+}
+"""Names of variables and words that people try, and the figure that draws them."""
+
 
 def plot(
     run: xarray.Dataset, what: str = "overview", *, model: Model | None = None, ax: Any = None, **options: Any
@@ -139,7 +154,9 @@ def check_figures(names: Sequence[str]) -> None:
     """Refuse names of figures that there are not, and figures where nothing draws them."""
     for name in names:
         if name not in PLOTS and name != "overview":
-            raise NameLookupError("figure", name, ["overview", *PLOTS])
+            here = FIGURES_OF.get(str(name).lower())
+            hint = f". {name!r} is drawn by {here!r}" if here else ""
+            raise NameLookupError("figure", name, ["overview", *PLOTS], hint=hint)
     try:
         import matplotlib  # noqa: F401
     except ImportError as missing:

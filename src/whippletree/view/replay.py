@@ -135,7 +135,7 @@ def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
         "name": shown.name,
         "times": shown.times.tolist(),
         "bounds": shown.bounds.tolist(),
-        "reach": shown.reach.tolist(),
+        "reach": np.concatenate([shown.reach, shown.arrows]).tolist(),
         "floor": shown.floor,
         "camera": {word: getattr(camera, word).tolist() for word in ("right", "up", "back", "target", "vertical")}
         | {"planar": camera.planar},

@@ -7,6 +7,7 @@ layers, which a viewer can switch on and off.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ class Scene:
     """Lowest and highest corner of what bodies reach during the motion, m, (2, 3)."""
     reach: Array
     """The outermost points that they reach, in many directions, those of the picture among them, m, (n, 3)."""
+    arrows: Array
+    """The outermost points of arrows of forces and moments, m, (k, 3): a page keeps them in view, too."""
     floor: float
     """Height of the ground along the camera's vertical, m; where there is none, of the lowest point."""
     notes: tuple[str, ...] = field(default=())
@@ -98,7 +101,8 @@ def scene(
     drawing.add(overlays.ground(moves, sizes))
     drawing.add(overlays.overlays(model, moves, sizes, kept))
     camera = camera_for(moves, np.zeros(3))
-    reach = drawing.reach(camera)
+    reach, arrows = drawing.reach(camera, SOLID), drawing.reach(camera, overlays.ARROWS)
+    reach = reach if len(reach) else np.array(list(np.ndindex(2, 2, 2))) - 0.5
     bounds = np.array([reach.min(axis=0), reach.max(axis=0)])
     drawing.surroundings()
     return Scene(
@@ -109,6 +113,7 @@ def scene(
         camera._replace(target=bounds.mean(axis=0)),
         bounds,
         reach,
+        arrows,
         drawing.floor(camera.vertical, float((reach @ camera.vertical).min())),
         tuple(drawing.notes),
     )
@@ -130,8 +135,8 @@ class _Drawing:
         self.tracks += found.tracks
         self.items += [item.on(start + item.track) if item.own else item for item in found.items]
 
-    def reach(self, camera: Camera) -> Array:
-        """The outermost points (n, 3) of what is solid so far, over the motion; of a cube of 1 m if there is nothing.
+    def reach(self, camera: Camera, layers: Collection[str]) -> Array:
+        """The outermost points (n, 3) of what some layers have so far, over the motion.
 
         They are outermost along all axes of the world and of the picture, and along the diagonals between.
         """
@@ -139,14 +144,14 @@ class _Drawing:
         signs = np.array([s for s in np.ndindex(3, 3, 3) if s != (1, 1, 1)]) - 1
         seen_from = np.stack([camera.right, camera.up, camera.back])
         directions = np.concatenate([signs, signs @ seen_from])
-        solid = [item for item in self.items if item.layer in SOLID and len(item.mesh.vertices)]
+        solid = [item for item in self.items if item.layer in layers and len(item.mesh.vertices)]
         for item in solid:
             poses = self.tracks[item.track].poses @ item.pose
             hull = _hull(item.mesh.vertices)
             reached = (hull @ np.swapaxes(poses[:, :3, :3], 1, 2) + poses[:, None, :3, 3]).reshape(-1, 3)
             points = np.concatenate([outermost, reached])
             outermost = points[np.unique(np.argmax(points @ directions.T, axis=0))]
-        return outermost if len(outermost) else np.array(list(np.ndindex(2, 2, 2))) - 0.5
+        return outermost
 
     def floor(self, vertical: Array, lowest: float) -> float:
         """Height of the highest level ground, m; without one ``lowest``."""

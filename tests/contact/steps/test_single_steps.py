@@ -144,3 +144,39 @@ def test_activations_are_refused_while_no_actuator_has_any():
     dyn.step([0.0, 0.0], [0.0, 0.0], [0.0], H, act=np.zeros(0))
     with pytest.raises(wt.UnsupportedError, match="no actuator of model 'puck' has an activation"):
         dyn.step([0.0, 0.0], [0.0, 0.0], [0.0], H, act=[1.0])
+
+
+def test_a_model_whose_step_cannot_be_compiled_is_refused_with_the_pair_that_stops_it():
+    """Cylinders against capsules have no closed form, and so many of them cannot be written out."""
+    b = wt.Builder("drums")
+    for k in range(6):
+        b.body(f"b{k}", 1.0).joint(f"j{k}", "free", "world", f"b{k}", start=[0, 0, k, 1, 0, 0, 0])
+        b.geometry(f"g{k}", f"b{k}", "cylinder" if k % 2 else "capsule", radius=0.1, length=0.3)
+    model = wt.with_contacts(b.build(), friction=0.5)
+    with pytest.raises(
+        wt.UnsupportedError, match=r"^step: no step of model 'drums' can be compiled: contact .* has no c"
+    ):
+        wt.compile(model).step(model.home.q, model.home.v, None, 1e-3)
+
+
+def test_wrong_arguments_are_named_in_the_words_of_step():
+    """Whichever program takes the step: that of lists, and that of roll-outs."""
+    for model in (wt.mechanisms.hopper(), wt.mechanisms.bouncing_ball()):
+        dyn, q, v = wt.compile(model), model.home.q, model.home.v
+        with pytest.raises(
+            wt.ShapeError, match=rf"^step: q has shape \({model.nq + 1},\), expected \(\.\.\., {model.nq}\)"
+        ):
+            dyn.step(np.zeros(model.nq + 1), v, None, 1e-3)
+        with pytest.raises(
+            wt.ShapeError, match=r"^step: impulses has shape \(1, 2\), expected \(\.\.\., 1, 3\) for model"
+        ):
+            dyn.step(q, v, None, 1e-3, impulses=np.zeros((1, 2)))
+        for dt in (-1e-3, 0.0, np.inf, "a"):
+            with pytest.raises(ValueError, match=r"^step: dt is .*, expected a positive, finite number of seconds"):
+                dyn.step(q, v, None, dt)
+
+
+def test_a_motion_without_inertia_is_named():
+    model = wt.mechanisms.hopper()
+    with pytest.raises(wt.SingularSystemError, match=r"about joint '(leg|swing)' has no inertia"):
+        wt.compile(model).step(model.home.q, model.home.v, None, 1e-3)

@@ -26,7 +26,7 @@ class LinearPart(NamedTuple):
         return self.others.union(self.slopes)
 
 
-NOTHING = LinearPart({}, frozenset())
+CONSTANT = LinearPart({}, frozenset())
 
 
 def linear_parts(trace: Trace, outputs: Sequence[Any]) -> list[LinearPart]:
@@ -34,7 +34,7 @@ def linear_parts(trace: Trace, outputs: Sequence[Any]) -> list[LinearPart]:
     parts: list[LinearPart] = []
     for node in trace.nodes:
         parts.append(_part(trace, parts, node))
-    return [parts[x.index] if isinstance(x, Traced) else NOTHING for x in outputs]
+    return [parts[x.index] if isinstance(x, Traced) else CONSTANT for x in outputs]
 
 
 def _part(trace: Trace, parts: Sequence[LinearPart], node: tuple[Any, ...]) -> LinearPart:
@@ -42,7 +42,7 @@ def _part(trace: Trace, parts: Sequence[LinearPart], node: tuple[Any, ...]) -> L
         case ("input", number):
             return LinearPart({number: 1.0}, frozenset())
         case ("const", _):
-            return NOTHING
+            return CONSTANT
         case ("neg", i):
             return _sum([(parts[i], -1.0)])
         case ("add", i, j):

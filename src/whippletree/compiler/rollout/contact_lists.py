@@ -49,6 +49,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
+from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
@@ -67,7 +68,6 @@ from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.kinematics.contact_set import contact_set, pairs_without_a_form
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.servos import AT_AN_END
 from whippletree.contact.time_step import ContactBlocks, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
@@ -89,10 +89,7 @@ a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four fee
 USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
-RANGE_ROUNDS = 6
-"""Times that servos may turn out to be beyond their ranges, or back in them, in a step, which is solved again then."""
-
-ROW, ROUND, PASS, RANGE = "row", "round", "pass", "range"
+ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
 """Kinds of blocks."""
 
@@ -190,6 +187,7 @@ class _ListBuilder(StepSpace):
     def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__(model, driven, single)
+        self.ranges = ServoRanges(self)
         self._arguments()
         self._memory()
         self._tables()
@@ -271,9 +269,7 @@ class _ListBuilder(StepSpace):
             self.work(coupling=(len(self.actuators.coupling), nv))  # their rows G
         if self.blocks.servos:
             self.work(servo_row=(len(self.blocks.servos), nv), soft=(k,), offset=(k,))
-            if self.actuators.releasable:
-                # 1 where a servo is a row of the problem, −1 where it is a driven joint that stays within its range
-                self.work(saturated=(len(self.blocks.servos),), in_range=(1,))
+            self.ranges.reserve()
 
     def _tables(self) -> None:
         """What is known of every block beforehand."""
@@ -329,9 +325,7 @@ class _ListBuilder(StepSpace):
             self.put(-1, self.at("complete")),
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round())),
         )
-        if "saturated" in self.buffers:
-            again = Until(RANGE, RANGE_ROUNDS, self.address("in range"), (*solve, self._look_at_ranges()))
-            solve = (self._guess_saturation(), again)
+        solve = self.ranges.around(solve)
         step = (self.put(0, self.at("made"), self.at("newtons")), *solve, self._advance(), *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
         one = (
@@ -395,64 +389,11 @@ class _ListBuilder(StepSpace):
         if not places:
             return found
         rubbing = [1] * (self.blocks.passive - first)
-        writes = [self._some("flag", places), self._some("gap", places)]
-        if "saturated" in self.buffers:
-            flags = traced_block(
-                lambda saturated: [[*rubbing, *saturated], [0] * len(places)], [self.at("saturated")], writes
-            )
-        else:
-            flags = traced_block(lambda: [[1] * len(places), [0] * len(places)], [], writes)
+        writes = [self.some("flag", places), self.some("gap", places)]
+        servos = [self.at("saturated")] if self.ranges.count else []
+        always = [1] * (len(places) if not servos else len(rubbing))
+        flags = traced_block(lambda *saturated: [[*always, *np.ravel(saturated)], [0] * len(places)], servos, writes)
         return [*found, flags]
-
-    def _some(self, name: str, places: range, *rest: int) -> Piece:
-        """What a buffer holds of some blocks."""
-        inner = [Index(None, i) for i in rest]
-        return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
-
-    # ---- servos within their ranges ------------------------------------------------------------------------------
-
-    @property
-    def _servo_places(self) -> range:
-        return range(self.blocks.passive, self.blocks.count)
-
-    def _guess_saturation(self) -> Block:
-        """Servos that the step before has left at an end of their ranges, and those that are not of a single joint."""
-        always = set(range(len(self.blocks.servos))) - set(self.actuators.releasable)
-
-        def guess(impulse: Array, cap: Array, h: Any) -> list[Any]:
-            ends = zip(impulse, cap, strict=True)
-            found = [select(less(abs(p), (1 - AT_AN_END) * h * most), -1, 1) for p, most in ends]
-            return [[1 if i in always else flag for i, flag in enumerate(found)], [-1]]
-
-        reads = [self._some("impulse", self._servo_places, 1), self._some("cap", self._servo_places)]
-        return traced_block(guess, [*reads, self.at("dt", STEP)], self.each(("saturated", "in range")))
-
-    def _look_at_ranges(self) -> Block:
-        """Servos whose force is beyond their range at the velocity that came out become rows of the problem; those that
-        are rows, and within it, are released. Of those that were released, the impulse is that of their force.
-        """
-
-        def look(v: Array, saturated: Array, soft: Array, offset: Array, cap: Array, p: Array, *rest: Any) -> list[Any]:
-            h, tolerance, left = rest
-            flags, impulses, worst, whole = list(saturated), list(p), left[0], 1
-            for i in self.actuators.releasable:
-                place, gear = self.actuators.driven_joint(self.blocks.servos[i])
-                released, reach = less(flags[i], 0), h * cap[i]
-                force = (offset[i] - gear * v[place]) / soft[i]
-                over = select(released, (abs(force) - reach) * soft[i], 0)
-                joins = less(tolerance, over)
-                worst = largest([worst, over])
-                impulses[i] = select(released, _within(force, reach), p[i])
-                leaves = less(abs(p[i]), (1 - AT_AN_END) * reach)
-                flags[i] = select(released, select(joins, 1, -1), select(leaves, -1, 1))
-                whole = select(less(flags[i] * saturated[i], 0), -1, whole)
-            return [flags, impulses, [worst], [whole]]
-
-        places = self._servo_places
-        force = self._some("impulse", places, 1)
-        reads = [*self.each(("end v", "saturated")), *[self._some(name, places) for name in ("soft", "offset", "cap")]]
-        reads += [force, self.at("dt", STEP), self.at("tolerance"), self.at("left")]
-        return traced_block(look, reads, [self.at("saturated"), force, self.at("left"), self.at("in range")])
 
     def _sides(self) -> list[Piece]:
         """Twists of both bodies of a contact, and where their origins are."""
@@ -652,11 +593,6 @@ class _ListBuilder(StepSpace):
         """A row of a scene that has stopped; the one in which it did has what came out."""
         rows = [self.at(b.name, STEP) for b in self.outputs]
         return traced_block(lambda: [[math.nan] * len(row.addresses) for row in rows], [], rows)
-
-
-def _within(x: Any, reach: Any) -> Any:
-    """A number brought between −reach and reach."""
-    return select(less(reach, x), reach, select(less(x, -reach), -reach, x))
 
 
 def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:

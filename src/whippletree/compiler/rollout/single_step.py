@@ -8,6 +8,7 @@ nothing touches a step without one; and for models with constraints or open para
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,8 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
-from whippletree.compiler.rollout.contact_lists import contact_step_program, suits_lists
+from whippletree.compiler.rollout.contact_lists import contact_step_program, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import ContactBlocks, bias_in_space, implicit_factor
@@ -187,13 +189,30 @@ class SingleStep:
         if not self.blocks.count:
             end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands, act=told[1])
             return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces, self._asleep)
-        found = self.dyn.contact_rollout(
-            q, v, given, dt, *opened, ctrl=commands, act=told[1], sweeps=SWEEPS_OF_STEP, impulses=impulses
-        )
+        self._require_small()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of states that are not finite, which the caller sees
+            found = self.dyn.contact_rollout(
+                q, v, given, dt, *opened, ctrl=commands, act=told[1], sweeps=SWEEPS_OF_STEP, impulses=impulses
+            )
+        self._tell_of_no_inertia(q, v, found)
         end = found.q[..., 0, :], found.v[..., 0, :]
         # servos have acted at the end of the step
         forces = np.asarray(tau + self.dyn.actuator_forces(*end, *driven) if self.actuators else tau)
         return StepResult(*end, forces, found.impulses[..., 0, :, :], found.measure[..., 0, :], self._asleep)
+
+    def _require_small(self) -> None:
+        """Refuse a model for which no program of a step can be written, with both reasons."""
+        count = len(self.model.bodies)
+        try:
+            refuse_large(self.model, count, count)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"step: no step of model {self.model.name!r} can be compiled: {reason_against_lists(self.model)}, and "
+                f"with every contact written out it would be too long ({self.blocks.count} contacts, limits and joint "
+                f"frictions). wt.simulate(model, ..., method='time_stepping') steps it in Python; or declare only the "
+                f"contacts that can happen"
+            ) from error
 
     def _untouched(self, q: Any, v: Any, tau: Any, act: Any) -> StepResult:
         batch = np.shape(v)[:-1]
@@ -206,9 +225,38 @@ class SingleStep:
             if self.model.time_step is None:
                 raise ValueError(f"step: dt is missing, and model {self.model.name!r} has no time_step of its own")
             dt = float(self.model.time_step)
+        if not _are_lengths(dt):
+            raise ValueError(
+                f"step: dt is {dt!r}, expected a positive, finite number of seconds, or one for each state"
+            )
         if type(dt) is float and dt != self._last_dt:
             self._last_dt, self._dt = dt, np.array(dt, self.dyn.dtype)
         return dt
+
+    def require_state(self, q: Any, v: Any, impulses: Any) -> None:
+        """Refuse a state or impulses of the wrong shape, in the words of ``dyn.step``.
+
+        Raises:
+            ShapeError: what was found, what was expected, and of what.
+        """
+        blocks = self.blocks.count
+        expected = {"q": (q, (self.model.nq,)), "v": (v, (self.model.nv,)), "impulses": (impulses, (blocks, 3))}
+        for name, (given, shape) in expected.items():
+            if given is not None and np.shape(given)[-len(shape) :] != shape:
+                raise ShapeError(
+                    f"step: {name} has shape {np.shape(given)}, expected (..., {', '.join(map(str, shape))}) for model "
+                    f"{self.model.name!r}"
+                )
+
+    def _tell_of_no_inertia(self, q: Any, v: Any, found: Any) -> None:
+        """A single step that is not finite from a state that is: whatever forward dynamics says of that state.
+
+        Raises:
+            SingularSystemError: a motion has no inertia.
+        """
+        finite = np.isfinite(q).all() and np.isfinite(v).all()
+        if np.ndim(v) == 1 and finite and not self.dyn.parameters and not np.isfinite(found.v).all():
+            self.dyn.forward_dynamics(q, v, np.zeros(self.model.nv))
 
     def _require_commands(self, ctrl: Any) -> None:
         if np.shape(ctrl)[-1:] == (self.actuators,):
@@ -228,6 +276,15 @@ class SingleStep:
             raise ShapeError(
                 f"step: tau has shape {np.shape(tau)}, expected (..., {self.model.nv}) for model {self.model.name!r}"
             )
+
+
+def _are_lengths(dt: Any) -> bool:
+    """Whether all of something are positive, finite numbers."""
+    try:
+        lengths = np.asarray(dt, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.all((lengths > 0) & (lengths < np.inf)))
 
 
 def step_derivatives(

@@ -61,6 +61,11 @@ class StepSpace(WorkSpace):
         """A buffer, or the part of it at registers for its first dimensions."""
         return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
 
+    def some(self, name: str, places: range, *rest: int) -> Piece:
+        """What a buffer holds of some blocks, at further indices that are the same for all."""
+        inner = [Index(None, i) for i in rest]
+        return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
+
     @property
     def tells_forces(self) -> bool:
         """Whether the forces of a step are not those that were given."""

@@ -18,6 +18,8 @@ def tidy_frame(run: xarray.Dataset) -> Any:
         A ``pandas.DataFrame`` with the columns ``time``, for a batch ``run``, ``variable`` (``q``, ``kinetic_energy``,
         …), ``name`` (of the joint, row or reaction; empty for a single number), ``value`` and ``unit``.
     """
+    if not hasattr(run, "data_vars"):
+        raise TypeError(f"tidy_frame: expected a run, what wt.simulate returns, got {run!r}")
     import pandas
 
     parts = [_part(run, str(name)) for name in run.data_vars if _is_series(run[name])]
