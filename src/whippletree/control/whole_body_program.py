@@ -137,6 +137,7 @@ def whole_body(
     Raises:
         NameLookupError: an unknown frame, joint or row, with the nearest names.
         UnsupportedError: contacts without closed forms.
+        ValueError: a cost, horizon, damping or support that is negative or not finite; a joint named twice.
     """
     require_model(model, "whole_body")
     chosen = chosen_motors(model, motors)
@@ -190,7 +191,11 @@ class WholeBody:
 
         Raises:
             NameLookupError: a name that no task has.
+            ValueError: a state or a target that is not finite.
         """
+        self._require_finite({"q": q, "v": v, "touching": touching, "t": t, "active": active})
+        for what, words in (("target", targets), ("rate", rates), ("acceleration", accelerations)):
+            self._require_finite({f"{what} of task {name!r}": x for name, x in (words or {}).items()})
         given = self.inputs(q, v, targets, rates, accelerations, touching, t, active)
         with np.errstate(all="ignore"):  # a program that is lost overflows, and reports it by itself
             found = iter(self.function(*given))
@@ -198,6 +203,14 @@ class WholeBody:
         parts = [next(found) if size else None for size in sizes]
         batch = np.asarray(parts[-1]).shape[:-1]  # the report is never empty
         return Answer(*[np.zeros((*batch, 0)) if part is None else part for part in parts])
+
+    def _require_finite(self, given: Mapping[str, Any]) -> None:
+        for name, numbers in given.items():
+            if numbers is not None and not np.isfinite(numbers).all():
+                raise ValueError(
+                    f"whole_body of model {self.model.name!r}: {name} has a number that is NaN or infinite, from which "
+                    "no torque follows: hold the last torques, or see where the number comes from"
+                )
 
     def inputs(
         self, q: Any, v: Any, targets: Any = None, rates: Any = None, accelerations: Any = None, touching: Any = None,
