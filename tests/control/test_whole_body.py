@@ -235,7 +235,7 @@ def test_it_agrees_with_projected_inverse_dynamics_where_both_apply(control):
     # with more motors than freedoms, both choose the least torques
     bars = wt.mechanisms.four_bar(lengths=(2.0, 0.7, 1.9, 1.5))
     motors = ("crank", "rocker")
-    both = whole_body(bars, [task("posture", joints=("crank",), stiffness=10.0)], motors=motors, effort_cost=1e-6)
+    both = whole_body(bars, [task("posture", joints=("crank",), stiffness=10.0)], motors=motors)
     found = both(bars.home.q, np.zeros(3), targets={"posture": bars.home.q + 0.2})
     closed = wt.control.projected(bars, motors=motors).inverse_dynamics(bars.home.q, np.zeros(3), found.a)
     assert np.abs(closed.tau - found.tau).max() < 1e-6
