@@ -85,9 +85,10 @@ def absolute_error(model: Model, route: str, q: Array, v: Array, tau: Array, t: 
     """(|Δa|, a), both (nv,), of one route; an infinite error where the route has no answer."""
     tape = RoundingTape()
     m = Mechanism(skeleton(model), route=route if model.constraints else None)
+    state = tape.numbers(q), tape.numbers(v), tape.numbers(tau)
     try:
         with np.errstate(all="ignore"):  # a massless motion makes NaN, which is told as an infinite error
-            a = accelerations(m, route, *(tape.numbers(x) for x in (q, v, tau)), t)
+            a = accelerations(m, route, *state, t)
     except (SingularSystemError, ZeroDivisionError):
         return np.full(model.nv, np.inf), np.ones(model.nv)
     if not all(pivot > 0 for _, pivot in m.doubts):
@@ -106,8 +107,8 @@ def accelerations(m: Mechanism, route: str, q: Array, v: Array, tau: Array, t: A
     M, b = inertia.mass_matrix(tree, m.sweep, links), tau - dynamics.bias_forces(m, links)
     if route == "cholesky":
         return linalg.tree_ltdl(M, tree.velocity_parents).solve(b)
-    solver = {"block": kkt.block, "augmented": kkt.augmented}[route]
-    return solver(M, zeros(0, model.nv)).solve(b, zeros(0)).a
+    factor: kkt.Factored = (kkt.block if route == "block" else kkt.augmented)(M, zeros(0, model.nv))
+    return factor.solve(b, zeros(0)).a
 
 
 class ResidualBound(NamedTuple):

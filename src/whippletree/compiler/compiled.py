@@ -425,9 +425,12 @@ class Compiled(CompiledTable):
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
 
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
-        """Those steps under a traced controller and traced commands."""
+        """Those steps under a traced controller and traced commands, or with dampers that come with each call."""
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
+        if not driven.timed:
+            words = ("contact_lists", *(["held"] if driven.held else []))
+            return self.program(words, lambda: contact_lists_program(self.model, driven), width=LIST_WIDTH)
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced

@@ -27,6 +27,8 @@ class Driven(NamedTuple):
     """Joint forces (nv,), beside those that are given."""
     commands: Callable[[Any, Any, Any], Any] | None = None
     """Commands (actuators,), in place of given ones."""
+    held: bool = False
+    """Whether dampers (nv,) come with a call, beside those of the joints: the velocity gains of a controller."""
 
     @property
     def timed(self) -> bool:
@@ -62,7 +64,15 @@ class StepSpace(WorkSpace):
     @property
     def tells_forces(self) -> bool:
         """Whether the forces of a step are not those that were given."""
-        return self.actuators.acting or self.driven.timed
+        return self.actuators.acting or self.driven.timed or self.driven.held
+
+    def held(self, damping: Array) -> Array:
+        """Dampers (nv,) that came with a call, on the joints that may have them: those of one freedom."""
+        found = np.zeros(self.model.nv, dtype=int).astype(object)
+        for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):
+            if joint.type.nv == 1:
+                found[part] = damping[part]
+        return found
 
 
 class RowPlace(NamedTuple):

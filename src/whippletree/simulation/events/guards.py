@@ -53,7 +53,11 @@ ONE_INSTANT = 1e-12
 """Events within this time, s, are one."""
 
 GRAZING = 0.25
-"""A sampled minimum below this share of its neighbours' excess is looked at more closely."""
+"""Share of the rise of a parabola through three samples up to which its minimum is looked at more closely: gaps are not
+quite parabolas."""
+
+BEYOND_SAMPLES = 0.5
+"""Share of the distance to the next sample by which that minimum may lie beyond the three, for the same reason."""
 
 
 GRAZED = 1e-15
@@ -196,7 +200,8 @@ class Guards:
         start, end, interpolant = span
         key = start, end
         times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
-        dips = self._dips(values)
+        gaps = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
+        dips = gaps & may_graze(times, values)
         found: list[tuple[float, Guard]] = []
         earliest = end
         for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():
@@ -258,15 +263,6 @@ class Guards:
                 return early, value(early)
         return None
 
-    def _dips(self, values: Array) -> Array:
-        """Where a gap is positive, and so low that it may graze zero between its neighbours: (m, guards)."""
-        dips = np.zeros(values.shape, dtype=bool)
-        before, here, after = values[:-2], values[1:-1], values[2:]
-        excess = np.minimum(before, after) - here
-        gap = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
-        dips[1:-1] = gap & (here > 0) & (excess > 0) & (before > 0) & (here < GRAZING * excess + excess)
-        return dips
-
     def _lowest(self, low: float, high: float, value: Callable[[float], float]) -> float | None:
         """A time at which a gap that grazes is below zero."""
         from scipy.optimize import minimize_scalar
@@ -299,6 +295,28 @@ class Guards:
         values = self._deflated(times, y)
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
+
+
+def may_graze(times: Array, values: Array) -> Array:
+    """Where gaps (m, g) at times (m,) are positive, and yet may be zero between a sample and its neighbours: (m, g).
+
+    The parabola through the three has its minimum there, or nearly, and that is below zero, or nearly.
+    """
+    dips = np.zeros(values.shape, dtype=bool)
+    if len(times) < 3:
+        return dips
+    before, here, after = values[:-2], values[1:-1], values[2:]
+    back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
+    falling, rising = (here - before) / back, (after - here) / ahead
+    bend = (rising - falling) / (back + ahead)
+    curved = np.where(bend > 0, bend, 1.0)
+    slope = (falling * ahead + rising * back) / (back + ahead)
+    place = -slope / (2 * curved)
+    lowest = here - slope**2 / (4 * curved)
+    within = (place > -(1 + BEYOND_SAMPLES) * back) & (place < (1 + BEYOND_SAMPLES) * ahead)
+    low = lowest < GRAZING * curved * (back + ahead) ** 2 / 4
+    dips[1:-1] = (bend > 0) & within & low & (before > 0) & (here > 0) & (after > 0)
+    return dips
 
 
 @cache

@@ -20,8 +20,6 @@ from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
-from whippletree.contact.time_step import RELAXATION_SPEED
-from whippletree.errors import listed
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
@@ -34,6 +32,7 @@ from whippletree.simulation.time_stepping.stepping_method import (
     OVERLAP_WORTH_TELLING,
     RESIDUAL_TOLERANCE,
     TimeStepping,
+    overlapping_start,
 )
 
 EFFORT = 1000
@@ -107,13 +106,7 @@ class SceneStepping(TimeStepping):
             pair = f"{names[first]!r} and {names[second]!r} overlap by"
             told.setdefault(pair, f"{pair} {-gaps[place]:.3g} m")
         if told:
-            warnings.warn(
-                f"simulate: at the start {listed(list(told.values()))}. Time stepping moves them apart at no more than "
-                f"{RELAXATION_SPEED} m/s, which is no motion and changes the potential energy (energy_balance): start "
-                f"from a state that does not overlap",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            warnings.warn(overlapping_start(list(told.values())), RuntimeWarning, stacklevel=4)
 
     @property
     def variables(self) -> dict[str, Variable]:
