@@ -69,7 +69,7 @@ NO_STEP = 1e30
 ROUND = "round"
 SIGNS = (1, -1)
 """Of the two sides of a limit: what its slack gains when the value grows."""
-UPPER = tuple((i, j) for i in range(3) for j in range(i, 3))
+TRIANGLE = tuple((i, j) for i in range(3) for j in range(i, 3))
 """The entries of a symmetric matrix of a cone that are kept."""
 
 
@@ -350,13 +350,13 @@ class ConeProgram:
         at, each, sizes = self.space.at, self.algebra.each, self.sizes
 
         def scaled(x: Array, z: Array) -> list[Any]:
-            return [[M[i, j] for i, j in UPPER] for M in Scaling.of(x, z)]
+            return [[M[i, j] for i, j in TRIANGLE] for M in Scaling.of(x, z)]
 
         C, first = sizes.cone_groups, 3 * sizes.cone_groups
         own = at("H", Index(I, first), LINE, Index(I, first), LINE)
         weight = at("weight", Index(I, groups(sizes.limits)), LINE)
         entries = [
-            at("H", Index(I, j * C), LINE, Index(I, i * C), LINE).addresses[0] for i, j in UPPER
+            at("H", Index(I, j * C), LINE, Index(I, i * C), LINE).addresses[0] for i, j in TRIANGLE
         ]  # the lower triangle
         blocks = Piece((6,), tuple(entries))
         add = traced_block(lambda h, w: [h + w], [own, weight], [own])
@@ -530,7 +530,7 @@ def _side_step(
 def _symmetric(entries: Array) -> Array:
     """A symmetric matrix (3, 3) from the entries that are kept."""
     found = np.empty((3, 3), dtype=object)
-    for (i, j), entry in zip(UPPER, entries, strict=True):
+    for (i, j), entry in zip(TRIANGLE, entries, strict=True):
         found[i, j] = found[j, i] = entry
     return found
 
