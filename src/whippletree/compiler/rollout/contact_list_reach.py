@@ -72,7 +72,8 @@ class Reach:
                 if np.isfinite(size := bound(shape)) and place.node >= 0:
                     arm[place.node] = max(arm[place.node], np.linalg.norm(place.pose.p.astype(float)) + size)
                     leeway[place.node] = min(leeway[place.node], SHAPE_LEEWAY * size)
-        self.moving = np.flatnonzero(arm)
+        # a point at the origin of its body has no arm, and moves all the same
+        self.moving = np.flatnonzero(np.isfinite(leeway))
         held = {
             name: place
             for pair, places in pairs
