@@ -8,8 +8,8 @@ all in one compiled function. Peers: the same dense program with friction pyrami
 (no stops), matrices of Pinocchio put together by NumPy beforehand; ``terms`` is what Pinocchio needs for M, bias,
 Jacobians and their drift, ``program`` what the solver needs from set-up to answer, to 1e-6.
 
-The last lines are a C program with the exported controller at 1 kHz: cycles, their time, and whether the bits are
-those of Python.
+Then a C program with the exported controller at 1 kHz: cycles, their time, and whether the bits are those of Python.
+The last lines are functions inside CasADi, many at once: machine code and SX, and their Jacobians.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ BASES = {"solo12": "base_link", "G1": "pelvis"}
 STATES = 16
 WEIGHTS = {"center": 100.0, "base": 10.0, "posture": 1.0}
 GAIN = 50.0
+TOGETHER = 500
+"""Evaluations in one call of CasADi, which alone takes 14 µs."""
 
 
 class Case:
@@ -250,6 +252,37 @@ def c_loop(case: Case, cycles: int = 500) -> None:
     print(f"{case.footing.name:8} in C: {said.strip()}; bits equal to Python's: {np.array_equal(torques, mine)}")
 
 
+def in_casadi() -> None:
+    """Functions inside CasADi: machine code beside the same trace on SX, and their Jacobians, per evaluation."""
+    try:
+        import casadi
+    except ImportError:
+        print("casadi is not installed")
+        return
+    bars = wt.mechanisms.four_bar(lengths=(2.0, 0.7, 1.9, 1.5))
+    dog, biped = wt.mechanisms.quadruped(), wt.mechanisms.planar_biped()
+    cases = {
+        "constrained dynamics of a four-bar": (bars, ("forward_dynamics",)),
+        "four-bar in minimal coordinates": (bars, ("embedded_dynamics", "crank")),
+        "forward dynamics of a quadruped": (dog, ("forward_dynamics",)),
+        "contact step of a biped": (biped, ("contact_step",)),
+    }
+    for name, (model, words) in cases.items():
+        said = []
+        for machine_code in (True, False):
+            f = wt.control.external(model, *words, machine_code=machine_code)
+            for g in (f, f.jacobian()):
+                given = [casadi.DM.zeros(*g.size_in(k)) for k in range(g.n_in())]
+                given[0] = casadi.DM(model.home.q)
+                if words[0] == "contact_step":
+                    given[3] = casadi.DM(1e-3)
+                many, states = g.map(TOGETHER), [casadi.repmat(x, 1, TOGETHER) for x in given]
+                took = seconds(lambda many=many, states=states: many(*states), least=0.1) / TOGETHER
+                entries = g.nnz_out(0)
+                said.append(f"{1e6 * took:7.1f} ({entries} entries)")
+        print(f"{name:36} machine code {said[0]}, Jacobian {said[1]}; SX {said[2]}, Jacobian {said[3]} µs")
+
+
 def main(arguments: list[str]) -> None:
     batch = int(arguments[0]) if arguments else 4096
     for footing in (SOLO12, G1):
@@ -257,6 +290,7 @@ def main(arguments: list[str]) -> None:
         ours(case, batch)
         peers(case)
         c_loop(case)
+    in_casadi()
 
 
 if __name__ == "__main__":

@@ -225,3 +225,77 @@ def test_a_c_loop_gets_the_same_bits(control, tmp_path: Path):
     subprocess.run(["./loop", "in", "out"], cwd=tmp_path, check=True)
     torques = np.frombuffer((tmp_path / "out").read_bytes()).reshape(steps, MODEL.nv)
     assert np.array_equal(torques, np.stack([control(*one).tau for one in states]))
+
+
+def test_it_agrees_with_projected_inverse_dynamics_where_both_apply(control):
+    q, v = state(3, 0.0)  # feet that move would be damped by the one and not by the other
+    found = control(q, v)
+    closed = wt.control.projected(MODEL, motors=MOTORS).inverse_dynamics(q, v, found.a, force=found.contact_forces)
+    assert np.abs(closed.tau - found.tau).max() < 1e-5
+    # with more motors than freedoms, both choose the least torques
+    bars = wt.mechanisms.four_bar(lengths=(2.0, 0.7, 1.9, 1.5))
+    motors = ("crank", "rocker")
+    both = whole_body(bars, [task("posture", joints=("crank",), stiffness=10.0)], motors=motors)
+    found = both(bars.home.q, np.zeros(3), targets={"posture": bars.home.q + 0.2})
+    closed = wt.control.projected(bars, motors=motors).inverse_dynamics(bars.home.q, np.zeros(3), found.a)
+    assert np.abs(closed.tau - found.tau).max() < 1e-6
+    assert np.abs(wt.compile(bars).forward_dynamics(bars.home.q, np.zeros(3), found.tau) - found.a).max() < 1e-9
+
+
+def test_massless_and_very_light_links():
+    machine = wt.mechanisms.crank_slider(rod_mass=0.0)
+    crank = machine.joints[0].name
+    drive = whole_body(machine, [task("posture", joints=(crank,), stiffness=10.0)], motors=(crank,))
+    target = machine.home.q.copy()
+    target[0] += 0.3
+    found = drive(machine.home.q, np.zeros(machine.nv), targets={"posture": target})
+    assert not drive.explain(found)
+    caused = wt.compile(machine).forward_dynamics(machine.home.q, np.zeros(machine.nv), found.tau)
+    assert found.a[0] == pytest.approx(3.0, rel=1e-3)
+    assert np.abs(caused - found.a).max() < 1e-6
+    # a joint without a motor that moves next to nothing
+    builder = wt.Builder("hand").body("arm", 5.0, (0.3, 0, 0), (0.1, 0.1, 0.1))
+    builder.body("finger", 1e-5, (0.01, 0, 0), (1e-9, 1e-9, 1e-9))
+    builder.joint("shoulder", "revolute", "world", "arm", axis=(0, 1, 0))
+    builder.joint("knuckle", "revolute", "arm", "finger", axis=(0, 1, 0), position=(0.6, 0, 0))
+    hand = builder.build()
+    hold = whole_body(hand, [task("posture", stiffness=50.0)], motors=("shoulder",))
+    found = hold([0.2, 0.1], [0.0, 0.0])
+    assert np.abs(wt.compile(hand).forward_dynamics([0.2, 0.1], [0.0, 0.0], found.tau) - found.a).max() < 1e-6
+
+
+def test_numbers_from_which_no_torque_follows_are_refused(control):
+    q, v = state()
+    bad = {"q": (q * np.nan, v, {}), "v": (q, v + np.inf, {})}
+    bad["target of task 'posture'"] = (q, v, {"targets": {"posture": q * np.nan}})
+    bad["rate of task 'posture'"] = (q, v, {"rates": {"posture": np.full(len(MOTORS), np.nan)}})
+    bad["touching"] = (q, v, {"touching": (np.nan, 1.0)})
+    for name, (q, v, words) in bad.items():
+        with pytest.raises(ValueError, match=f"{name} has a number that is NaN or infinite"):
+            control(q, v, **words)
+    for word, number in (("force_cost", -1.0), ("effort_cost", np.nan), ("horizon", 0.0), ("contact_damping", -2.0)):
+        with pytest.raises(ValueError, match=f"whole_body: {word} is {number!r}"):
+            whole_body(MODEL, TASKS, motors=MOTORS, **{word: number})
+    with pytest.raises(ValueError, match="names joint 'left_knee' twice"):
+        whole_body(MODEL, TASKS, motors=("left_knee", "left_knee"))
+
+
+def test_what_nobody_can_settle_is_named_and_what_nobody_asks_for_is_nothing():
+    heavy = task("center_of_mass", weight=1e12, stiffness=40.0)
+    torn = whole_body(MODEL, [heavy, TASKS[1]], motors=MOTORS)
+    found = torn(MODEL.home.q, np.zeros(MODEL.nv))
+    assert all(np.all(np.isfinite(part)) for part in found)
+    assert [what.kind for what in torn.explain(found)] == ["program"]
+    nothing = whole_body(MODEL, [], motors=MOTORS)
+    found = nothing(MODEL.home.q, np.zeros(MODEL.nv))
+    assert all(np.all(np.isfinite(part)) for part in found)
+    assert not nothing.explain(found)
+
+
+def test_multipliers_that_are_lost_leave_numbers(control):
+    rng = np.random.default_rng(0)
+    fast = rng.normal(size=(40, MODEL.nv)) * np.geomspace(1.0, 1e4, 40)[:, None]
+    found = control(np.tile(MODEL.home.q, (40, 1)), fast)
+    assert all(np.all(np.isfinite(part)) for part in found)
+    p = found.contact_forces.reshape(40, -1, 3)
+    assert np.all(np.hypot(p[..., 1], p[..., 2]) <= wt.contact_set(MODEL).friction * p[..., 0])

@@ -29,7 +29,7 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Index, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.cones import largest, negated
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
 from whippletree.control.tiled_algebra import GROUP, LANE, LINE, TILE, I, TiledAlgebra, groups
 
@@ -64,12 +64,12 @@ STALLED_CHANGE = 1e-7
 """Largest change of an unknown in a round below which rows that are not met never will be."""
 
 NO_STEP = 1e30
-"""Square of a step that is none: infinite, or no number."""
+"""Square of a step that is none, and gap that is none: infinite, or no number."""
 
 ROUND = "round"
 SIGNS = (1, -1)
 """Of the two sides of a limit: what its slack gains when the value grows."""
-UPPER = tuple((i, j) for i in range(3) for j in range(i, 3))
+TRIANGLE = tuple((i, j) for i in range(3) for j in range(i, 3))
 """The entries of a symmetric matrix of a cone that are kept."""
 
 
@@ -334,8 +334,10 @@ class ConeProgram:
             met = met if first else select(less(largest([0, *moved]), STALLED_CHANGE), 0, met)
             met = largest([met, largest([0, *loose]) / SOLVED_ROWS])  # a slack that is too small is no contradiction
             worst = largest([mean / (scale[0] * SOLVED_GAP), met, slope / (scale[0] * SOLVED_GRADIENT)])
-            # NaN is not less than 1: a program that is lost is not solved
-            done = select(less(worst, 1), 1, -1)
+            # multipliers of rows that cannot be met grow until rounding loses them: x is the last point that was one
+            lost = negated(less(mean, NO_STEP))
+            mean, slope = select(lost, report[0], mean), select(lost, report[3], slope)
+            done = select(lost, 1, select(less(worst, 1), 1, -1))
             return [[mean, missed, beyond, slope, report[4] + (0 if first else 1)], [mean], [done]]
 
         names = ("row miss", "gap", "pairs", "loose", "missing", "steepest", "moved", "scale", "report")
@@ -348,13 +350,13 @@ class ConeProgram:
         at, each, sizes = self.space.at, self.algebra.each, self.sizes
 
         def scaled(x: Array, z: Array) -> list[Any]:
-            return [[M[i, j] for i, j in UPPER] for M in Scaling.of(x, z)]
+            return [[M[i, j] for i, j in TRIANGLE] for M in Scaling.of(x, z)]
 
         C, first = sizes.cone_groups, 3 * sizes.cone_groups
         own = at("H", Index(I, first), LINE, Index(I, first), LINE)
         weight = at("weight", Index(I, groups(sizes.limits)), LINE)
         entries = [
-            at("H", Index(I, j * C), LINE, Index(I, i * C), LINE).addresses[0] for i, j in UPPER
+            at("H", Index(I, j * C), LINE, Index(I, i * C), LINE).addresses[0] for i, j in TRIANGLE
         ]  # the lower triangle
         blocks = Piece((6,), tuple(entries))
         add = traced_block(lambda h, w: [h + w], [own, weight], [own])
@@ -528,7 +530,7 @@ def _side_step(
 def _symmetric(entries: Array) -> Array:
     """A symmetric matrix (3, 3) from the entries that are kept."""
     found = np.empty((3, 3), dtype=object)
-    for (i, j), entry in zip(UPPER, entries, strict=True):
+    for (i, j), entry in zip(TRIANGLE, entries, strict=True):
         found[i, j] = found[j, i] = entry
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.control.cone_program import ROUNDS
 
 if TYPE_CHECKING:
     from whippletree.control.whole_body_program import Answer, WholeBody
@@ -31,7 +32,8 @@ class Shortfall:
 
     name: str
     kind: str
-    """``row``, ``stop`` or ``task`` for what is not met; ``effort``, ``cone`` or ``contact`` for what is at fault."""
+    """``row``, ``stop`` or ``task`` for what is not met; ``effort``, ``cone`` or ``contact`` for what is at fault;
+    ``program`` for an answer that meets all rows and limits, but is not known to be the best."""
     amount: float
     """Of rows and tasks: what is missing, m/s² or rad/s², or a share of the weight; of limits: the effort, N m or N,
     or the normal force, N."""
@@ -51,9 +53,20 @@ def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
     rows, tasks = _missing(control, np.asarray(answer.residual))
     rows += _stops(control, np.asarray(answer.beyond))
     at_fault = [*_efforts(control, answer), *_cones(control, answer)]
+    if not rows and answer.report[4] >= ROUNDS:
+        rows = [_unsettled(np.asarray(answer.report))]
     if not rows and not (tasks and at_fault):
         return []
     return [*rows, *tasks, *at_fault]
+
+
+def _unsettled(report: Any) -> Shortfall:
+    """The program took all its rounds and met its rows."""
+    text = (
+        f"the program is not settled after {ROUNDS} rounds: a gradient of {report[3]:.3g} is left. All rows and limits "
+        "are met; weights or costs that differ by more than rounding can tell leave tasks undecided"
+    )
+    return Shortfall("program", "program", float(report[3]), text)
 
 
 def _missing(control: WholeBody, residual: Any) -> tuple[list[Shortfall], list[Shortfall]]:

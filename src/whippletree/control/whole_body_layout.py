@@ -32,6 +32,24 @@ class Settings:
     support: tuple[tuple[str, float, float], ...]
     """Frames of feet, with half of the length and of the width in which the centre of pressure has to stay, m."""
 
+    def __post_init__(self) -> None:
+        for name in self.motors:
+            if self.motors.count(name) > 1:
+                raise ValueError(f"whole_body: motors names joint {name!r} twice: name it once")
+        for word in ("force_cost", "effort_cost", "contact_damping"):
+            _require(word, getattr(self, word), positive=False)
+        _require("horizon", self.horizon, positive=True)
+        for frame, *half in self.support:
+            for number in half:
+                _require(f"support of {frame!r}", number, positive=True)
+
+
+def _require(word: str, number: float, *, positive: bool) -> None:
+    """Refuse a number that is not finite, negative, or, where it has to be positive, 0."""
+    if not np.isfinite(number) or number < 0 or (positive and number == 0):
+        expected = "positive" if positive else "not negative"
+        raise ValueError(f"whole_body: {word} is {number!r}, expected a number that is finite and {expected}")
+
 
 def chosen_motors(model: Model, motors: Sequence[str] | None) -> tuple[str, ...]:
     """Joints with a motor: those that are named, else those of the actuators, else all but floating bases."""

@@ -29,6 +29,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import clip, less, select
+from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.cpu.export import c_name, export_programs
@@ -136,6 +137,7 @@ def whole_body(
     Raises:
         NameLookupError: an unknown frame, joint or row, with the nearest names.
         UnsupportedError: contacts without closed forms.
+        ValueError: a cost, horizon, damping or support that is negative or not finite; a joint named twice.
     """
     require_model(model, "whole_body")
     chosen = chosen_motors(model, motors)
@@ -189,7 +191,11 @@ class WholeBody:
 
         Raises:
             NameLookupError: a name that no task has.
+            ValueError: a state or a target that is not finite.
         """
+        self._require_finite({"q": q, "v": v, "touching": touching, "t": t, "active": active})
+        for what, words in (("target", targets), ("rate", rates), ("acceleration", accelerations)):
+            self._require_finite({f"{what} of task {name!r}": x for name, x in (words or {}).items()})
         given = self.inputs(q, v, targets, rates, accelerations, touching, t, active)
         with np.errstate(all="ignore"):  # a program that is lost overflows, and reports it by itself
             found = iter(self.function(*given))
@@ -197,6 +203,14 @@ class WholeBody:
         parts = [next(found) if size else None for size in sizes]
         batch = np.asarray(parts[-1]).shape[:-1]  # the report is never empty
         return Answer(*[np.zeros((*batch, 0)) if part is None else part for part in parts])
+
+    def _require_finite(self, given: Mapping[str, Any]) -> None:
+        for name, numbers in given.items():
+            if numbers is not None and not np.isfinite(numbers).all():
+                raise ValueError(
+                    f"whole_body of model {self.model.name!r}: {name} has a number that is NaN or infinite, from which "
+                    "no torque follows: hold the last torques, or see where the number comes from"
+                )
 
     def inputs(
         self, q: Any, v: Any, targets: Any = None, rates: Any = None, accelerations: Any = None, touching: Any = None,
@@ -281,7 +295,7 @@ def whole_body_program(layout: Layout) -> Program:
     N = layout.sizes.tiles
     space.work(base_diagonal=(N, TILE), base_linear=(N, TILE), last_diagonal=(N, TILE), last_linear=(N, TILE))
     space.work(force_gain=(max(3 * groups(layout.contacts), 1), TILE))
-    space.work(yielding=(max(rows, 1), N + 1, TILE))
+    space.work(yielding=(max(rows, 1), N + 1, TILE), row_scale=(groups(len(layout.passive)), TILE))
     words = list(shapes)
     tree = skeleton(model)
 
@@ -291,7 +305,7 @@ def whole_body_program(layout: Layout) -> Program:
 
     names = (
         "R", "aim", "U", "offset", "effort", "bound", "has", "base diagonal", "base linear", "last diagonal",
-        "last linear", "force gain", "yielding",
+        "last linear", "force gain", "yielding", "row scale",
     )  # fmt: skip
     filled = [space.at(name) for name in names]
     body: list[Statement] = [zero for name in names for zero in solver.algebra.fill(name, 0)]
@@ -346,8 +360,9 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
     limits = TILE * groups(layout.sizes.limits)
 
     def answers(
-        x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array, bound: Array, has: Array
-    ) -> list[Any]:
+        x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array, bound: Array, has: Array,
+        row_scale: Array,
+    ) -> list[Any]:  # fmt: skip
         x, value, gain = np.ravel(x), np.ravel(value), np.ravel(gain)
         stops, there = (part.reshape(2, -1)[:, limits : limits + nv] for part in (bound, has))
         tau = zeros(nv)
@@ -364,9 +379,12 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
             f[i] = np.ravel(yielding[i])[: len(x)] @ x + yielding[i, -1, 0]
         short, long = there[0] * (stops[0] - a), there[1] * (a - stops[1])
         beyond = [largest([below, above, 0]) for below, above in zip(short, long, strict=True)]
-        return [tau, a, forces, f, beyond, np.ravel(residual)[: layout.sizes.rows], report]
+        missing = np.ravel(residual)[: layout.sizes.rows]
+        passive = len(layout.passive)
+        missing[:passive] = missing[:passive] / np.ravel(row_scale)[:passive]
+        return [tau, a, forces, f, beyond, missing, report]
 
-    reads = space.each(("x", "value", "force gain", "yielding", "residual", "report", "bound", "has"))
+    reads = space.each(("x", "value", "force gain", "yielding", "residual", "report", "bound", "has", "row scale"))
     present = [name for name, size in layout.answer_sizes.items() if size]
 
     def told(*numbers: Any) -> list[Any]:
@@ -374,6 +392,14 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
         return [found[name] for name in present]
 
     return traced_block(told, reads, space.each(present))
+
+
+def _equilibrium(row: Array) -> Any:
+    """1 / the largest entry of a row, so that light links count as much as heavy ones; 1 for a row of zeros."""
+    entries = [abs(entry) for entry in row if isinstance(entry, Traced) or entry != 0]
+    most = largest([0, *entries])
+    some = less(0, most)
+    return select(some, 1 / select(some, most, 1), 1)
 
 
 def in_groups(*parts: Array) -> Array:
@@ -424,17 +450,19 @@ class _Terms:
                 self.gain[places] = on, on * mu, on * mu
                 E[:, places] = -(self.J[3 * k : 3 * k + 3].T * self.gain[places])
         self.E, self.e = E, c / self.unit
+        self.row_scale = vector(*[_equilibrium(E[i]) for i in layout.passive])
 
     def arrays(self) -> list[Any]:
         """In the order of the buffers that :func:`whole_body_program` names."""
         R, aim = self._rows()
         gain = self.gain if self.layout.contacts else zeros(TILE)
-        return [R, aim, *self._limits(), *self._costs(), gain, self._yielding()]
+        return [R, aim, *self._limits(), *self._costs(), gain, self._yielding(), in_groups(self.row_scale)]
 
     def _rows(self) -> tuple[Array, Array]:
         """All rows of the program and their right-hand sides: hard ones, then those of tasks."""
         layout = self.layout
-        R, aim = [self.E[layout.passive]], [-self.e[layout.passive]]
+        R = [(self.E[layout.passive].T * self.row_scale).T]
+        aim = [-self.e[layout.passive] * self.row_scale]
         if self.A is not None and self.gamma is not None and len(self.A):
             R.append(self._on_accelerations(self.A))
             aim.append(-self.gamma)
