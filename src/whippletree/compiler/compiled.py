@@ -51,6 +51,10 @@ UNROLL_UP_TO = 48
 UNROLL_MATRICES_UP_TO = 150
 """The same for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
 
+UNROLL_FLEXIBLE_UP_TO = 600
+"""Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
+three or more: 150 links of two modes take 43 000 operations."""
+
 
 def compile(  # the public name; Python's own compile is not used here
     model: Model,
@@ -491,18 +495,30 @@ class Compiled(CompiledTable):
         by_clusters = self._loops_over_clusters(function)
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
-        if count <= (UNROLL_UP_TO if can_loop else UNROLL_MATRICES_UP_TO):
+        if count <= (UNROLL_UP_TO if can_loop else self._unrolled_up_to(function)):
             return unrolled_program(self.model, function, names, self.parameters, route=self.route)
         if can_loop and by_clusters:
             return cluster_loop_program(function, self._tree)
         if can_loop:
             return loop_program(function, self._tree)
+        if self.model.is_flexible:
+            raise UnsupportedError(
+                f"{function.name}: model {self.model.name!r} has flexible bodies and {count} moving parts (a flexible "
+                f"body has three or more), and is only unrolled, up to {self._unrolled_up_to(function)} of them in this "
+                f"function. wt.reference takes any number, and so does wt.flexible.lumped_chain"
+            )
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
         raise UnsupportedError(
             f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
             f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open "
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
+
+    def _unrolled_up_to(self, function: Function) -> int:
+        """Moving parts up to which a function that cannot loop is written out."""
+        entry = CATALOGUE.get(function.name)
+        grows = function.derived or entry is None or not entry.loops or bool(self.model.constraints)
+        return UNROLL_FLEXIBLE_UP_TO if self.model.is_flexible and not grows else UNROLL_MATRICES_UP_TO
 
     def _loops_over_clusters(self, function: Function) -> bool:
         """Whether a function honours constraints by passes over clusters."""
