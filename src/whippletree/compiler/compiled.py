@@ -504,8 +504,8 @@ class Compiled(CompiledTable):
         if self.model.is_flexible:
             raise UnsupportedError(
                 f"{function.name}: model {self.model.name!r} has flexible bodies and {count} moving parts (a flexible "
-                f"body has three or more), and is only unrolled, up to {self._unrolled_up_to(function)} of them in this "
-                f"function. wt.reference takes any number, and so does wt.flexible.lumped_chain"
+                f"body has three or more), and is only unrolled, up to {self._unrolled_up_to(function)} of them here. "
+                f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
             )
         reason = "leaves parameters open" if function.loops else "grows faster than their number"
         raise UnsupportedError(
