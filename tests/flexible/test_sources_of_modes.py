@@ -1,5 +1,7 @@
 """Beams, finite elements and files: frequencies against closed forms, bases against each other, and bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.io
@@ -340,6 +342,55 @@ def test_other_files_are_no_standard_input_data(tmp_path):
     (tmp_path / "less.SID_FEM").write_text(text[:start] + text[stop:])
     with pytest.raises(FileError, match="section 'modal' has no section 'Ke', only refmod, frame, mdCM"):
         wt.flexible.read_sid(tmp_path / "less.SID_FEM")
+
+
+def test_finite_elements_stiffen_like_the_analytic_beam():
+    """Shortening of a frame of one beam, and of an angle of two, whose far leg is carried along by the near one."""
+    options = {"length": 1.0, "bending_stiffness": (3.0, 2.0), "mass_per_length": 0.5}
+    section = wt.flexible.Section(0.5, 4e4, (3.0, 2.0), 1.0, 1e-4)
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [1, 0, 0]], [(0, 1, section)], elements=12)
+    found = wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 1}, root="root", modes=0, stiffening=True)
+    bends = found.frame("tip").shortening
+    # the shortening of the straight modes, in the basis that the reduction found
+    exact = wt.flexible.beam(**options, modes={"y": 8, "z": 8}, ends="clamped-interface", stiffening=True)
+    tip = exact.frame("tip")
+    for load in ([0, 1.0, 0], [0, 0.3, 0.7]):
+        eta, other = (np.linalg.solve(b.stiffness, b.frame("tip").shapes @ load) for b in (found, exact))
+        np.testing.assert_allclose(found.frame("tip").shapes.T @ eta, tip.shapes.T @ other, rtol=1e-6, atol=1e-9)
+        want = np.einsum("ija,i,j->a", tip.shortening, other, other)
+        np.testing.assert_allclose(np.einsum("ija,i,j->a", bends, eta, eta), want, rtol=2e-3, atol=1e-9)
+        pairs = zip(*[(b.integrals.shortening, b.integrals.position_shortening) for b in (found, exact)])
+        for one, two in pairs:
+            one = np.einsum("ij...,i,j->...", one, eta, eta)
+            two = np.einsum("ij...,i,j->...", two, other, other)
+            np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-2 * np.abs(two).max())
+    angle = wt.flexible.frame_of_beams(
+        [[0, 0, 0], [1, 0, 0], [1, 0, 1]], [(0, 1, section), (1, 2, section)], elements=8
+    )
+    carried = wt.flexible.craig_bampton(angle, {"root": 0, "end": 2}, root="root", modes=0, stiffening=True).frame(
+        "end"
+    )
+    assert (np.einsum("iia->ia", carried.shortening)[:, [0, 2]] <= 1e-9).all()  # either leg only ever shortens
+
+
+def test_a_turning_frame_of_beams_stiffens():
+    """The rotating cantilever of the reference problems, W = 4, by finite elements: 5.58500142088."""
+    section = wt.flexible.Section(1.0, 1e6, (1.0, 1.0), 1.0, 1e-6)
+    nodal = wt.flexible.frame_of_beams([[0, 0, 0], [1, 0, 0]], [(0, 1, section)], elements=16)
+    body = wt.flexible.craig_bampton(nodal, {"hub": 0, "tip": 1}, root="hub", modes=6, stiffening=True)
+    model = (
+        wt.Builder("rotor", (0, 0, 0)).flexible_body("blade", body).joint("hub", "revolute", "world", "blade").build()
+    )
+    ref, q, v = wt.reference(model), model.home.q, np.zeros(model.nv)
+    v[0] = 4.0
+    K = np.array(
+        [(ref.bias(q + 1e-30j * e, v) - ref.passive_forces(q + 1e-30j * e, 0 * v)).imag for e in np.eye(model.nv)]
+    )
+    K, M = K.T[1:, 1:] / 1e-30, ref.mass_matrix(q)[1:, 1:]
+    found = np.sqrt(np.sort(np.linalg.eigvals(np.linalg.solve(M, K)).real))
+    assert np.abs(found / 5.58500142088 - 1).min() < 1e-3
+    with pytest.raises(ModelError, match="do not say how bending shortens the body"):
+        wt.flexible.craig_bampton(replace(nodal, struts=()), {"hub": 0}, root="hub", stiffening=True)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
