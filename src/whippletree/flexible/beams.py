@@ -171,6 +171,8 @@ def beam(
         if word not in ("y", "z", "x", "twist"):
             raise NameLookupError("direction of modes", str(word), ("y", "z", "x", "twist"))
     _require_positive(length=length, mass_per_length=mass_per_length)
+    _require_counts(counts)
+    _require_positive(zero_too=True, damping_ratio=damping_ratio, **_each("rotary_inertia", rotary_inertia))
     places = {"root": 0.0, "tip": length} if frames is None else dict(frames)
     off = [f"{name!r} at {x}" for name, x in places.items() if not 0 <= x <= length]
     if off:
@@ -233,8 +235,12 @@ def lumped_chain(
         clamped: whether the first half rod is welded to the parent; else it hangs on a hinge ``NAME root``.
         polar_inertia: ρIₚ, kg m, for motions about x.
     """
-    if links < 1:
-        raise ModelError("lumped_chain", [f"links is {links}, expected 1 or more"])
+    if not isinstance(links, (int, np.integer)) or links < 1:
+        raise ModelError("lumped_chain", [f"links is {links!r}, expected a whole number, 1 or more"])
+    _require_positive(
+        "lumped_chain", length=length, bending_stiffness=bending_stiffness, mass_per_length=mass_per_length
+    )
+    _require_positive("lumped_chain", zero_too=True, damping=damping, polar_inertia=polar_inertia)
     piece = length / links
     before = parent
     for k in range(links + 1):
@@ -279,6 +285,8 @@ class _Stiffness(NamedTuple):
 
 def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
     field = _interpolated(function, length)
+    if not np.all(np.isfinite(field.coef)):
+        raise BeamError("beam: a shape is not finite everywhere on the beam")
     return BeamMode(None, field, field.deriv())
 
 
@@ -492,11 +500,24 @@ def _one(value: Any, number: int) -> Any:
     return value if value is None or np.ndim(value) == 0 else value[number]
 
 
-def _require_positive(**numbers: Any) -> None:
+def _each(word: str, value: Any) -> dict[str, Any]:
+    """One number, or two, by name."""
+    return {word: value} if np.ndim(value) == 0 else {f"{word}[{k}]": x for k, x in enumerate(value)}
+
+
+def _require_counts(counts: Mapping[str, Any]) -> None:
+    for word, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise BeamError(f"beam: {count!r} modes along {word!r}, expected a whole number, 0 or more")
+
+
+def _require_positive(where: str = "beam", /, *, zero_too: bool = False, **numbers: Any) -> None:
     for word, value in numbers.items():
         try:
-            good = value is not None and np.isfinite(value) and value > 0
+            good = value is not None and np.isfinite(value) and (value > 0 or (zero_too and value == 0))
         except TypeError:
             good = False
         if not good:
-            raise BeamError(f"beam: {word} is {value!r}, expected a positive number")
+            raise BeamError(
+                f"{where}: {word} is {value!r}, expected a {'number from 0 on' if zero_too else 'positive number'}"
+            )
