@@ -165,6 +165,8 @@ def written(tmp_path, nodal):
 def test_files_of_finite_elements(tmp_path):
     nodal = wt.flexible.frame_of_beams([[0, 0, 0], [L, 0, 0]], [(0, 1, SECTION)], elements=4)
     written(tmp_path, nodal)
+    fortran = (tmp_path / "arm.mas").read_text().replace("e", "D").replace(" ", ", ")
+    (tmp_path / "arm.mas").write_text(fortran)
     bodies = [wt.flexible.craig_bampton(nodal, {"root": 0, "tip": 1}, root="root", modes=3)]
     for found in (
         wt.flexible.read_calculix(tmp_path / "arm", tmp_path / "arm.inp"),
@@ -182,6 +184,10 @@ def test_files_of_finite_elements(tmp_path):
     [
         ("arm.sti", "1 1 nan", "line 1: .* is not finite"),
         ("arm.sti", "1 9999 2.0", "of 30 freedoms"),
+        ("arm.sti", "1 1 3.0\n1 2 2.0\n2 1 2.0", "line 2: row 1, column 2 is there twice, as it is or transposed"),
+        ("arm.mas", "1.5 1 2.0", "line 1: rows and columns are whole numbers"),
+        ("arm.mas", "", "the file is empty"),
+        ("arm.sti", "1 2", "lines have 2 numbers"),
         ("arm.dof", "10.1\nten.2", r"line 2: expected node\.direction"),
         ("arm.dof", "77.1", "there is no node 77 in the node table"),
         ("nodes.txt", "10 0 0 inf", "expected a node and three finite numbers"),
@@ -394,6 +400,46 @@ def test_a_turning_frame_of_beams_stiffens():
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
+
+
+UNIT_BEAM = {"length": 1.0, "bending_stiffness": 3.0, "mass_per_length": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"modes": -1}, "beam: -1 modes along 'y', expected a whole number"),
+        ({"modes": {"z": 2.5}}, "beam: 2.5 modes along 'z'"),
+        ({"damping_ratio": -0.1}, "damping_ratio is -0.1, expected a number from 0 on"),
+        ({"damping_ratio": np.nan}, "damping_ratio is nan"),
+        ({"rotary_inertia": (1e-3, -1e-3)}, r"rotary_inertia\[1\] is -0.001"),
+        ({"length": "1"}, "length is '1', expected a positive number"),
+        ({"shapes": {"y": [lambda x: x / 0.0 * 0.0]}}, "a shape is not finite everywhere on the beam"),
+    ],
+)
+def test_numbers_of_a_beam_that_make_no_sense(options, message):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
+        wt.flexible.beam(**(UNIT_BEAM | options))
+
+
+def test_numbers_of_a_lumped_chain_that_make_no_sense():
+    for options, message in (
+        ({"links": 2.5}, "links is 2.5"),
+        ({"bending_stiffness": np.nan}, "bending_stiffness is nan"),
+    ):
+        with pytest.raises(wt.WhippletreeError, match=message):
+            wt.flexible.lumped_chain(wt.Builder("x"), "rod", "world", **(UNIT_BEAM | options))
+
+
+def test_moments_of_mass_that_no_body_has(tmp_path):
+    """A planar file: mass off the origin, and no moment of inertia but about z."""
+    text = sid_text(spatial_beam())
+    start = text.index("   J    ")
+    lines = text[start : text.index("   end J", start)].splitlines()
+    planar = [line for line in lines if not ("m0( 1" in line or "m0( 2" in line)]
+    (tmp_path / "planar.SID_FEM").write_text(text.replace("\n".join(lines), "\n".join(planar)))
+    with pytest.raises(FileError, match="about its centre of mass the undeformed body has the moment of inertia -"):
+        wt.flexible.read_sid(tmp_path / "planar.SID_FEM")
 
 
 POINTS = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 0, 1]])
