@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint stubs bench bench-gpu sweep-demo study docs clean
+.PHONY: help demo test test-gpu lint stubs bench bench-gpu sweep-demo study fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -46,6 +46,9 @@ sweep-demo: $(VENV)/.test  ## one sweep on this machine and on a local dask clus
 
 study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
 	$(PY) -m studies.conditioning
+
+fuzz: $(VENV)/.test  ## seeded attacks on files, calls, cache, runs, digits and contacts: FUZZ_SECONDS=60 FUZZ_SEED=0
+	$(PY) -m fuzz
 
 docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, gallery included; warnings are errors
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build

@@ -1,60 +1,57 @@
 """Which decisions the tests hold: small changes of the deciding files, and whether a test notices.
 
-    python -m studies.mutation                        the changes that have a name
-    python -m studies.mutation events --count 40      and so many generated ones of a group, with a seed
+    python -m studies.mutation cover                  which test runs which lines (once; Python from 3.12 on)
+    python -m studies.mutation named                  the changes that have a name
+    python -m studies.mutation steps events --count 40    so many generated ones of each group, with a seed
 
-A mutant is a copy of the sources with one change. It runs against the tests of its group, and the first failure ends
-it: it is killed. What survives is printed with its line; ``--all`` runs survivors once more against every test.
+A mutant is a copy of the sources with one change. It runs against the tests that cover its line, the quick ones first,
+and the first failure ends it: it is killed. What survives is printed with its line; ``--all`` runs survivors once more
+against every test of the deciding files.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
+
+from studies import covering_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src/whippletree")
-SECONDS = 900
+TESTS = ("tests/contact", "tests/identities", "tests/mechanisms", "tests/methods", "tests/simulate", "tests/books")
+"""Where tests of the deciding files live."""
+COVERING = ROOT / "out" / "covering.json"
+"""Which test runs which lines."""
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+SECONDS = 300
 """A mutant that runs longer counts as killed: it hangs."""
-
-
-class Group(NamedTuple):
-    """Files that decide things of one kind, and the tests that cover them."""
-
-    files: tuple[str, ...]
-    tests: tuple[str, ...]
-
+ENOUGH = 60.0
+"""Seconds that the covering tests of a mutant may take without it; slower ones are left out unless ``--all``."""
 
 GROUPS = {
-    "steps": Group(
-        ("contact/time_step.py", "simulation/time_stepping/impulse_step.py"),
-        ("tests/contact/steps", "tests/simulate"),
+    "steps": ("contact/time_step.py", "simulation/time_stepping/impulse_step.py"),
+    "events": (
+        "simulation/events/guards.py", "simulation/events/transitions.py", "simulation/events/repeated_events.py",
+        "simulation/events/zeno.py", "contact/contact_modes.py",
     ),
-    "events": Group(
-        (
-            "simulation/events/guards.py", "simulation/events/transitions.py", "simulation/events/repeated_events.py",
-            "simulation/events/zeno.py", "contact/contact_modes.py",
-        ),
-        ("tests/contact/events", "tests/contact/sensitivity"),
-    ),
-    "impacts": Group(("contact/impact/impact.py", "contact/impact/laws.py"), ("tests/contact/impacts",)),
-    "ranks": Group(
-        ("constraints/redundancy.py", "constraints/routes.py", "constraints/kkt.py"),
-        ("tests/methods", "tests/mechanisms", "tests/identities"),
-    ),
-    "long": Group(
-        ("constraints/node_rows.py", "constraints/front_elimination.py"), ("tests/methods", "tests/compiled")
-    ),
+    "impacts": ("contact/impact/impact.py", "contact/impact/laws.py"),
+    "ranks": ("constraints/redundancy.py", "constraints/routes.py", "constraints/kkt.py"),
+    "long": ("constraints/node_rows.py", "constraints/front_elimination.py"),
 }  # fmt: skip
+"""Files that decide things of one kind."""
 
 
 class Mutant(NamedTuple):
@@ -72,45 +69,42 @@ class Mutant(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A change that once survived, and the tests that have to notice it."""
+    """A change that once survived."""
 
     name: str
     file: str
     old: str
     new: str
-    tests: tuple[str, ...]
 
 
 NAMED = (
     Named(
         "a bounce at any distance", "contact/time_step.py",
         "both(less(0, e), both(less(gap + h * speed, 0), less(speed, 0)))", "both(less(0, e), less(speed, 0))",
-        ("tests/contact/steps",),
     ),
     Named(
         "patience for repeated events off", "simulation/events/repeated_events.py",
-        "self._after(self._repeats // EVENT_PATIENCE)", "self._after(0)", ("tests/contact/events",),
+        "self._after(self._repeats // EVENT_PATIENCE)", "self._after(0)",
     ),
     Named(
         "doubt about sizes off", "constraints/dynamics.py",
         "found = zip(kept, sizes, usual, strict=True)", "found = zip((), (), (), strict=True)",
-        ("tests/methods", "tests/mechanisms"),
     ),
     Named(
         "pivot tolerance times 512", "constraints/routes.py",
-        "PIVOT_TOLERANCE = 2.0**-33", "PIVOT_TOLERANCE = 2.0**-24", ("tests/methods", "tests/mechanisms"),
+        "PIVOT_TOLERANCE = 2.0**-33", "PIVOT_TOLERANCE = 2.0**-24",
     ),
     Named(
         "hyperstatic tolerance times 10⁴", "simulation/events/phase.py",
-        "s[-1] < HYPERSTATIC * s[0]", "s[-1] < 1e4 * HYPERSTATIC * s[0]", ("tests/contact/events",),
+        "s[-1] < HYPERSTATIC * s[0]", "s[-1] < 1e4 * HYPERSTATIC * s[0]",
     ),
     Named(
         "lifted contacts off", "simulation/events/event_method.py",
-        "fired = self._with_lifted(phase, t, fired)", "fired = list(fired)", ("tests/contact/events",),
+        "fired = self._with_lifted(phase, t, fired)", "fired = list(fired)",
     ),
     Named(
         "long sweeps off", "constraints/node_rows.py",
-        "return _costs(model, LOOPED) and _has_inertia(model)", "return False", ("tests/methods", "tests/compiled"),
+        "return _costs(model, LOOPED) and _has_inertia(model)", "return False",
     ),
 )  # fmt: skip
 
@@ -152,20 +146,65 @@ def _changed(file: str, source: str, node: ast.expr, new: str) -> Mutant:
     return Mutant(file, node.lineno, ast.unparse(node), new, b"\n".join(changed).decode())
 
 
-def survives(mutant: Mutant, tests: tuple[str, ...]) -> bool:
+class Coverage:
+    """Which tests run a line, the quick ones first."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise SystemExit(f"there is no {path}: run 'python -m studies.mutation cover' first")
+        found: dict[str, Any] = json.loads(path.read_text())
+        self._tests = sorted(found.items(), key=lambda test: test[1]["seconds"])
+
+    def tests(self, mutant: Mutant, seconds: float) -> list[str]:
+        """Tests that run the line of a mutant, or any line of its file if it is one that runs on import."""
+        of_file = [(name, found) for name, found in self._tests if mutant.file in found["lines"]]
+        of_line = [(name, found) for name, found in of_file if mutant.line in found["lines"][mutant.file]]
+        chosen, total = [], 0.0
+        for name, found in of_line or of_file:
+            total += found["seconds"]
+            if chosen and total > seconds:
+                break
+            chosen.append(name)
+        return chosen
+
+
+def cover(jobs: int) -> None:
+    """Find the covering tests, each file of tests in a process of its own."""
+    files = ":".join(dict.fromkeys([file for group in GROUPS.values() for file in group] + [n.file for n in NAMED]))
+    found: dict[str, Any] = {}
+
+    def run(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            noted = Path(folder) / "lines.json"
+            asked = {covering_tests.FILES: files, covering_tests.ANSWER: str(noted), "WHIPPLETREE_CACHE": "off"}
+            command = [*PYTEST, "-p", covering_tests.__name__, str(path)]
+            done = subprocess.run(command, cwd=ROOT, env=os.environ | asked, capture_output=True, check=False)
+            if noted.exists():
+                found.update(json.loads(noted.read_text()))
+        print(path.relative_to(ROOT), done.stdout.decode().strip().rpartition("\n")[2], flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run, [path for folder in TESTS for path in sorted((ROOT / folder).rglob("test_*.py"))]))
+    COVERING.parent.mkdir(exist_ok=True)
+    COVERING.write_text(json.dumps(found))
+
+
+def survives(mutant: Mutant, tests: Sequence[str]) -> bool:
     """Whether all these tests pass with the change."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "src", Path(folder) / "src", ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / PACKAGE / mutant.file).write_text(mutant.text)
-        environment = os.environ | {"PYTHONPATH": str(Path(folder) / "src")}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        path = os.pathsep.join([str(Path(folder) / "src"), os.environ.get("PYTHONPATH", "")])
+        environment = os.environ | {"PYTHONPATH": path}
         try:
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS, check=False)
+            done = subprocess.run(
+                [*PYTEST, "-x", *tests], cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS, check=False
+            )
         except subprocess.TimeoutExpired:
             return False
-    if done.returncode > 1:
+    if done.returncode == pytest.ExitCode.USAGE_ERROR:
         raise RuntimeError(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
-    return done.returncode == 0
+    return done.returncode == pytest.ExitCode.OK
 
 
 def named(change: Named) -> Mutant:
@@ -179,23 +218,31 @@ def named(change: Named) -> Mutant:
 
 def main() -> None:
     """Print a line for each mutant, then the share that was killed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", nargs="*", choices=[[], *GROUPS], help="groups to change at random")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="+", choices=["cover", "named", *GROUPS])
     parser.add_argument("--count", type=int, default=40, help="mutants of each group")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--all", action="store_true", help="survivors once more against every test")
     asked = parser.parse_args()
-    wanted = [(named(change), change.tests) for change in NAMED] if not asked.groups else []
-    for word in asked.groups:
-        group = GROUPS[word]
-        every = [mutant for file in group.files for mutant in mutants(file)]
-        chosen = random.Random(asked.seed).sample(every, min(asked.count, len(every)))
-        wanted += [(mutant, group.tests) for mutant in chosen]
-    killed = 0
-    for mutant, tests in wanted:
-        lives = survives(mutant, tests) and (not asked.all or survives(mutant, ("tests",)))
-        killed += not lives
-        print("SURVIVES" if lives else "killed  ", mutant, flush=True)
+    if "cover" in asked.groups:
+        cover(asked.jobs)
+    wanted = [named(change) for change in NAMED] if "named" in asked.groups else []
+    for word in (word for word in asked.groups if word in GROUPS):
+        every = [mutant for file in GROUPS[word] for mutant in mutants(file)]
+        wanted += random.Random(asked.seed).sample(every, min(asked.count, len(every)))
+    coverage = Coverage(COVERING)
+
+    def verdict(mutant: Mutant) -> bool:
+        tests = coverage.tests(mutant, ENOUGH)
+        lives = not tests or survives(mutant, tests)
+        if lives and asked.all:
+            lives = survives(mutant, TESTS)
+        print("SURVIVES" if lives else "killed  ", f"{len(tests):3} tests", mutant, flush=True)
+        return not lives
+
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        killed = sum(pool.map(verdict, wanted))
     print(f"{killed} of {len(wanted)} killed")
 
 

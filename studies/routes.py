@@ -13,10 +13,7 @@ import numpy as np
 from studies.models import State, at_rest, graded_chain, random_state, robots
 from whippletree import mechanisms
 from whippletree.accuracy.measures import Measures, measures
-from whippletree.accuracy.predicted_error import CLOSED_ROUTES, TREE_ROUTES, predicted_errors
-from whippletree.arithmetic import linalg
-from whippletree.arithmetic.arrays import zeros
-from whippletree.constraints import dynamics, kkt
+from whippletree.accuracy.predicted_error import CLOSED_ROUTES, TREE_ROUTES, accelerations, predicted_errors
 from whippletree.constraints.assembly import assemble
 from whippletree.functions.reference import reference
 from whippletree.model import Model
@@ -98,7 +95,7 @@ def measured_and_predicted(case: Case) -> Outcome:
     import mpmath
 
     model, state = case.model, case.state
-    found = _closed_answers(model, state) if model.constraints else _tree_answers(model, state)
+    found = _answers(model, state)
     with mpmath.workdps(DIGITS):
         exact = _truth(model, State(*[np.array([mpmath.mpf(float(x)) for x in y], dtype=object) for y in state]))
         errors = {route: _distance(a, exact) for route, a in found.items()}
@@ -114,35 +111,22 @@ def _distance(a: Array, exact: Array) -> float:
     return float(error / mpmath.sqrt(sum(y * y for y in exact)))
 
 
-def _tree_answers(model: Model, state: State) -> dict[str, Array]:
-    ref, parents = reference(model), Mechanism.of(model).tree.velocity_parents
-    M = ref.mass_matrix(state.q).astype(object)
-    b = (state.tau - ref.bias(state.q, state.v)).astype(object)
-    none, empty = zeros(0), zeros(0, model.nv)
-    answers = (
-        ref.forward_dynamics(*state),
-        linalg.tree_ltdl(M, parents).solve(b),
-        kkt.block(M, empty).solve(b, none).a,
-        kkt.augmented(M, empty).solve(b, none).a,
-    )
-    return {route: a.astype(float) for route, a in zip(TREE_ROUTES, answers, strict=True)}
-
-
-def _closed_answers(model: Model, state: State) -> dict[str, Array]:
-    tree = skeleton(model)
-    answers = {}
-    for route in CLOSED_ROUTES:
+def _answers(model: Model, state: State) -> dict[str, Array]:
+    tree, found = skeleton(model), {}
+    for route in CLOSED_ROUTES if model.constraints else TREE_ROUTES:
         if route == "schur" and tree.doubtful:
             continue  # it needs inertia in every link
-        q, v, tau = (x.astype(object) for x in state)
-        answers[route] = dynamics.solve(Mechanism(tree, route=route), q, v, tau, 0, None)[0].astype(float)
-    return answers
+        found[route] = accelerations(_mechanism(model, route), route, *[x.astype(object) for x in state]).astype(float)
+    return found
 
 
 def _truth(model: Model, state: State) -> Array:
-    if model.constraints:
-        return dynamics.solve(Mechanism(skeleton(model), route="block"), *state, 0, None)[0]
-    return np.asarray(reference(model).forward_dynamics(*state))
+    route = "block" if model.constraints else "recursive"
+    return accelerations(_mechanism(model, route), route, *state)
+
+
+def _mechanism(model: Model, route: str) -> Mechanism:
+    return Mechanism(skeleton(model), route=route if model.constraints else None)
 
 
 def table(outcomes: list[Outcome], routes: tuple[str, ...]) -> list[str]:

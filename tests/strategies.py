@@ -452,6 +452,29 @@ def tie(model: Model, q: np.ndarray, ties: Sequence[tuple[str, int, int, dict[st
     return replace(tied, start=State(q, np.zeros(model.nv)))
 
 
+def make_hostile_model(seed: int, *, closed: bool | None = None) -> tuple[Model, Motion]:
+    """A mechanism that loses digits, and a motion: masses and lengths over up to eighteen orders of magnitude, joints
+    at up to 1e6 rad/s, loops with links that are all but massless; ``closed`` to ask for loops, or for none."""
+    rng = Random(f"hostile {seed}")
+    loops = rng.random() < 0.5 if closed is None else closed
+    spread = rng.choice([0, 1, 3, 6, 9])
+    if loops:
+        model, motion = make_looped_model(seed, limbs=rng.randint(1, 3), massless=rng.random() < 0.2)
+        scales = [10.0 ** rng.choice([0, 0, -spread, -rng.randint(0, 9)]) for _ in model.bodies]
+        bodies = [
+            replace(body, mass=body.mass * scale, inertia=body.inertia * scale)
+            for body, scale in zip(model.bodies, scales, strict=True)
+        ]
+        model = replace(model, bodies=tuple(bodies))
+    else:
+        parents = make_parents(rng.randint(1, 6), seed)
+        kinds = [rng.choice(MOVING_KINDS) for _ in parents]
+        model = make_model(parents, kinds, seed, spread=spread)
+        motion = make_motion(model, seed)
+    speeds = np.array([10.0 ** rng.choice([0, 0, 0, rng.randint(-3, 6)]) for _ in range(model.nv)])
+    return model, motion._replace(v=motion.v * speeds, tau=motion.tau * speeds)
+
+
 # --- hypothesis -------------------------------------------------------------------------------------------------------
 
 seeds = st.integers(0, 2**16)

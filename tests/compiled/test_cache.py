@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from whippletree.compiler.llvm import jit, kernel
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import STAGES, Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
+from whippletree.compiler.program.check import ProgramError
 from whippletree.errors import UnsupportedError
 
 
@@ -396,6 +398,17 @@ def test_loading_is_fast(cache):
     start = time.perf_counter()
     use(Recipe(digest(program()), None), cache)
     assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_key_for_two_programs_is_refused(first, cache):
+    """Code must never run with the tables of another program, whichever of the two the cache has seen first."""
+    twins = [with_tables(), replace(with_tables(), buffers=(*with_tables().buffers, Buffer("z", "table", (1,), [0.5])))]
+    recipes = [Recipe(b"one key", lambda twin=twin: twin) for twin in twins]
+    f = compile_function(recipes[first], cache=cache, threads=1)
+    assert np.array_equal(f(2.0), [0.6, 0.2, 0.8])
+    with pytest.raises(ProgramError, match=r"'g': .* two programs"):
+        compile_function(recipes[1 - first], cache=cache, threads=1)(np.ones(7))
 
 
 def test_every_chapter_that_writes_programs_decides_the_key():

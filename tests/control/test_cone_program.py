@@ -11,17 +11,48 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.control.cone_program import TILE, ConeProgram, ConeSizes
+from whippletree.control.cone_program import ConeProgram, ConeSizes
 
 casadi = pytest.importorskip("casadi")
 
-SIZES = ConeSizes(unknowns=12, rows=8, limits=3, cones=2)
+SIZES = ConeSizes(unknowns=24, rows=8, limits=3, cones=4)
+"""Of four cones two are used; of what is behind them, six entries."""
 HARD = 3
 """The first rows are hard."""
 GIVEN = {
     "R": (8, 12), "omega": (8,), "aim": (8,), "hard": (8,), "diagonal": (12,), "linear": (12,), "U": (3, 12),
     "offset": (3,), "low": (3,), "high": (3,), "least": (12,), "most": (12,), "has least": (12,), "has most": (12,),
 }  # fmt: skip
+PLACES = [0, 4, 8, 1, 5, 9, 12, 13, 14, 15, 16, 17]
+"""Where the unknowns of the test are: component by component of two cones, then the others."""
+
+
+def spread(part: Any) -> Any:
+    """Numbers of the test's unknowns among those of the program."""
+    found = np.zeros((*np.shape(part)[:-1], SIZES.unknowns), dtype=object)
+    found[..., PLACES] = part
+    return found
+
+
+def arranged(p: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a program as its buffers have them."""
+    diagonal, linear = spread(p["diagonal"]), spread(p["linear"])
+    diagonal[[2, 3, 6, 7, 10, 11]], linear[[2, 3]] = 1, 1  # cones that nobody uses go to their tips
+    diagonal[18:] = 1
+    none = np.zeros(12, dtype=object)
+    ends = {name: spread(p[name])[12:] for name in ("least", "most", "has least", "has most")}
+    one = np.array([1, 1, 1, 0], dtype=object)
+
+    def filled(x: Any) -> Any:
+        return np.concatenate([np.asarray(x, dtype=object), [0]])
+
+    U = np.concatenate([spread(p["U"]), np.zeros((1, 24), dtype=object)])
+    return {
+        "R": spread(p["R"]), "omega": p["omega"], "aim": p["aim"], "hard": p["hard"], "diagonal": diagonal,
+        "linear": linear, "U": U, "offset": np.concatenate([filled(p["offset"]), none]), "effort": np.zeros(16),
+        "bound": [[*filled(p["low"]), *ends["least"]], [*filled(p["high"]), *ends["most"]]],
+        "has": [[*one, *ends["has least"]], [*one, *ends["has most"]]],
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,22 +63,17 @@ def solve() -> Any:
     outputs = [Buffer("answer", "output", (12,)), Buffer("told", "output", (5,)), Buffer("missed", "output", (8,))]
     space.add(*inputs, *outputs)
     solver = ConeProgram(space, SIZES)
-    tiles = SIZES.tiles
 
     def fill(*numbers: Any) -> list[Any]:
-        shapes = {"R": (8, tiles, TILE), "U": (3, tiles, TILE)}
-        fitted = []
-        for name, x in zip(GIVEN, numbers, strict=True):
-            shape = shapes.get(name, (tiles, TILE) if GIVEN[name] == (12,) else GIVEN[name])
-            fitted.append(np.reshape(x, shape))
-        return [*fitted, [1, 1, 1], [1, 1, 1], [0, 0, 0]]
+        return list(arranged(dict(zip(GIVEN, numbers, strict=True))).values())
 
-    written = [space.at(name) for name in (*GIVEN, "has low", "has high", "effort")]
+    names = ("R", "omega", "aim", "hard", "diagonal", "linear", "U", "offset", "effort", "bound", "has")
+    written = [space.at(name) for name in names]
     reads, writes = space.each(("x", "report", "residual")), [piece(b) for b in outputs]
     body = [
         traced_block(fill, [piece(b) for b in inputs], written),
         *solver.statements(),
-        traced_block(lambda x, report, r: [np.ravel(x), report, r], reads, writes),
+        traced_block(lambda x, report, r: [np.ravel(x)[PLACES], report, np.ravel(r)], reads, writes),
     ]
     return compile_function(space.program("cones", body))
 

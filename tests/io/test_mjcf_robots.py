@@ -244,6 +244,46 @@ def test_a_mocap_body_follows_a_given_motion(tmp_path: Path) -> None:
         wt.with_motion(model, "paddle", lambda t: (0, 0))
 
 
+def led_ball(tmp_path: Path, friction: float) -> wt.Model:
+    """A ball on a floor, and a wall that is led towards it at 1 m/s."""
+    text = f"""<mujoco><option timestep=".002"/><worldbody>
+      <geom name="floor" type="plane" size="0 0 1" friction="{friction}"/>
+      <body name="wall" mocap="true" pos="0 0 .11"><geom type="box" size=".05 .2 .1" friction="{friction}"/></body>
+      <body name="ball" pos=".2 0 .1"><freejoint/><geom mass="1" size=".1" friction="{friction}"/></body>
+      </worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="mocap"):
+        return wt.with_motion(load_text(tmp_path, text), "wall", lambda t: (t, 0, 0.11))
+
+
+def test_a_wall_pushes_a_ball_until_it_rolls(tmp_path: Path) -> None:
+    """With friction 1/2 at both, the floor spins it up to v / r while it slips along the wall."""
+    run = wt.simulate(led_ball(tmp_path, 0.5), duration=0.25, progress=False)
+    assert run.attrs["unconverged_steps"] == 0
+    np.testing.assert_allclose(run.v[-1, 6:9], [0, 10, 0], atol=1e-6)
+    np.testing.assert_allclose(run.q[-1, 7:10], [0.4, 0, 0.1], atol=1e-6)
+
+
+def test_a_ball_that_jams_is_told(tmp_path: Path) -> None:
+    """With friction 1 no impulses exist: the wall's friction presses the ball down by as much as the wall pushes it, so
+    that the floor, which bears that and its weight besides, holds it against any push."""
+    with pytest.warns(
+        RuntimeWarning, match=r"no impulses were found .* 'ball/geom on floor', 'ball/geom on wall/geom'"
+    ):
+        wt.simulate(led_ball(tmp_path, 1.0), duration=0.056, progress=False)
+
+
+def test_a_ball_under_a_led_plate_rolls_at_half_its_speed(tmp_path: Path) -> None:
+    text = """<mujoco><option timestep=".002"/><worldbody><geom type="plane" size="0 0 1"/>
+      <body name="carriage" mocap="true" pos="0 0 1"><body name="plate" pos="0 0 -.79">
+        <joint type="slide" axis="0 0 1"/><geom type="box" size="2 2 .01" mass="3"/></body></body>
+      <body name="ball" pos="0 0 .1"><freejoint/><geom size=".1" mass="1"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="mocap"):
+        model = wt.with_motion(load_text(tmp_path, text), "carriage", lambda t: (t * t / 2, 0, 1))
+    run = wt.simulate(model, duration=0.1, progress=False)
+    v = run.v[-1, model.slice("ball/joint")]
+    np.testing.assert_allclose([v[1], np.hypot(v[3], v[5])], [0.1 / 2 / 0.1, 0.1 / 2], rtol=1e-6)
+
+
 # --- files elsewhere ---
 
 

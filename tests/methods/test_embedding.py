@@ -192,7 +192,7 @@ def test_chain_against_fifty_digits(cells):
         assert max(abs(x) for x in left) < mpmath.mpf(10) ** -35
     a = exact.astype(float)
     error = np.linalg.norm(dyn.forward_dynamics(q, v, tau) - a) / np.linalg.norm(a)
-    assert error < predicted_errors(model, q, v, tau, routes=("schur",))["schur"]
+    assert error < predicted_errors(model, q, v, tau, routes=("embedding",))["embedding"]
 
 
 def test_embedding_is_chosen_where_loops_are_many_and_local():

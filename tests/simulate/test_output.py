@@ -162,6 +162,25 @@ def test_an_interrupted_batch_keeps_the_runs_that_are_done_and_goes_on(tmp_path,
     assert (first.q.values == whole.q.values[: len(first.time)])[known].all()
 
 
+FIRST_RUN = """
+import sys
+import whippletree as wt
+from whippletree.compiler.compiled import Compiled
+names, of = [], Compiled.program
+Compiled.program = lambda self, key, *rest, **words: names.append(key) or of(self, key, *rest, **words)
+run = wt.simulate(wt.mechanisms.double_pendulum(), duration=0.1)
+assert not run.attrs["failure"] and run.q.dtype == float
+print(sorted({"dask", "scipy", "matplotlib"} & set(sys.modules)), [key[:2] for key in names])
+"""
+
+
+def test_a_first_run_brings_in_and_compiles_only_what_it_needs():
+    # dask.array and Newton's kernel took as long as everything else of a short run
+    result = subprocess.run([sys.executable, "-c", FIRST_RUN], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[] [('collocation_steps', 'Gauss, 8 points')]"
+
+
 SMALL_DISK = """
 import os, resource, sys, warnings
 import whippletree as wt

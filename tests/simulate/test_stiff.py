@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.integrate import solve_ivp
 import whippletree as wt
 from whippletree.compiler.frontend.controller import affine_forces
 from whippletree.errors import SingularSystemError
+from whippletree.model import Constraint
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
 from whippletree.simulation.adaptive.collocation import Polynomial, radau_rule
 from whippletree.simulation.adaptive.integrator import Integrator, Progress
@@ -288,6 +290,20 @@ def stone():
     return builder.joint("float", "free", "world", "stone").build()
 
 
+def driven_pendulum():
+    """The shoulder of a double pendulum follows a function of time."""
+    model = wt.mechanisms.double_pendulum()
+    drive = Constraint("drive", "prescribed", ("shoulder",), {"motion": lambda t: 0.4 * np.sin(3 * t)})
+    return replace(model, constraints=(drive,))
+
+
+def soft_four_bar():
+    """A four-bar whose pin yields to its force."""
+    model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
+    pins = [replace(c, parameters={**c.parameters, "compliance": 0.01}) for c in model.constraints]
+    return replace(model, constraints=tuple(pins))
+
+
 @pytest.mark.parametrize(
     ("model", "controller"),
     [
@@ -297,8 +313,10 @@ def stone():
         (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), lambda t, q, v: -5.0 * v),
         (stone(), None),
         (stiff_chain(3, 1e5, 1e2), None),
+        (driven_pendulum(), None),
+        (soft_four_bar(), None),
     ],
-    ids=["tree", "controlled tree", "loop", "controlled loop", "quaternion", "stiff"],
+    ids=["tree", "controlled tree", "loop", "controlled loop", "quaternion", "stiff", "in time", "compliant"],
 )
 def test_machine_code_takes_the_steps_of_python(model, controller):
     speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.5, 1.5, model.nv)]))
@@ -306,10 +324,11 @@ def test_machine_code_takes_the_steps_of_python(model, controller):
     for compiled in (True, False):
         method, start = adaptive(model, speed, 1.0, controller)
         if compiled:
-            method.integrator.compiled._wait = 0
+            method.integrator.compiled._wait = -1000  # at once, also under a controller that has to be traced
         else:
             method.integrator.compiled = None
         *_, last = method.integrator.pieces(Progress(0.0, start), 1.0)
+        assert not compiled or method.integrator.compiled._functions  # none where steps were left to Python
         ends.append(last.state)
         counts.append((method.statistics.steps, method.statistics.iterations, method.statistics.newton_steps))
     assert np.abs(ends[0] - ends[1]).max() < 1e-8

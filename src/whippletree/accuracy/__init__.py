@@ -1,8 +1,6 @@
 """How much an answer can be trusted: document 004 as a tool, and past it.
 
     measures          numbers of one matrix: condition number, equilibrated, diagonal ratio, pivot ratios, sensitivity
-    rounding          bounds on the rounding errors of the recursions that form M and c, body by body
-    recursion_error   bounds for the articulated recursion
     predicted_error   how many digits each route to the accelerations keeps, and a bound from the residual
     coordinates       one mechanism in relative and in absolute joint angles (004 §3)
     report            ``wt.conditioning``: these numbers for a model at states, with names and cures, and its text

@@ -22,6 +22,7 @@ from whippletree.model.parameters import find_parameter, with_parameters
 if TYPE_CHECKING:
     from whippletree.compiler.named_function import NamedFunction
     from whippletree.compiler.rollout.rollout import Plan
+    from whippletree.compiler.rollout.step_space import Driven
     from whippletree.functions.registry import Function
 
 
@@ -105,7 +106,15 @@ class Bound(Compiled):
     @cached_property
     def contact_steps(self) -> NamedFunction:
         """Compiled for this design: the steps of a scene do not leave parameters open."""
-        return Compiled(self.model, self.dtype, None, (), route=self.route).contact_steps
+        return self._of_this_design.contact_steps
+
+    def driven_contact_steps(self, driven: Driven) -> NamedFunction:
+        """Those steps under a traced controller, traced commands, or with dampers of a controller."""
+        return self._of_this_design.driven_contact_steps(driven)
+
+    @cached_property
+    def _of_this_design(self) -> Compiled:
+        return Compiled(self.model, self.dtype, None, (), route=self.route)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bound, (self._opened, self._values)

@@ -241,7 +241,7 @@ class Compiled(CompiledTable):
 
     def collocation_steps(
         self,
-        schemes: tuple[Scheme, ...],
+        scheme: Scheme,
         patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
@@ -253,20 +253,20 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_steps", tuple(scheme.name for scheme in schemes), patience, blocks and blocks.key)
+        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key)
         if controller is None:
             return self.program(
-                key, lambda: CollocationKernel(self.model, schemes, patience, "none", self.route, blocks).program()
+                key, lambda: CollocationKernel(self.model, scheme, patience, "none", self.route, blocks).program()
             )
         if controller == "affine":
 
             def build() -> Program:
-                kernel = CollocationKernel(self.model, schemes, patience, "affine", self.route, blocks)
+                kernel = CollocationKernel(self.model, scheme, patience, "affine", self.route, blocks)
                 return kernel.program(kernel.affine_control())
 
             return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, schemes, patience, "traced", self.route, blocks)
+            self._kernels[key] = CollocationKernel(self.model, scheme, patience, "traced", self.route, blocks)
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
@@ -429,9 +429,12 @@ class Compiled(CompiledTable):
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
 
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
-        """Those steps under a traced controller and traced commands."""
+        """Those steps under a traced controller and traced commands, or with dampers that come with each call."""
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
+        if not driven.timed:
+            words = ("contact_lists", *(["held"] if driven.held else []))
+            return self.program(words, lambda: contact_lists_program(self.model, driven), width=LIST_WIDTH)
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced
@@ -456,7 +459,7 @@ class Compiled(CompiledTable):
         programs = {}
         for text in functions:
             name, *names = text.split(":")
-            programs[c_name(text)] = self._program(find(name, self.model), tuple(names))
+            programs[c_name(text)] = self._program(find(name, self.model), tuple(names), exported=True)
         real: Real = "double" if self._dtype == np.float64 else "float"
         return export_programs(Path(folder), c_name(self.model.name), programs, real, cpu)
 
@@ -480,11 +483,11 @@ class Compiled(CompiledTable):
             )
         return self._made[key]
 
-    def _program(self, function: Function, names: tuple[Any, ...]) -> Program:
-        """Unrolled where that is small enough, else as loops over bodies."""
+    def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
+        """Unrolled where that is small enough, else as loops over bodies; what is exported has no loops."""
         # imported here: where the cache knows a function, nothing of this is needed
         from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
-        from whippletree.compiler.frontend.unrolled import unrolled_program
+        from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
         count = len(self._tree.nodes)
         if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
@@ -496,7 +499,9 @@ class Compiled(CompiledTable):
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
         if count <= (UNROLL_UP_TO if can_loop else self._unrolled_up_to(function)):
-            return unrolled_program(self.model, function, names, self.parameters, route=self.route)
+            # loops are for CPUs: on a GPU what goes through memory costs more than code
+            fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
+            return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
         if can_loop and by_clusters:
             return cluster_loop_program(function, self._tree)
         if can_loop:
@@ -545,7 +550,9 @@ class Compiled(CompiledTable):
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build(), what)  # a loop is built faster than a large model is read for a fingerprint
         else:
-            recipe = Recipe(repr((key, self.parameters, self.route)).encode() + self._fingerprint, build, what)
+            # the target too: limbs are loops for a CPU and copies for a GPU
+            known_by = repr((key, self.parameters, self.route, self._target)).encode() + self._fingerprint
+            recipe = Recipe(known_by, build, what)
         wording = Wording(shape_hints(self.model), self._explain, explanation, results)
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda

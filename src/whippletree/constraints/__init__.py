@@ -8,6 +8,7 @@ From what a constraint demands to what it carries:
     constraint_set           the rows of a model with their names (``wt.constraint_set``)
     kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them
     redundancy               which rows repeat others, found at generic configurations
+    light_loops              whether a loop is so light that the route through M⁻¹ would lose digits
     loop_closure             the iteration that closes loops
     loop_repair              loops of rounded drawings: closing frames moved onto each other
     assembly                 ``wt.assemble`` and the home state

@@ -18,7 +18,8 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows, is_light
+from whippletree.constraints.light_loops import is_light
+from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Model
 from whippletree.tree import inertia
@@ -193,7 +194,8 @@ def constraint_set(model: Model) -> ConstraintSet:
         others = tuple(c for c in demands if c.constraint.kind not in RELAXING)
         demands = [replace(c, others=others) if c.constraint.kind in RELAXING else c for c in demands]
         switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
-        off = [c.name for c in model.constraints if c.name not in {d.constraint.name for d in demands}]
+        on = {c.constraint.name for c in demands}
+        off = [c.name for c in model.constraints if c.name not in on]
         found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
         model.__dict__["_constraint_set"] = found
     return found

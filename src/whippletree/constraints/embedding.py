@@ -29,9 +29,9 @@ from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree, cluster_tree
 from whippletree.constraints.massless_rows import HeldRows
-from whippletree.constraints.redundancy import is_light
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
 from whippletree.constraints.single_motions import (
@@ -617,14 +617,16 @@ def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
-    """The route of every kind of cluster: ``augmented`` where some cluster of it is light, ``motion`` where its rows
-    leave one motion or none (:mod:`whippletree.constraints.single_motions`), else ``schur``.
+    """The route of every kind of cluster: ``motion`` where its rows leave one motion or none, which forms no inverse of
+    inertias (:mod:`whippletree.constraints.single_motions`), ``augmented`` where some other cluster of it is light or
+    some motion of it has no inertia before its loops are closed, else ``schur``.
     """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:
         clusters = cluster_tree(system)
         assert clusters is not None
         routes = dict.fromkeys(clusters.kinds, "schur")
+        massless: set[str] = set()
         m = Mechanism(skeleton(system.model))
         at = UnrolledClusters(m, system, clusters, routes)
         q = system.structure.configuration.astype(object)
@@ -632,6 +634,8 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         matrices = _shared_matrices(at, links, q)
 
         def choose(kind: ClusterKind, D: Array, A: Array) -> str:
+            if not has_inertia(D.astype(float)):
+                massless.add(kind.word)
             if len(A) and is_light(D.astype(float), A.astype(float)):
                 routes[kind.word] = "augmented"
                 return "augmented"
@@ -640,7 +644,7 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)
         for word, kind in clusters.kinds.items():
-            if routes[word] == "schur" and not system.switches and suits(kind):
+            if word not in massless and not system.switches and suits(kind):
                 routes[word] = "motion"
         found = system.__dict__["_cluster_routes"] = routes
     return found

@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 FAINT = 1e-4
 """Sine below which an independent row is reported as all but redundant."""
 
-LIGHT = 1e-5
-"""How much smaller than that of A Aᵀ the least eigenvalue of A M⁻¹ Aᵀ must be, both at unit diagonal, to say that some
-loop is all but massless: M⁻¹ is then avoided. (Rows that are nearly dependent make both small, and cost every route the
-same digits.)"""
-
-MASSLESS_TREE = 1e-9
-"""The same for M itself: below, some motion of the tree has no inertia."""
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -214,18 +206,3 @@ def free_velocities(A: Array, n: int) -> list[int]:
         basis = basis - np.outer(direction, direction @ basis)
         basis[:, k] = 0
     return sorted(chosen)
-
-
-def is_light(M: Array, A: Array) -> bool:
-    """Whether A M⁻¹ Aᵀ has a pivot far below its diagonal, so that the route without M⁻¹ keeps more digits."""
-    if not _smallest(M) > MASSLESS_TREE:
-        return True
-    return not _smallest(A @ np.linalg.solve(M, A.T)) > LIGHT * _smallest(A @ A.T)
-
-
-def _smallest(S: Array) -> float:
-    """The smallest eigenvalue of a symmetric matrix brought to unit diagonal; 0 where its diagonal is not positive."""
-    diagonal = np.diag(S)
-    if not np.all(diagonal > 0):
-        return 0.0
-    return float(np.linalg.eigvalsh(S / np.sqrt(np.outer(diagonal, diagonal)))[0])

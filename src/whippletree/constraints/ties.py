@@ -97,7 +97,7 @@ def joint_numbers(joint: JointType) -> list[Any]:
     if isinstance(joint, Modal):
         return [joint.nq]  # it moves nothing but its frames
     if isinstance(joint, Port):
-        bent: Any = () if joint.shortening is None else joint.shortening.ravel()
+        bent = [] if joint.shortening is None else list(joint.shortening.ravel())
         return [*joint.place.R.ravel(), *joint.place.p, *joint.shapes.ravel(), *joint.slopes.ravel(), *bent]
     if not is_dataclass(joint):
         return []

@@ -12,7 +12,9 @@ Delassus matrix, so that a servo of any stiffness is stable at any step. Four ki
 * *coupling*: servos of several joints (a tendon, a differential) or of a frame without a range: rows of h Gᵀ K G;
 * *bounded*: servos with a force range [c − r, c + r]: a row of the contact problem, without a normal, whose impulse
   p = h (f − c) is bounded by h r, with the velocity G v⁺ + p / (h K) − (a − c) / K: zero within the range, and against
-  the force at its ends. It is the dry friction of a joint with a compliance and an offset;
+  the force at its ends. It is the dry friction of a joint with a compliance and an offset. Most of the time a servo is
+  within its range: one of a single joint may be *released*, which is to be a driven joint in a step that is tried
+  first, and becomes a row where its force turns out to be beyond its range;
 * *explicit*: motors, whose force does not depend on the state; and whatever is not affine, or shares a joint's
   ``effort_limit`` with others, or has a range with one end: its force is that of the start of the step.
 """
@@ -28,6 +30,9 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.model import Actuator, Model
 from whippletree.tree import actuation, kinematics
 from whippletree.tree.mechanism import Mechanism
+
+AT_AN_END = 1e-6
+"""Share of its reach by which a servo's impulse may miss the end of its range to be taken for one at that end."""
 
 
 class Servo(NamedTuple):
@@ -89,10 +94,37 @@ class Servos:
         """K gear² of driven joints, (nv,): a damper that acts at the end of the step."""
         found = zeros(self.model.nv)
         for servo in self.joints:
-            (gear,) = servo.actuator.gear.tolist()
-            place = self.model.slice(servo.actuator.joints[0]).start
+            place, gear = self.driven_joint(servo)
             found[place] = found[place] + servo.gain(h) * gear * gear
         return found
+
+    @property
+    def releasable(self) -> list[int]:
+        """Which of the bounded servos may be released: those of one joint."""
+        return [i for i, servo in enumerate(self.bounded) if len(servo.actuator.joints) == 1]
+
+    def released_damping(self, h: Any, released: Array) -> Array:
+        """K gear² (nv,) of bounded servos, where they are released, 1 or 0 (bounded,)."""
+        found = zeros(self.model.nv)
+        for i in self.releasable:
+            place, gear = self.driven_joint(self.bounded[i])
+            found[place] = found[place] + released[i] * (self.bounded[i].gain(h) * gear * gear)
+        return found
+
+    def released_forces(self, q: Array, ctrl: Array, released: Array) -> Array:
+        """Gᵀ (a − c) (nv,) of bounded servos, where they are released, 1 or 0 (bounded,)."""
+        found = zeros(self.model.nv)
+        for i in self.releasable:
+            servo = self.bounded[i]
+            place, gear = self.driven_joint(servo)
+            push = servo.push(self.length(q, servo), ctrl[servo.number]) - servo.middle
+            found[place] = found[place] + released[i] * (gear * push)
+        return found
+
+    def driven_joint(self, servo: Servo) -> tuple[int, float]:
+        """The velocity that a servo of a single joint drives, and its gear."""
+        (gear,) = servo.actuator.gear.tolist()
+        return self.model.slice(servo.actuator.joints[0]).start, gear
 
     def row(self, m: Mechanism, q: Array, servo: Servo) -> Array:
         """G (nv,) of a servo."""
@@ -130,7 +162,7 @@ class Servos:
         if self.explicit:
             tau = actuation.actuator_forces(m, q, v, ctrl, self.explicit)
         for servo in self.joints:
-            (gear,), place = servo.actuator.gear.tolist(), self.model.slice(servo.actuator.joints[0]).start
+            place, gear = self.driven_joint(servo)
             tau[place] = tau[place] + gear * servo.push(self.length(q, servo), ctrl[servo.number])
         for servo in self.coupling:
             tau = tau + self.row(m, q, servo) * servo.push(self.length(q, servo), ctrl[servo.number])

@@ -1,7 +1,7 @@
 """Contact-aware control: from what a motion should do to the forces of motors, contacts and loops.
 
     operational_tasks   tasks: rows of frames, centre of mass, momentum and posture, on any scalar
-    cone_steps          one cone and one tile of a factor, on any scalar
+    tiled_algebra       products, a factor and a solution inside a kernel, four numbers at a time
     cone_program        a quadratic program with limits and friction cones, as statements of a kernel
     whole_body_layout   which row and which unknown of a whole-body program is where
     whole_body_program  inverse dynamics as such a program: tasks, cones, limits, one compiled function

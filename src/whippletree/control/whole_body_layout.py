@@ -11,8 +11,9 @@ import numpy as np
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
-from whippletree.control.cone_program import TILE, ConeSizes
+from whippletree.control.cone_program import ConeSizes
 from whippletree.control.operational_tasks import POSTURE, OperationalTask, selected_rows
+from whippletree.control.tiled_algebra import TILE, groups
 from whippletree.errors import UnsupportedError
 from whippletree.model import WORLD, Model
 from whippletree.tree.mechanism import Mechanism
@@ -163,15 +164,27 @@ class Layout:
 
     @cached_property
     def first_acceleration(self) -> int:
-        """Where accelerations begin among the unknowns: forces of contacts come first, in whole tiles."""
-        return TILE * (-(-3 * self.contacts // TILE))
+        """Where accelerations begin among the unknowns: forces of contacts come first, in whole groups of cones."""
+        return 3 * TILE * groups(self.contacts)
+
+    def force_places(self, contact: int) -> list[int]:
+        """Where normal and tangents of a contact are among the unknowns."""
+        return [part * (self.first_acceleration // 3) + contact for part in range(3)]
 
     @cached_property
     def sizes(self) -> ConeSizes:
         unknowns = self.first_acceleration + self.model.nv + len(self.closed)
         limits = len(self.motors) + 4 * len(self.settings.support)
         cones = self.first_acceleration // 3
-        return ConeSizes(TILE * -(-unknowns // TILE), self.hard + len(self.soft_levels), limits, cones)
+        return ConeSizes(TILE * groups(unknowns), self.hard + len(self.soft_levels), limits, cones)
+
+    @cached_property
+    def answer_sizes(self) -> dict[str, int]:
+        """How many numbers each part of an answer has, in order; parts without any are no outputs of the program."""
+        nv = self.model.nv
+        rows = len(constraint_set(self.model).row_names) if self.model.constraints else 0
+        found = {"tau": nv, "a": nv, "contact_forces": 3 * self.contacts, "f": rows}
+        return found | {"beyond": nv, "residual_out": self.sizes.rows, "report_out": 5}
 
     @cached_property
     def efforts(self) -> list[float]:

@@ -34,14 +34,14 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.cpu.export import c_name, export_programs
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.program import Buffer, Loop, Program, Statement
-from whippletree.compiler.program.traced_blocks import Piece, flat_piece, piece, sparse_block, traced_block
+from whippletree.compiler.program import Buffer, Program, Statement
+from whippletree.compiler.program.traced_blocks import Piece, piece, sparse_block, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.forces_of_motion import RigidRows
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
-from whippletree.control.cone_program import TILE, ConeProgram
+from whippletree.control.cone_program import ConeProgram
 from whippletree.control.operational_tasks import (
     CENTER,
     POSTURE,
@@ -52,6 +52,7 @@ from whippletree.control.operational_tasks import (
     target_shape,
 )
 from whippletree.control.shortfalls import Shortfall, shortfalls
+from whippletree.control.tiled_algebra import TILE, filled_tiles, groups
 from whippletree.control.whole_body_layout import Layout, Settings, chosen_motors
 from whippletree.errors import NameLookupError
 from whippletree.model import Model, require_model
@@ -75,9 +76,9 @@ EFFORT_COST = 1e-4
 HORIZON = 0.05
 """s within which a joint may reach its stop or its velocity limit."""
 
-LANES = 4
-"""States of a batch that go through the program together. The matrix of a humanoid does not fit into the first cache
-for more: µs per state of the G1 with 1, 2, 4 and 8 lanes: 1375, 932, 746, 700, and 8, 8, 8 and 20 s to compile."""
+LANES = 1
+"""States of a batch that go through the program together. The loops of a single state fill the lanes of a CPU already,
+and its numbers stay in the first caches: µs per state with 1 and 4 lanes, solo12: 23 and 34, the G1: 112 and 181."""
 
 CONTACT_DAMPING = 20.0
 """1/s: how fast velocity of contacts that carry is taken away."""
@@ -190,8 +191,12 @@ class WholeBody:
             NameLookupError: a name that no task has.
         """
         given = self.inputs(q, v, targets, rates, accelerations, touching, t, active)
-        with np.errstate(all="ignore"):  # lanes that are done go on computing, unseen
-            return Answer(*self.function(*given))
+        with np.errstate(all="ignore"):  # a program that is lost overflows, and reports it by itself
+            found = iter(self.function(*given))
+        sizes = self.layout.answer_sizes.values()
+        parts = [next(found) if size else None for size in sizes]
+        batch = np.asarray(parts[-1]).shape[:-1]  # the report is never empty
+        return Answer(*[np.zeros((*batch, 0)) if part is None else part for part in parts])
 
     def inputs(
         self, q: Any, v: Any, targets: Any = None, rates: Any = None, accelerations: Any = None, touching: Any = None,
@@ -269,16 +274,14 @@ def whole_body_program(layout: Layout) -> Program:
     shapes |= {"t": ()} if layout.timed else {}
     shapes |= {"active": (layout.switches,)} if layout.switches else {}
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
-    rows = len(constraint_set(model).row_names) if model.constraints else 0
-    results = {"tau": model.nv, "a": model.nv, "contact_forces": 3 * layout.contacts, "f": rows}
-    results |= {"beyond": model.nv, "residual_out": layout.sizes.rows, "report_out": 5}
-    outputs = [Buffer(name, "output", (size,)) for name, size in results.items()]
+    rows = layout.answer_sizes["f"]
+    outputs = [Buffer(name, "output", (size,)) for name, size in layout.answer_sizes.items() if size]
     space.add(*inputs, *outputs)
     solver = ConeProgram(space, layout.sizes)
-    count, N = len(layout.soft_levels), layout.sizes.tiles
+    N = layout.sizes.tiles
     space.work(base_diagonal=(N, TILE), base_linear=(N, TILE), last_diagonal=(N, TILE), last_linear=(N, TILE))
-    space.work(force_gain=(max(3 * layout.contacts, 1),))
-    space.work(yielding=(max(rows, 1), layout.sizes.tiles * TILE + 1))
+    space.work(force_gain=(max(3 * groups(layout.contacts), 1), TILE))
+    space.work(yielding=(max(rows, 1), N + 1, TILE))
     words = list(shapes)
     tree = skeleton(model)
 
@@ -287,15 +290,18 @@ def whole_body_program(layout: Layout) -> Program:
         return _Terms(Mechanism(tree), layout, known).arrays()
 
     names = (
-        "R", "aim", "U", "offset", "low", "high", "has low", "has high", "effort", "least", "most", "has least",
-        "has most", "base diagonal", "base linear", "last diagonal", "last linear", "force gain", "yielding",
+        "R", "aim", "U", "offset", "effort", "bound", "has", "base diagonal", "base linear", "last diagonal",
+        "last linear", "force gain", "yielding",
     )  # fmt: skip
     filled = [space.at(name) for name in names]
-    body: list[Statement] = [zero for name in names for zero in _zeros(space, name)]
-    body.append(sparse_block(terms, [piece(b) for b in inputs], filled))
+    body: list[Statement] = [zero for name in names for zero in solver.algebra.fill(name, 0)]
+    terms_block = sparse_block(terms, [piece(b) for b in inputs], filled)
+    body.append(terms_block)
+    for matrix in ("R", "U"):
+        solver.algebra.know_zeros(matrix, filled_tiles(terms_block, space, matrix))
     for level in layout.levels:
         last = level == layout.levels[-1]
-        body += _level(layout, space, level, last, count)
+        body += _level(layout, space, level, last)
         body += solver.statements()
         if not last:
             done = [layout.hard + k for k, own in enumerate(layout.soft_levels) if own == level]
@@ -304,17 +310,7 @@ def whole_body_program(layout: Layout) -> Program:
     return space.program("whole_body", body)
 
 
-def _zeros(space: WorkSpace, name: str) -> list[Statement]:
-    """A buffer filled with zeros, by a loop where it is large."""
-    buffer = space.buffers[name]
-    if buffer.empty:
-        return []
-    if len(buffer.shape) == 1:
-        return [space.put(0, space.at(name))]
-    return [Loop("place", buffer.shape[0], (space.put(0, space.at(name, "place")),))]
-
-
-def _level(layout: Layout, space: WorkSpace, level: int, last: bool, count: int) -> list[Statement]:
+def _level(layout: Layout, space: WorkSpace, level: int, last: bool) -> list[Statement]:
     """Weights and penalties of the rows while a level is solved, and costs of single unknowns."""
     penalties = [DYNAMICS_PENALTY] * (len(layout.passive) + len(layout.closed))
     penalties += [CONTACT_PENALTY] * (3 * layout.contacts)
@@ -329,6 +325,8 @@ def _level(layout: Layout, space: WorkSpace, level: int, last: bool, count: int)
     for own, weight in zip(layout.soft_levels, weights, strict=True):
         omega.append(weight if own == level else TASK_PENALTY * layout.heaviest if own < level else 0)
         hard.append(1 if own < level else 0)
+    padding = [0] * (TILE * groups(len(omega)) - len(omega))
+    omega, hard = [*omega, *padding], [*hard, *padding]
     source = ("last diagonal", "last linear") if last else ("base diagonal", "base linear")
     return [
         traced_block(lambda: [omega, hard], [], space.each(("omega", "hard"))),
@@ -338,41 +336,53 @@ def _level(layout: Layout, space: WorkSpace, level: int, last: bool, count: int)
 
 def _keep(space: WorkSpace, rows: Sequence[int]) -> Statement:
     """What tasks of a level have attained becomes what later levels must keep: b := R x."""
-    aims = Piece((len(rows),), tuple(a for r in rows for a in flat_piece(space.buffers["aim"], r, 1).addresses))
-    left = Piece((len(rows),), tuple(a for r in rows for a in flat_piece(space.buffers["residual"], r, 1).addresses))
+    aims, left = (Piece((len(rows),), tuple(space.at(name).addresses[r] for r in rows)) for name in ("aim", "residual"))
     return traced_block(lambda aim, r: [aim + r], [aims, left], [aims])
 
 
 def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
     """From the unknowns to the answer."""
     nv, first, unit = layout.model.nv, layout.first_acceleration, layout.force_unit
-    count = len(layout.motors)
+    limits = TILE * groups(layout.sizes.limits)
 
     def answers(
-        x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array, *stops: Array
+        x: Array, value: Array, gain: Array, yielding: Array, residual: Array, report: Array, bound: Array, has: Array
     ) -> list[Any]:
-        x = np.ravel(x)
-        least, most, has_least, has_most = (np.ravel(part)[first : first + nv] for part in stops)
+        x, value, gain = np.ravel(x), np.ravel(value), np.ravel(gain)
+        stops, there = (part.reshape(2, -1)[:, limits : limits + nv] for part in (bound, has))
         tau = zeros(nv)
         for k, (i, limit) in enumerate(zip(layout.motors, layout.efforts, strict=True)):
             tau[i] = value[k] * (limit if np.isfinite(limit) else unit)
         a = x[first : first + nv]
-        forces = gain[: 3 * layout.contacts] * x[: 3 * layout.contacts] * unit
+        places = [place for k in range(layout.contacts) for place in layout.force_places(k)]
+        forces = gain[places] * x[places] * unit
         f = zeros(rows)
         for k, i in enumerate(layout.closed):
             f[i] = x[first + nv + k] * unit
         soft = [i for i in range(rows) if i not in layout.closed]
         for i in soft:
-            f[i] = yielding[i, :-1] @ x + yielding[i, -1]
-        short, long = has_least * (least - a), has_most * (a - most)
+            f[i] = np.ravel(yielding[i])[: len(x)] @ x + yielding[i, -1, 0]
+        short, long = there[0] * (stops[0] - a), there[1] * (a - stops[1])
         beyond = [largest([below, above, 0]) for below, above in zip(short, long, strict=True)]
-        return [tau, a, forces, f, beyond, residual, report]
+        return [tau, a, forces, f, beyond, np.ravel(residual)[: layout.sizes.rows], report]
 
-    value = flat_piece(space.buffers["value"], 0, count) if count else Piece((0,), ())
-    reads = [space.at("x"), value, *space.each(("force gain", "yielding", "residual", "report"))]
-    reads += space.each(("least", "most", "has least", "has most"))
-    writes = space.each(("tau", "a", "contact_forces", "f", "beyond", "residual_out", "report_out"))
-    return traced_block(answers, reads, writes)
+    reads = space.each(("x", "value", "force gain", "yielding", "residual", "report", "bound", "has"))
+    present = [name for name, size in layout.answer_sizes.items() if size]
+
+    def told(*numbers: Any) -> list[Any]:
+        found = dict(zip(layout.answer_sizes, answers(*numbers), strict=True))
+        return [found[name] for name in present]
+
+    return traced_block(told, reads, space.each(present))
+
+
+def in_groups(*parts: Array) -> Array:
+    """Vectors, or matrices of rows, one behind the other, each filled up with zeros to whole groups."""
+    filled = []
+    for part in parts:
+        missing = TILE * groups(len(part)) - len(part)
+        filled.append(np.concatenate([part, zeros(missing, *part.shape[1:])]))
+    return np.concatenate(filled)
 
 
 class _Terms:
@@ -408,20 +418,18 @@ class _Terms:
             contacts = contact_set(layout.model)
             self.J = contacts.jacobian(m, self.q)
             self.on = [select(less(0, x), 1, 0) for x in self.known["touching"]]
-            self.gain = vector(*[g for on, mu in zip(self.on, contacts.friction) for g in (on, on * mu, on * mu)])
-            E[:, : 3 * layout.contacts] = -(self.J.T * self.gain)
+            self.gain = zeros(self.first)
+            for k, (on, mu) in enumerate(zip(self.on, contacts.friction, strict=True)):
+                places = layout.force_places(k)
+                self.gain[places] = on, on * mu, on * mu
+                E[:, places] = -(self.J[3 * k : 3 * k + 3].T * self.gain[places])
         self.E, self.e = E, c / self.unit
 
     def arrays(self) -> list[Any]:
         """In the order of the buffers that :func:`whole_body_program` names."""
         R, aim = self._rows()
-        shape = (self.layout.sizes.tiles, TILE)
-        costs = self._costs()
-        tiled = [part.reshape(shape) for part in (*self._stops(), *costs)]
-        gain = self.gain if self.layout.contacts else zeros(1)
-        limits = self._limits()
-        limits[0] = limits[0].reshape(-1, *shape)
-        return [R.reshape(-1, *shape), aim, *limits, *tiled, gain, self._yielding()]
+        gain = self.gain if self.layout.contacts else zeros(TILE)
+        return [R, aim, *self._limits(), *self._costs(), gain, self._yielding()]
 
     def _rows(self) -> tuple[Array, Array]:
         """All rows of the program and their right-hand sides: hard ones, then those of tasks."""
@@ -441,7 +449,7 @@ class _Terms:
                 J, wanted = self._task(number, task)
                 R.append(self._on_accelerations(J))
                 aim.append(wanted)
-        return np.concatenate([zeros(0, self.n), *R]), np.concatenate([zeros(0), *aim])
+        return in_groups(np.concatenate([zeros(0, self.n), *R])), in_groups(np.concatenate([zeros(0), *aim]))
 
     def _on_accelerations(self, J: Array) -> Array:
         full = zeros(len(J), self.n)
@@ -462,8 +470,9 @@ class _Terms:
             d, c = zeros(self.n), zeros(self.n)
             for k in range(self.first // 3):
                 on = self.on[k] if k < layout.contacts else 0
-                d[3 * k : 3 * k + 3] = layout.settings.force_cost * on + (1 - on)
-                c[3 * k] = 1 - on  # a contact that does not carry is pushed to the tip of its cone
+                places = layout.force_places(k)
+                d[places] = layout.settings.force_cost * on + (1 - on)
+                c[places[0]] = 1 - on  # a contact that does not carry is pushed to the tip of its cone
             for number, task in enumerate(layout.tasks):
                 if with_postures and layout.on_diagonal(task):
                     rows = layout.task_rows[number]
@@ -475,7 +484,7 @@ class _Terms:
         return found
 
     def _limits(self) -> list[Any]:
-        """U, offset, low, high, has low, has high, effort."""
+        """U, offset, effort, bound, has: limits of combinations of unknowns, then those of accelerations."""
         layout = self.layout
         rows, offsets, has, costs = [], [], [], []
         for i, most in zip(layout.motors, layout.efforts, strict=True):
@@ -492,9 +501,12 @@ class _Terms:
                     offsets.append(0)
                     has.append((0, 0, 1, 0))
                     costs.append(0)
-        columns = [vector(*[h[k] for h in has]) for k in range(4)]
         U = np.stack(rows) if rows else zeros(0, self.n)
-        return [U, vector(*offsets), *columns, vector(*costs)]
+        low, high, has_low, has_high = (vector(*[h[k] for h in has]) for k in range(4))
+        stops, none = self._stops(), zeros(self.n - self.first)
+        bound = [in_groups(low, stops[0]), in_groups(high, stops[1])]
+        present = [in_groups(has_low, stops[2]), in_groups(has_high, stops[3])]
+        return [in_groups(U), in_groups(vector(*offsets), none), in_groups(vector(*costs), none), bound, present]
 
     def _pressure(self, frame: str, points: Array, half: tuple[float, float]) -> list[Array]:
         """Σ (1 ± xᵢ / half) pₙ ≥ 0 along both axes of a foot."""
@@ -505,14 +517,14 @@ class _Terms:
                 row = zeros(self.n)
                 for k in self.layout.feet[frame]:
                     along = (X.R.T @ (points[k] - X.p))[axis]
-                    row[3 * k] = self.on[k] * (1 + sign * along / most)
+                    row[k] = self.on[k] * (1 + sign * along / most)
                 found.append(row)
         return found
 
     def _stops(self) -> list[Array]:
-        """least, most, has least, has most of the unknowns: velocities after the horizon stay within their limits."""
+        """Least and most accelerations, and 1 where there are such: velocities after the horizon are within limits."""
         layout, h = self.layout, self.layout.settings.horizon
-        found = [zeros(self.n) for _ in range(4)]
+        found = [zeros(self.n - self.first) for _ in range(4)]
         if not layout.settings.limits:
             return found
         model = layout.model
@@ -522,7 +534,7 @@ class _Terms:
             if kind.nv != 1 or kind.nq != 1:
                 continue
             fastest = joint.velocity_limit if joint.velocity_limit > 0 else np.inf
-            i = self.first + own.start
+            i = own.start
             for side, stop, sign in ((0, joint.lower, -1), (1, joint.upper, 1)):
                 if not np.isfinite(stop) and not np.isfinite(fastest):
                     continue
@@ -534,12 +546,12 @@ class _Terms:
         return found
 
     def _yielding(self) -> Array:
-        """Forces of rows that yield, as functions of the unknowns, (rows, n + 1)."""
+        """Forces of rows that yield, as functions of the unknowns, (rows, n + 4): a constant is behind them."""
         if self.A is None:
-            return zeros(1, self.n + 1)
+            return zeros(1, self.n + TILE)
         rows, nv = self.rows, self.layout.model.nv
-        found = zeros(max(rows.count, 1), self.n + 1)
+        found = zeros(max(rows.count, 1), self.n + TILE)
         for k, i in enumerate(rows.yielding):
             found[i, self.first : self.first + nv] = -rows.stiffness[k] * rows.soft[k]
-            found[i, -1] = -rows.stiffness[k] * rows.soft_bias[k]
+            found[i, self.n] = -rows.stiffness[k] * rows.soft_bias[k]
         return found

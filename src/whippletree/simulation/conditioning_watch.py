@@ -5,7 +5,8 @@ future work. Here the tolerance follows what limits it, the predicted rounding e
 integrator that is asked for less than that halves its steps chasing noise.
 
 A prediction takes longer than many a run. So the compiled accelerations are first asked how they answer to changes of
-the last digit of the state: only where that comes near to the tolerance is the error predicted.
+the last digit of the state: only where that comes near to the tolerance is the error predicted. Elsewhere all that is
+said of it is that it is below ``CLEAR`` times the tolerance.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ GOLDEN = 0.6180339887498949
 """Whose multiples are spread evenly, and so the signs of the changes."""
 
 CLEAR = 1e-3
-"""Share of the tolerance below which what the last digits do needs no closer look."""
+"""Share of the tolerance that errors of accelerations may have without being looked at. They are not where the last
+digits of the state do less than this share of this share."""
 
 SINGULAR_START = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
@@ -58,9 +60,11 @@ class Watch:
     def __init__(self, motion: Motion, q: Array, v: Array, rtol: float) -> None:
         self.motion, self.model, self._q = motion, motion.model, q
         self.asked = rtol
-        self.predicted = self._noise(q, v) if np.isfinite(rtol) else np.nan
-        if np.isfinite(rtol) and not self.predicted < CLEAR * rtol:
-            self.predicted = self._prediction(q, v)
+        self._v = v
+        self.predicted = np.nan
+        if np.isfinite(rtol):
+            calm = self._noise(q, v) < CLEAR * CLEAR * rtol
+            self.predicted = CLEAR * rtol if calm else self._prediction(q, v)
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
 
     @cached_property
@@ -147,9 +151,11 @@ class Watch:
         return f"joint {joint.name!r} (body {joint.child!r})"
 
     def _cure(self) -> str:
+        if self.rtol > self.asked and not self._prediction(self._q, 0 * self._v) > self.asked:
+            return "At rest they would have them: the terms of the velocities cancel. Ask for a larger rtol"
         names = ""
         start = conditioning(self.model, self._q) if self.model.nv <= MATRIX_UP_TO else None
-        if start is not None and start.lightest is not None:
+        if start is not None and start.lightest is not None and start.lightest != start.heaviest:
             names = f"merge {start.lightest.body!r} with a neighbour or give its joint a rotor, "
         return f"Cures: {names}use other units or coordinates, another route; see wt.conditioning(model, q)"
 

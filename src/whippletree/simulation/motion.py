@@ -79,7 +79,7 @@ class Motion:
         ]
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
-        self._compiled_controller: NamedFunction | AffineForces | None = None
+        self.compiled_controller: NamedFunction | AffineForces | None = None
         self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
@@ -135,7 +135,7 @@ class Motion:
     def use_compiled(self, controller: NamedFunction | AffineForces | None, *, names_failures: bool = False) -> None:
         """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
         itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
-        self._compiled_controller, self._names_failures = controller, names_failures
+        self.compiled_controller, self._names_failures = controller, names_failures
 
     def forces(self, t: Array, q: Array, v: Array, act: Array | None = None) -> Array:
         """All joint forces (m, nv) at m states: the controller's, those of springs and dampers, and of actuators.
@@ -143,8 +143,8 @@ class Motion:
         ``act``: activations (m, activations) of states that hold them.
         """
         tau = np.zeros(v.shape)
-        if self._compiled_controller is not None:
-            tau = np.asarray(self._compiled_controller(t, q, v))
+        if self.compiled_controller is not None:
+            tau = np.asarray(self.compiled_controller(t, q, v))
             if self._names_failures and not np.isfinite(tau).all() and np.isfinite([*q.flat, *v.flat]).all():
                 assert self.controller is not None
                 tau = self.asked_at(self.controller, t, q, v)  # which names the joint

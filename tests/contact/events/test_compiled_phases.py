@@ -9,6 +9,7 @@ import whippletree as wt
 from whippletree.contact.held_motion import held_motion
 from whippletree.simulation.events import event_method, smooth_motion
 from whippletree.simulation.events.compiled_phase import CompiledPhases
+from whippletree.simulation.events.guards import Guards
 from whippletree.simulation.events.smooth_motion import PhaseSteps
 
 
@@ -97,3 +98,27 @@ def test_a_batch_of_one_state_prepares_its_code_once():
     first = dyn.mass_matrix._single
     dyn.mass_matrix(q)
     assert dyn.mass_matrix._single is first
+
+
+def test_python_is_entered_once_for_many_steps_of_a_phase(monkeypatch):
+    # guards and output of all steps that machine code has taken in a call are worked out together
+    monkeypatch.setattr(smooth_motion, "BEFORE_COMPILING", 0)
+    monkeypatch.setattr(event_method, "BEFORE_COMPILING", 0)
+    model = wt.mechanisms.hopper()
+    dyn, runs, looks = wt.compile(model), {}, {}
+    sampled = Guards._sampled
+
+    def counted(self, spans):
+        looks[ahead] += 1
+        return sampled(self, spans)
+
+    monkeypatch.setattr(Guards, "_sampled", counted)
+    for ahead in (1, 16):
+        looks[ahead] = 0
+        monkeypatch.setattr(smooth_motion, "STEPS_PER_CALL", ahead)
+        runs[ahead] = wt.simulate(model, duration=1.2, method="events", compiled=dyn, rtol=1e-10)
+    one, many = runs[1], runs[16]
+    assert one.attrs["event_names"] == many.attrs["event_names"]
+    assert np.abs(np.subtract(one.attrs["event_times"], many.attrs["event_times"])).max() < 1e-12
+    assert np.abs(one.q - many.q).max() < 1e-12
+    assert looks[1] >= one.attrs["steps"] > 3 * looks[16]

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from whippletree.contact.impact.impact import Impact
-from whippletree.contact.impact.laws import LAWS, Energetic, Newton, Plastic, Sequential, default_law, law_named
+from whippletree.contact.impact import laws
+from whippletree.contact.impact.impact import Impact, massless_motions, null_space
+from whippletree.contact.impact.laws import (
+    LAWS,
+    Energetic,
+    Newton,
+    Plastic,
+    Sequential,
+    _associated,
+    default_law,
+    law_named,
+)
 from whippletree.contact.problem import active_set
-from whippletree.contact.problem.active_set import SLIDE, STICK
+from whippletree.contact.problem.active_set import EDGES, SLIDE, STICK
 from whippletree.contact.problem.delassus import islands
 from whippletree.errors import NameLookupError
 
@@ -247,3 +257,42 @@ def test_a_slip_that_turns_by_another_integration():
         if u[1:] @ slip > 0.5:  # it has not stopped on the way
             compared += 1
             assert np.allclose(p, routh(G, u, 0.2, 0.6), atol=1e-9)
+
+
+def test_impulses_of_associated_friction_are_the_best_in_the_cones():
+    """The last resort of the plastic law: along every edge of every cone the rate is not below zero."""
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        k = int(rng.integers(1, 4))
+        F = rng.standard_normal((3 * k + 1, 3 * k))
+        G, u, friction = F.T @ F, rng.standard_normal(3 * k), rng.uniform(0.2, 2, k)
+        p = _associated(G, u, friction)
+        after = (u + G @ p).reshape(k, 3)
+        assert p @ after.ravel() == pytest.approx(0, abs=1e-10)
+        for own, mu, rate in zip(p.reshape(k, 3), friction, after, strict=True):
+            assert np.hypot(*own[1:]) <= mu * own[0] + 1e-12
+            edges = 2 * np.pi * np.arange(EDGES) / EDGES
+            assert (rate[0] + mu * (np.cos(edges) * rate[1] + np.sin(edges) * rate[2])).min() > -1e-10
+
+
+def test_contacts_that_wedge_each_other_without_end_are_stopped_by_associated_friction(monkeypatch):
+    """Where neither the exact solver nor strokes end, still nothing approaches, and no energy is made."""
+    monkeypatch.setattr(active_set, "solve", lambda problem: None)
+    monkeypatch.setattr(laws, "LAST_STROKES", 0)
+    for impact in random_impacts(20, 9):
+        check(impact, Plastic())
+
+
+@pytest.mark.parametrize(("sine", "independent"), [(1e-8, True), (1e-12, False)])
+def test_rows_of_an_impact_that_are_all_but_equal(sine, independent):
+    assert null_space(np.array([[1.0, 0.0], [1.0, sine]])).shape[1] == (0 if independent else 1)
+
+
+def test_massless_motions_of_masses_that_move_together():
+    """Neither velocity is massless alone; their difference is, unless a row holds it."""
+    together = np.ones((2, 2))
+    (found,) = massless_motions(together, np.zeros((0, 2))).T
+    assert np.abs(found) == pytest.approx([0.5**0.5, 0.5**0.5])
+    assert found.sum() == pytest.approx(0, abs=1e-15)
+    assert massless_motions(together, np.array([[1.0, 0.0]])).shape == (2, 0)
+    assert massless_motions(together + np.diag([0, 1e-9]), np.zeros((0, 2))).shape == (2, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whippletree.compiler.rollout.contact_sweeps import contact_sweeps
-from whippletree.contact.problem import cones
+from whippletree.contact.problem import lorentz
 from whippletree.contact.problem.cones import natural_map, project_on_cone, project_on_disc
 from whippletree.contact.problem.contact_problem import (
     ContactProblem,
@@ -210,21 +210,22 @@ def test_random_problems_converge_whatever_the_masses(spread):
 @given(seed=st.integers(0, 10_000))
 def test_lorentz_cones(seed):
     rng = np.random.default_rng(seed)
-    x, y, z = rng.normal(size=(3, 5, 3))
-    for inside in (x, y):
-        inside[:, 0] = np.hypot(inside[:, 1], inside[:, 2]) + rng.uniform(0.01, 1, 5)
-    assert np.allclose(cones.product(x, cones.quotient(z, x)), z, atol=1e-9)
-    assert np.allclose(cones.product(x, cones.unit(5)), x)
-    W = cones.Scaling.of(x, y)
-    assert np.allclose(np.einsum("kij,kj->ki", W.matrix, x), np.einsum("kij,kj->ki", W.inverse, y), atol=1e-9)
-    assert np.allclose(W.matrix @ W.inverse, np.eye(3), atol=1e-9)
-    way = cones.way_to_boundary(x, z)
-    if np.isfinite(way):
-        edge = x + way * z
-        assert np.abs(cones.determinant(edge)).min() < 1e-9 * (1 + np.abs(edge).max()) ** 2
-        assert cones.determinant(x + 0.999 * way * z).min() > 0
-    else:
-        assert cones.determinant(x + 1e6 * z).min() > 0
+    for x, y, z in rng.normal(size=(5, 3, 3)):
+        for inside in (x, y):
+            inside[0] = np.hypot(inside[1], inside[2]) + rng.uniform(0.01, 1)
+        assert np.allclose(lorentz.product(x, lorentz.quotient(z, x)).astype(float), z, atol=1e-9)
+        assert np.allclose(lorentz.product(x, np.array([1.0, 0.0, 0.0])).astype(float), x)
+        W = lorentz.Scaling(*[part.astype(float) for part in lorentz.Scaling.of(x, y)])
+        assert np.allclose(W.matrix @ x, W.inverse @ y, atol=1e-9)
+        assert np.allclose(W.square @ x, y, atol=1e-9)
+        assert np.allclose(W.matrix @ W.inverse, np.eye(3), atol=1e-9)
+        rate = lorentz.exit_rate(x, z)
+        if rate > 0:
+            edge = x + z / rate
+            assert abs(lorentz.determinant(edge)) < 1e-9 * (1 + np.abs(edge).max()) ** 2
+            assert lorentz.determinant(x + 0.999 * z / rate) > 0
+        else:
+            assert lorentz.determinant(x + 1e6 * z) > 0
 
 
 def test_the_interior_point_method_alone_solves_a_stack():

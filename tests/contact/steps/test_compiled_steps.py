@@ -248,3 +248,33 @@ def test_which_models_suit():
     assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
     assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_LISTED_VELOCITIES // 6 + 1))  # too large
     assert ContactBlocks(wt.mechanisms.quadruped()).count > 0
+
+
+def two_balls():
+    """Two balls of 0.1 m on one rail, half a metre apart."""
+    scene = wt.Builder("rail", gravity=(0, 0, 0))
+    for name, x in (("left", 0.0), ("right", 0.5)):
+        scene.body(name, 1.0, inertia=(0.004, 0.004, 0.004)).geometry(name, name, "sphere", radius=0.1)
+        scene.joint(name, "prismatic", "world", name, axis=(1, 0, 0), start=x)
+    return scene.contact("meeting", "left", "right").build()
+
+
+def test_pairs_that_are_far_meet_all_the_same():
+    """A push of 5000 N for one step would carry a ball that rests through the other one, with which it was not
+    compared as the step began: 0.3 m apart they may approach by 30 m/s, and then go on together."""
+    model = two_balls()
+    step = wt.compile(model).step
+    first = step(model.home.q, np.zeros(2), dt=0.01, tau=np.array([5000.0, 0.0]))
+    np.testing.assert_allclose(first.v, [40, 10], rtol=1e-9)
+    assert first.measure[1] < 1e-7
+    np.testing.assert_allclose(step(*first[:2], dt=0.01).v, [25, 25], rtol=1e-9)
+
+
+def test_balls_that_come_fast_are_compared_in_time():
+    """At 20 m/s they travel 0.2 m in a step; all steps are the kernel's, and the impact is plastic."""
+    model = two_balls()
+    run = wt.simulate(model, None, [20.0, 0.0], duration=0.05, step=0.01, method="time_stepping", progress=False)
+    assert run.attrs["path"] == "compiled"
+    assert run.attrs["unconverged_steps"] == 0
+    np.testing.assert_allclose(run.v[-1], [10, 10], rtol=1e-9)
+    assert run.penetration.max() < 1e-8

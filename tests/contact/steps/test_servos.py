@@ -143,6 +143,37 @@ def test_kernel_python_and_reference_agree(case, seed):
     np.testing.assert_allclose(end.v.astype(float), step.state[model.nq :], rtol=0, atol=1e3 * TOLERANCE)
 
 
+def test_servos_enter_and_leave_their_ranges_in_the_kernel_as_in_python():
+    """Commands jump, so that servos saturate on both sides and come back: which of them are rows changes on the way."""
+    actuators, stand = CASES["bounded"]
+    model = legs(*actuators)
+    stepper, y = stepper_of(model), scattered(model, 2)
+    commands = np.array([stand + 0.05 * np.sign(np.sin(0.4 * k)) * np.array([1, -1, -1, 1]) for k in range(40)])
+    tau, impulses, seen = np.zeros(model.nv), np.zeros((stepper.blocks.count, 3)), set()
+    made = kernel_steps(stepper, y, impulses, tau, np.full(len(commands), H), commands)
+    assert made.number == len(commands)
+    for k, ctrl in enumerate(commands):
+        step = stepper.step(0.0, y, impulses, tau, H, ctrl)
+        np.testing.assert_allclose(made.states[k][model.nq :], step.state[model.nq :], rtol=0, atol=1e4 * TOLERANCE)
+        y, impulses = made.states[k], made.impulses[k]
+        np.testing.assert_allclose(impulses, step.impulses, rtol=0, atol=1e4 * TOLERANCE)
+        ends = np.isclose(np.abs(impulses[stepper.blocks.passive :, 1]), H * 10.5, rtol=1e-9)
+        seen.add(tuple(ends))
+    assert len(seen) > 3
+
+
+def test_a_servo_within_its_range_costs_no_sweeps():
+    """It is solved with the inertia: the only sweep is the one that finds nothing to do."""
+    wide = stepper_of(slider(k=300.0, d=4.0, force_range=(-1e3, 1e3)))
+    start = np.zeros((wide.blocks.count, 3))
+    within, beyond = (
+        kernel_steps(wide, np.zeros(2), start, np.zeros(1), np.full(1, H), np.array([[u]])) for u in (1, 9)
+    )
+    assert within.sweeps[0] <= 1 < beyond.sweeps[0]
+    assert within.impulses[0, -1, 1] == pytest.approx(H * wt.compile(wide.model).step([0], [0], [1.0], H).tau[0])
+    assert beyond.impulses[0, -1, 1] == pytest.approx(H * 1e3)
+
+
 @pytest.mark.parametrize("case", ["tendon", "frame"])
 def test_what_servos_tie_together_is_eliminated_together(case):
     """M + h Gᵀ K G, dense, against the factor along the elimination tree."""

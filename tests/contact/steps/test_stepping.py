@@ -14,7 +14,7 @@ import whippletree as wt
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import ContactBlocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, posed, shifts, stepped
 from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
@@ -272,6 +272,26 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits():
     assert np.array_equal(np.concatenate([c.states for c in whole[3:]]), np.concatenate([c.states for c in rest]))
     for before, after in zip(whole[3:], rest, strict=True):
         assert all(np.array_equal(before.variables[name], after.variables[name]) for name in before.variables)
+
+
+def test_what_is_asked_of_normal_velocities():
+    """gap / h apart, however fast; e u⁻ where this step would close the gap; nothing in overlap, or what parts."""
+    gaps = np.array([1.0, 0.05, 0.05, 0.05, -0.01, -0.01])
+    speeds = np.array([-2.0, -2.0, 2.0, -2.0, 2.0, -2.0])
+    restitution = np.array([0.5, 0.5, 0.5, 0.0, 0.5, 0.5])
+    assert shifts(gaps, speeds, restitution, 0.1).tolist() == [10.0, -1.0, 0.5, 0.5, 0.0, -1.0]
+
+
+def test_a_prescribed_motion_is_met_at_the_end_of_every_step():
+    builder = wt.Builder("driven").geometry("ground", "world", "half_space")
+    builder.body("arm", 1.0, inertia=(0.1, 0.1, 0.1)).joint(
+        "turn", "revolute", "world", "arm", axis=(0, 1, 0), position=(0, 0, 1)
+    )
+    builder.body("ball", 1.0, inertia=(0.1, 0.1, 0.1)).joint("slide", "prismatic", "arm", "ball", axis=(0, 0, 1))
+    builder.geometry("ball", "ball", "sphere", radius=0.1).contact("touch", "ball", "ground", friction=0.5)
+    builder.constraint("drive", "prescribed", "turn", motion=lambda t: 0.3 * np.sin(5 * t))
+    found = run(builder.build(), 0.2, step=1e-2, output_dt=1e-2)
+    np.testing.assert_allclose(found.q.values[:, 0], 0.3 * np.sin(5 * found.time.values), atol=1e-12)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

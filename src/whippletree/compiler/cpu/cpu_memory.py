@@ -13,23 +13,32 @@ and write them to the same place. So a tail needs no masks, and no address exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Memory, Registers, Takers
-from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
-from whippletree.compiler.program import Address, Program, every_block
+from whippletree.compiler.program import Address, Program, Register, every_block
 
 WHOLE = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
 but were seen to cost inverse dynamics 2 % of its speed."""
 
+WHOLE_OF_SEVERAL = 2000
+"""The same where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
+loop over the limbs of a humanoid, whose code was 5 % faster with them."""
+
 LONGEST_BLOCK = 800
 """Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
 length, and short ones were seen to be 3 % faster."""
+
+
+TOGETHER = 4
+"""Rounds of a loop that one state computes at once: what a vector of AVX2 holds; LLVM cuts it up for other CPUs."""
 
 
 class CpuMemory(Memory):
@@ -41,7 +50,31 @@ class CpuMemory(Memory):
         self.lanes = writer.lanes
         self._results: Results | None = None
         self._block_start = len(writer.lines)
-        self._long = any(block.code.operations > WHOLE for block in every_block(program.body))
+        most = WHOLE if len(program.body) == 1 else WHOLE_OF_SEVERAL
+        self._long = any(block.code.operations > most for block in every_block(program.body))
+
+    # ---- rounds of a loop as lanes -------------------------------------------------------------------------------
+
+    @property
+    def together(self) -> int:
+        return TOGETHER if self.lanes.width == 1 else 1
+
+    @contextmanager
+    def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
+        states = self.lanes
+        self.beside = counter
+        self.lanes = self.writer.lanes = MachineLanes(TOGETHER, states.real)
+        yield
+        self.beside = None
+        self.lanes = self.writer.lanes = states
+
+    def _read_round(self, address: Address, registers: Registers) -> Operand:
+        """A number of each round, or one number for all of them."""
+        w, lanes = self.writer, self.lanes
+        place = self._flat(address, lanes.real, registers)
+        if address.indices[-1].register == self.beside:
+            return w.value(f"load {lanes.number}, ptr {place}, align {lanes.bytes}")
+        return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -108,6 +141,8 @@ class CpuMemory(Memory):
 
     def _read_flat(self, address: Address, registers: Registers) -> Operand:
         w, lanes = self.writer, self.lanes
+        if self.beside is not None:
+            return self._read_round(address, registers)
         if self.role[address.buffer] == "table":
             return w.splat(w.value(f"load {lanes.real}, ptr {self._flat(address, lanes.real, registers)}"))
         return w.value(f"load {lanes.number}, ptr {self._flat(address, lanes.number, registers)}")
@@ -212,7 +247,10 @@ class CpuMemory(Memory):
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
         for address, value in stores:
-            if address.buffer in self.frame.arrays:
+            if self.beside is not None:
+                place = self._flat(address, lanes.real, registers)
+                w.emit(f"store {lanes.number} {value}, ptr {place}, align {lanes.bytes}")
+            elif address.buffer in self.frame.arrays:
                 self._write_single(address, value, registers)
             else:
                 place = self._flat(address, lanes.number, registers)
@@ -248,7 +286,11 @@ class CpuMemory(Memory):
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
         self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
-        return {stores[number]: taker for number, taker in self._results.takers().items()}
+        takers: Takers = {stores[number]: taker for number, taker in self._results.takers().items()}
+        for address in stores:
+            if self.role[address.buffer] == "work":
+                takers[address] = lambda x, a=address: self.store([(a, x)], registers)  # type: ignore[misc]
+        return takers
 
     def finish_stores(self) -> None:
         if self._results is not None:

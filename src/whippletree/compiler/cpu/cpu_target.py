@@ -19,7 +19,7 @@ from string import Template
 from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.copies import copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
-from whippletree.compiler.cpu.cpu_memory import CpuMemory
+from whippletree.compiler.cpu.cpu_memory import TOGETHER, CpuMemory
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
@@ -48,7 +48,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
-    return _declarations({lanes, one, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
+    rounds = MachineLanes(TOGETHER, lanes.real)
+    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:

@@ -14,9 +14,9 @@ from pathlib import Path
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.ir import MachineLanes, Real
+from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.check import check
-from whippletree.errors import UnsupportedError
 
 
 def export_programs(
@@ -35,8 +35,6 @@ def export_programs(
     machine = jit.host() if cpu is None else replace(jit.host(), cpu=cpu, features="")
     written = []
     for name, program in programs.items():
-        if program.of_role("table", "index"):
-            raise UnsupportedError(f"export: {name} is a loop over bodies, whose tables cannot be exported yet")
         check(program)
         path = folder / f"{prefix}_{name}.o"
         path.write_bytes(jit.object_code(numpy_loop(program, MachineLanes(1, real), f"{prefix}_{name}_loop"), machine))
@@ -100,15 +98,30 @@ def _wrapper(prefix: str, name: str, program: Program, real: Real) -> str:
     steps = ", ".join(["0"] * len(arrays) + [str(s) for s in strides])
     pointers = ", ".join(f"(char *){c_name(b.name)}" for b in arrays)
     arguments = ", ".join(_declared(b, real) for b in arrays)
-    return f"""void {prefix}_{name}_loop(char **, const intptr_t *, const intptr_t *, void *);
+    tables = program.of_role("table", "index")
+    names = [f"{prefix}_{name}_table{k}" for k in range(len(tables))]
+    contents = "".join(_table(table, b, real) for table, b in zip(names, tables, strict=True))
+    # the control block of NumPy's loop: nobody stops it, and the tables are behind
+    data = ", ".join(["0"] * FIRST_TABLE + names)
+    control = f"const void *const control[] = {{{data}}};" if tables else "void *const control = 0;"
+    return f"""{contents}void {prefix}_{name}_loop(char **, const intptr_t *, const intptr_t *, void *);
 static inline void {prefix}_{name}({arguments}) {{
     char *arrays[] = {{{pointers}}};
     const intptr_t sizes[] = {{{", ".join(["1", *sizes])}}};
     const intptr_t steps[] = {{{steps}}};
-    {prefix}_{name}_loop(arrays, sizes, steps, 0);
+    {control}
+    {prefix}_{name}_loop(arrays, sizes, steps, (void *)control);
 }}
 
 """
+
+
+def _table(name: str, buffer: Buffer, real: Real) -> str:
+    """Constants of a program in C, to the last bit."""
+    assert buffer.data is not None
+    kind = "int64_t" if buffer.role == "index" else real
+    numbers = [str(int(x)) if buffer.role == "index" else float(x).hex() for x in buffer.data.flat]
+    return f"static const {kind} {name}[] = {{{', '.join(numbers)}}};\n"
 
 
 def _example(prefix: str, programs: Mapping[str, Program], real: Real) -> str:

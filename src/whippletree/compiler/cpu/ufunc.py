@@ -39,7 +39,7 @@ Control: TypeAlias = "ctypes.Array[ctypes.c_uint64]"
 
 
 class UfuncEngine:
-    """A kernel's loops and its control block: everything that must live as long as the ufunc does."""
+    """A kernel's loops and its control block, and the ufunc that runs them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -82,7 +82,11 @@ class UfuncEngine:
     # ---- the ufunc -----------------------------------------------------------------------------------------------
 
     def make_ufunc(self, control: Control | None = None) -> np.ufunc:
-        """A ufunc that keeps this engine alive; the engine does not know it, so both can be freed."""
+        """A ufunc that keeps alive what its loops read, and nothing that leads back to it.
+
+        NumPy's ufuncs hide from the garbage collector what is tied to them: in a circle (the kernel can be built again,
+        from a model's functions, which know the ufunc) nothing would ever be freed.
+        """
         control = self.control if control is None else control
         name = self.kernel.interface.name.encode()
         signature = _signature(self.inputs, self.outputs).encode()
@@ -94,7 +98,7 @@ class UfuncEngine:
         ufunc: np.ufunc = _from_function_and_signature()(
             functions, data, types, 1, len(self.inputs), len(self.outputs), -1, name, document, 0, signature
         )
-        _keep_alive(ufunc, (self, control, functions, data, types, name, document, signature))
+        _keep_alive(ufunc, (self.kernel.memory, control, functions, data, types, name, document, signature))
         return ufunc
 
 

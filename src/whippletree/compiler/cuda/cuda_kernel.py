@@ -31,7 +31,7 @@ class CudaKernel(Kernel):
     def image(self, arch: str, rows: bool = False) -> bytes:
         """The kernel's PTX for an architecture such as ``sm_90``, for arrays by rows or by columns."""
         layout = "rows" if rows else "columns"
-        key = self._key(f"ptx {arch} {self.options.real} {layout} {self.form} {jit.llvm_version()}")
+        key = self._code_key(f"ptx {arch} {self.options.real} {layout} {self.form} {jit.llvm_version()}")
         stored = self.cache.load(key)
         if stored is not None:
             return stored

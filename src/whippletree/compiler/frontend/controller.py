@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.trace import Trace, evaluate, finish, tangent
+from whippletree.arithmetic.trace import LinearPart, Trace, finish, linear_parts
 from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.frontend.untouched import untouched
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, straight_program
+from whippletree.errors import ScalarError
 from whippletree.model import Model
 
 AGREEMENT = 1e-9
@@ -62,25 +64,59 @@ def affine_forces(
 
     ``samples``: states at which they are compared with the controller in Python.
     """
-    trace = Trace()
-    x = trace.inputs(1 + model.nq + model.nv)
     try:
-        found = np.asarray(controller(x[0], *map(scalar_array, np.split(x[1:], [model.nq]))), dtype=object)
-        if found.shape != (model.nv,):
-            return None
-        columns = [tangent(list(found), list(x), unit) for unit in np.eye(len(x), dtype=int).tolist()]
-        slopes = finish(trace, [slope for column in columns for slope in column])
-        if any(node[0] == "input" for node in slopes.nodes):
-            return None  # a slope changes
-        function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
-        function.gains[:, 1:] = np.array(evaluate(slopes, []), dtype=float).reshape(len(x), model.nv).T
-        t, q, v = samples[0]
-        function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
-        for sample in samples:
-            _compare(function, controller, *sample)
+        with untouched(controller):
+            parts = _parts_of(model, controller)
+            slopes = [[part.slope(i) for i in range(1 + model.nq + model.nv)] for part in parts]
+            if any(slope is None for row in slopes for slope in row):
+                return None
+            function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
+            function.gains[:, 1:] = slopes
+            t, q, v = samples[0]
+            function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
+            for sample in samples:
+                _compare(function, controller, *sample)
     except Exception:  # whatever it is, it is not this simple
         return None
     return function
+
+
+class OwnGains(NamedTuple):
+    """What a controller does about each joint's own motion, where that is a constant; 0 elsewhere."""
+
+    stiffness: Array
+    """−∂τᵢ/∂qᵢ, N m/rad or N/m, (nv,)."""
+    damping: Array
+    """−∂τᵢ/∂vᵢ, N m s/rad or N s/m, (nv,)."""
+
+
+def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGains | None:
+    """The constant gains of a controller on joints of one freedom, as of a regulator about any path in time.
+
+    None for a controller that cannot be traced. Gains that drive a joint on instead of holding it count as 0.
+    """
+    gains = OwnGains(np.zeros(model.nv), np.zeros(model.nv))
+    try:
+        with untouched(controller):
+            parts = _parts_of(model, controller)
+    except Exception:  # whatever it is, plain numbers may still be fine
+        return None
+    for joint, at, place in zip(model.joints, model.q_slices, model.v_slices, strict=True):
+        if joint.type.nv == joint.type.nq == 1:
+            i = place.start
+            by_q, by_v = parts[i].slope(1 + at.start), parts[i].slope(1 + model.nq + i)
+            gains.stiffness[i], gains.damping[i] = max(-(by_q or 0.0), 0.0), max(-(by_v or 0.0), 0.0)
+    return gains
+
+
+def _parts_of(model: Model, controller: Callable[[Any, Any, Any], Any]) -> list[LinearPart]:
+    """How each force of a controller depends on (t, q, v), the inputs of a trace."""
+    trace = Trace()
+    x = trace.inputs(1 + model.nq + model.nv)
+    found = np.asarray(controller(x[0], *map(scalar_array, np.split(x[1:], [model.nq]))), dtype=object)
+    if found.shape != (model.nv,):
+        raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({model.nv},)")
+    return linear_parts(trace, list(found))
 
 
 def traced_function(
@@ -91,6 +127,13 @@ def traced_function(
     Raises:
         NotTraceable: with the reason.
     """
+    with untouched(asked):
+        return _traced_function(model, asked, size, samples)
+
+
+def _traced_function(
+    model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
+) -> NamedFunction:
     trace = Trace()
     t = trace.input()
     q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
@@ -106,13 +149,16 @@ def traced_function(
     except (TypeError, ValueError) as error:
         raise NotTraceable(f"it returned something that is no number: {error}") from error
     function = compile_function(straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))]))
-    for time, at, speed in samples:
-        _compare(function, asked, time, at, speed)
+    for sample in samples:
+        _compare(function, asked, *sample)
     return function
 
 
 def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, v: Array) -> None:
-    expected = np.asarray(controller(t, q, v), dtype=float)
+    try:
+        expected = np.asarray(controller(t, q, v), dtype=float)
+    except ScalarError as error:
+        raise NotTraceable("it keeps what it was asked with: it has a memory") from error
     with np.errstate(all="ignore"):
         difference = np.abs(function(t, q, v) - expected)
     if np.any(difference > AGREEMENT * (1 + np.abs(expected).max(initial=0.0))):

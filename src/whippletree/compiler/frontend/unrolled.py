@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from whippletree import functions
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.trace import Trace, Traced, finish
+from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
+from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_equal_patterns
 from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.compiler.program.folding import Folding, folded
 from whippletree.functions import Function
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter, with_parameters
@@ -20,6 +22,9 @@ from whippletree.tree.skeleton import Skeleton, skeleton
 
 STATUS = "status"
 """Name of the output that tells which joint lacked inertia: 0 for none, else the joint's node plus one."""
+
+
+Folds: TypeAlias = Literal["loops", "copies"]
 
 
 def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -40,29 +45,81 @@ def unrolled_program(
     *,
     checked: bool = True,
     route: str | None = None,
+    fold: Folds | None = None,
 ) -> Program:
     """Trace a function over the concrete bodies of a model: one block of straight-line code.
 
     ``checked`` adds a status output where only the state decides whether there is an answer. ``route``: how the block
-    matrix of constraints is solved; None for the one that the model calls for.
+    matrix of constraints is solved; None for the one that the model calls for. ``fold``: write limbs that are alike
+    in the same way where that pays; ``"loops"`` does so once, in a loop, ``"copies"`` for each, with the same bits.
     """
+    how = _How(function, tuple(names), tuple(parameters), checked, route)
+    if fold is not None and not parameters:
+        foldings = [_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS]]
+        best = min((f for f in foldings if f is not None), key=lambda f: f.operations_left, default=None)
+        if best is not None:
+            return best.program(function.name) if fold == "loops" else best.straight_program(function.name)
+    code = _straight(model, how, None)
+    return straight_program(function.name, code.code, code.inputs, code.outputs)
+
+
+MOST_ROTATIONS = 2
+"""So many ways to fold code are tried."""
+
+
+class _How(NamedTuple):
+    """What to trace."""
+
+    function: Function
+    names: tuple[Any, ...]
+    parameters: tuple[str, ...]
+    checked: bool
+    route: str | None
+
+
+class _Traced(NamedTuple):
+    """Straight-line code with the arrays that it reads and writes."""
+
+    code: Straight
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+
+
+def _folding(model: Model, how: _How, rotation: Rotation) -> Folding | None:
+    """The code of a function with its limbs folded; None if that does not pay."""
+    traced = _straight(model, how, rotation)
+    known = functions.sizes(model)
+    inputs, outputs = (
+        [(shape, functions.resolve(shape, known)) for shape in shapes.values()]
+        for shapes in (how.function.inputs, how.function.outputs)
+    )
+    if len(traced.outputs) > len(outputs):
+        outputs.append(((), ()))  # the status
+    turned = turning(skeleton(model), rotation, inputs, outputs)
+    return folded(traced.code, traced.inputs, traced.outputs, turned)
+
+
+def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
+    """Trace a function; with a rotation, all limbs that take each other's places are written alike."""
     trace = Trace()
-    shapes = input_shapes(model, function, parameters)
+    function = how.function
+    shapes = input_shapes(model, function, how.parameters)
     values = traced_inputs(trace, shapes)
-    opened = {path: values.pop(path) for path in parameters}
-    mechanism = Mechanism(traced_tree(model, opened), route=route)
+    opened = {path: values.pop(path) for path in how.parameters}
+    tree = traced_tree(model, opened)
+    mechanism = Mechanism(tree if rotation is None else with_equal_patterns(tree, rotation, trace), route=how.route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
-        result = function.implementation(mechanism, *names, *values.values())
+        result = function.implementation(mechanism, *how.names, *values.values())
     outputs = result if isinstance(result, tuple) else (result,)
     flat = [x for y in outputs for x in np.ravel(np.asarray(y, dtype=object))]
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
-    if checked and mechanism.doubts:
+    if how.checked and mechanism.doubts:
         status = traced_status(mechanism)
         flat = _nan_where_failed(flat, scalars.less(0, status))
         flat.append(status)
         buffers.append(Buffer(STATUS, "output", (), integer=True))
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
-    return straight_program(function.name, finish(trace, flat), inputs, buffers)
+    return _Traced(finish(trace, flat), inputs, buffers)
 
 
 def _nan_where_failed(outputs: Sequence[Any], failed: Any) -> list[Any]:

@@ -52,6 +52,18 @@ class Memory(ABC):
         self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
         self.mask: Operand | None = None
         """The lanes that store, where not all of them do; never set where there is one lane."""
+        self.beside: Register | None = None
+        """The counter of the loop whose rounds are the lanes here, see :class:`~whippletree.compiler.program.Loop`."""
+
+    @property
+    def together(self) -> int:
+        """How many rounds of a loop with rounds side by side the target computes at once."""
+        return 1
+
+    @contextmanager
+    def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
+        """Around blocks in which the lanes of a number are rounds of a loop, and no longer states."""
+        raise NotImplementedError
 
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
@@ -203,6 +215,29 @@ class _Body:
         self.memory.store([(a, self.memory.seen(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
+        if loop.side_by_side and isinstance(loop.count, int) and self.memory.together > 1:
+            self.side_by_side(loop, loop.count, registers)
+        else:
+            self.one_by_one(loop, registers)
+
+    def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
+        """As many rounds as the target has lanes at once, and the rest one by one."""
+        w, width = self.writer, self.memory.together
+        whole = count // width
+
+        def several(first: Operand) -> None:
+            with self.memory.rounds_as_lanes(loop.counter):
+                self.statements(loop.body, {**registers, loop.counter: first})
+
+        if whole == 1:
+            several("0")
+        elif whole:
+            with self.rounds(str(whole)) as step:
+                several(w.value(f"mul i64 {step}, {width}"))
+        for number in range(whole * width, count):
+            self.statements(loop.body, {**registers, loop.counter: str(number)})
+
+    def one_by_one(self, loop: Loop, registers: Registers) -> None:
         w = self.writer
         count = self.count(loop.count, registers)
         with self.rounds(count) as step:

@@ -129,6 +129,11 @@ class Kernel:
         self.tables = [_table(b, options.dtype) for b in self.interface.buffers if b.role in ("table", "index")]
 
     @property
+    def memory(self) -> tuple[Any, ...]:
+        """What must live for as long as a loop may run: the code, also that which is still to come, and the tables."""
+        return self._loaded, self.tables
+
+    @property
     def content(self) -> bytes:
         """The key of its program: equal for equal programs."""
         return self._recipe.key
@@ -165,7 +170,7 @@ class Kernel:
     def _object_code(self, width: int) -> bytes:
         o = self.options
         level = o.level if self.interface.operations <= o.quick_above else 0
-        key = self._key(f"{width} {o.real} {level} {o.machine} {jit.llvm_version()}")
+        key = self._code_key(f"{width} {o.real} {level} {o.machine} {jit.llvm_version()}")
         code = self.cache.load(key)
         if code is None:
             # the emitter is not needed, and not imported, where the cache knows the answer
@@ -181,12 +186,21 @@ class Kernel:
     def _key(self, variant: str) -> str:
         return combined_key(source_digest(), self._recipe.key, variant.encode())
 
+    def _code_key(self, variant: str) -> str:
+        """The key of code that runs with this interface: with other tables, or none, it would read foreign memory."""
+        return self._key(f"{variant} {hashlib.blake2b(self.interface.pack(), digest_size=20).hexdigest()}")
+
     def _build(self) -> Program:
         if self._program is None:
-            from whippletree.compiler.program.check import check
+            from whippletree.compiler.program.check import ProgramError, check
 
             program = self._recipe.build()
             check(program)
+            if "interface" in self.__dict__ and self.interface.pack() != Interface.of(program).pack():
+                raise ProgramError(
+                    f"{program.name!r}: its key stands for two programs, and the cache knows the buffers of the other. "
+                    f"The key of a recipe must contain everything that its program depends on."
+                )
             self._program = program
         return self._program
 

@@ -152,6 +152,8 @@ class _Checker:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
     def loop(self, loop: Loop, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
+        if loop.side_by_side:
+            self.rounds_side_by_side(loop)
         if isinstance(loop.count, str):
             if loop.count not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
@@ -162,6 +164,21 @@ class _Checker:
             self.counted(loop.counter, most, loop.body, known, masks, positive)
         else:
             self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
+
+    def rounds_side_by_side(self, loop: Loop) -> None:
+        """The form of a loop whose rounds may be computed together."""
+        if not isinstance(loop.count, int) or loop.backwards:
+            raise ProgramError(f"{self.name}: rounds side by side are counted by a number, and go forwards")
+        for block in loop.body:
+            if not isinstance(block, Block):
+                raise ProgramError(f"{self.name}: rounds side by side consist of blocks alone")
+            for address in (*block.loads, *block.stores):
+                if self.buffers[address.buffer].role != "work":
+                    raise ProgramError(f"{self.name}: rounds side by side know work space alone: {address.buffer!r}")
+                if any(index.register == loop.counter for index in address.indices[:-1]):
+                    raise ProgramError(f"{self.name}: {address.buffer!r} has the counter before its last index")
+            if any(not a.indices or a.indices[-1].register != loop.counter for a in block.stores):
+                raise ProgramError(f"{self.name}: rounds side by side write to one place")
 
     def counted(
         self,

@@ -121,12 +121,17 @@ class Loop:
     """Repeat ``body`` for counter = 0 … count − 1 (or backwards).
 
     ``count`` is a number, a named dimension of the call, or a register with an offset; below 0 it counts as 0.
+
+    ``side_by_side`` promises that no round reads what another one writes. Its body is blocks on work space alone, whose
+    addresses have the counter as their last index, or, where they are only read, not at all. A back end that works on
+    one state may then compute several rounds at once, with the bits that each has alone.
     """
 
     counter: Register
     count: Dimension | Index
     body: tuple[Statement, ...]
     backwards: bool = False
+    side_by_side: bool = False
 
 
 @dataclass(frozen=True)

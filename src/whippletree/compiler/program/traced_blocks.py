@@ -20,12 +20,13 @@ class Piece(NamedTuple):
     addresses: tuple[Address, ...]
 
 
-def piece(buffer: Buffer, *at: Register | None) -> Piece:
+def piece(buffer: Buffer, *at: Register | Index | None) -> Piece:
     """A buffer, or the part of it at registers: one per dimension, None for all of that dimension."""
     picks = at or (None,) * len(buffer.shape)
+    indices = [Index(pick) if isinstance(pick, str) else pick for pick in picks]
     choices = [
-        [Index(register)] if register is not None else [Index(None, i) for i in range(int(size))]
-        for register, size in zip(picks, buffer.shape, strict=True)
+        [index] if index is not None else [Index(None, i) for i in range(int(size))]
+        for index, size in zip(indices, buffer.shape, strict=True)
     ]
     shape = tuple(int(size) for register, size in zip(picks, buffer.shape, strict=True) if register is None)
     return Piece(shape, tuple(Address(buffer.name, indices) for indices in product(*choices)))

@@ -54,12 +54,12 @@ class WorkSpace:
         data = np.array(numbers, dtype=float)
         self.add(Buffer(name, "table", data.shape, data))
 
-    def at(self, name: str, *registers: Register) -> Piece:
-        """A buffer, or the part of it at registers for its first dimensions."""
+    def at(self, name: str, *registers: Register | Index | None) -> Piece:
+        """A buffer, or the part of it at registers for its first dimensions; None for all of a dimension."""
         buffer = self.buffers[name]
         return piece(buffer, *registers, *[None] * (len(buffer.shape) - len(registers))) if registers else piece(buffer)
 
-    def each(self, names: Sequence[str], *registers: Register) -> list[Piece]:
+    def each(self, names: Sequence[str], *registers: Register | Index | None) -> list[Piece]:
         """Several buffers at the same registers."""
         return [self.at(name, *registers) for name in names]
 

@@ -219,20 +219,22 @@ class RateBlocks(Protocol):
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
-    (clock, bounds, scheme, start, guess, [active], [gains]) -> (coefficients, states, notes, trial, verdict)
+    (clock, bounds, start, guess, [active], [gains]) -> (coefficients, states, notes, trial, verdict)
 
     ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, or 0 for
     a single trial, rtol, atol, contraction of Picard iteration that ends the call, the one that would be left to it and
-    ends the call where the scheme is Newton's); ``scheme``: 1 for the one to use, else 0; ``guess`` (s, n):
-    coefficients of the last polynomial. Of the first ``verdict.kept`` steps: ``coefficients`` (steps, s, n), ``states``
-    at their ends (steps, n) and ``notes`` (steps, :class:`Notes`); ``trial`` (s, n): coefficients of the last one that
-    was tried.
+    ends the call where the scheme is Newton's); ``guess`` (s, n): coefficients of the last polynomial. Of the first
+    ``verdict.kept`` steps: ``coefficients`` (steps, s, n), ``states`` at their ends (steps, n) and ``notes`` (steps,
+    :class:`Notes`); ``trial`` (s, n): coefficients of the last one that was tried.
+
+    Picard's scheme and Newton's are kernels of their own: few runs are stiff, and Newton's code takes longer to compile
+    than all the rest of a small model.
     """
 
     def __init__(
         self,
         model: Model,
-        schemes: tuple[Scheme, ...],
+        scheme: Scheme,
         patience: IterationLimits,
         control: Literal["none", "traced", "affine"],
         route: str | None,
@@ -241,14 +243,14 @@ class CollocationKernel:
         """``control``: whether a controller acts, and whether it is part of the code or comes as gains; ``blocks``: the
         equations of motion, where they are not the model's."""
         controlled = self.controlled = control != "none"
-        self.model, self.schemes, self.patience = model, schemes, patience
+        self.model, self.patience = model, patience
         self.point = _RatesPoint(model, route)
-        self.s, self.n = len(schemes[0].nodes), model.nq + model.nv
+        self.s, self.n = len(scheme.nodes), model.nq + model.nv
         self.switches = len(constraint_set(model).switches) if model.constraints else 0
         self.order = self.s + 1
         space = self.space = WorkSpace()
         s, n = self.s, self.n
-        given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,), "scheme": (len(schemes),)}
+        given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,)}
         given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
         given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
         given |= {} if blocks is None else blocks.inputs
@@ -259,22 +261,20 @@ class CollocationKernel:
         self.places = max(s, n + 1)
         # X, T: states and times at which rates F are wanted, and Y: those states on the constraints
         space.work(X=(self.places, n), Y=(self.places, n), F=(self.places, n), T=(self.places,), wanted=(self.places,))
-        space.work(nodes=(s,), A=(s, s), C=(s, s), newton=(1,), picard=(1,))
         space.work(now=(5,), y=(n,), G=(s, n), K=(s, n), Z=(s, n), c=(s, n), reach=(n,), fine=(n,), raw=(n,))
         space.work(worst=(2,), tally=(4,), doubt=(1,), error=(1,), turn=(STEPS,), count=(1,), outcome=(1,))
         space.work(beginning=(1,), iterating=(1,), concluding=(1,), ending=(1,), keeping=(1,), going=(1,), over=(1,))
         space.work(failed=(1,), rejections=(2,))
         space.numbers_list("this", STEPS)
-        for k, scheme in enumerate(schemes):
-            space.table(f"nodes {k}", scheme.nodes)
-            space.table(f"A {k}", scheme.weights)
-            space.table(f"C {k}", scheme.to_coefficients)
+        space.table("nodes", scheme.nodes)
+        space.table("A", scheme.weights)
+        space.table("C", scheme.to_coefficients)
         if model.constraints or controlled or blocks is not None:
             space.work(q=(model.nq,), v=(model.nv,), tau=(model.nv,))
         if model.constraints:
             space.work(earlier=(model.nq,), gap=(1,), shut=(1,), open=(1,))
-        stiff = next((scheme for scheme in schemes if scheme.values is not None), None)
-        self.newton = None if stiff is None else NewtonIteration(space, model, stiff, patience.difference)
+        stiff = scheme.values is not None
+        self.newton = NewtonIteration(space, model, scheme, patience.difference) if stiff else None
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
             if blocks is not None:
                 self._before, self._after = blocks.statements(space, controlled)
@@ -338,29 +338,10 @@ class CollocationKernel:
     # ---- before and after ----------------------------------------------------------------------------------------
 
     def _opening(self) -> list[Statement]:
-        """Take over what the call gives, and the tables of its scheme."""
+        """Take over what the call gives."""
         at, put, each = self.space.at, self.space.put, self.space.each
-        chosen: list[Statement] = []
-        for k, scheme in enumerate(self.schemes):
-            tables = [f"nodes {k}", f"A {k}", f"C {k}"]
-            newton = -1 if scheme.values is None else 1
-
-            def take(*numbers: Array, newton: int = newton) -> list[Any]:
-                return [*numbers, [newton], [-newton]]
-
-            flag = Piece((), (self._nth("scheme", k),))
-            space_for = f"is scheme {k}"
-            self.space.work(**{space_for.replace(" ", "_"): (1,)})
-            chosen += [
-                traced_block(lambda x: [[x]], [flag], [at(space_for)]),
-                If(
-                    self.space.address(space_for),
-                    (traced_block(take, each(tables), each(["nodes", "A", "C", "newton", "picard"])),),
-                ),
-            ]
         flags = ("ending", "iterating", "concluding", "keeping", "going", "over")
         return [
-            *chosen,
             traced_block(
                 lambda clock, y, G: [clock, y, G, [1] + [0] * (STEPS - 1), [0], [GIVEN_UP], [1], [0]],
                 each(["clock", "start", "guess"]),
@@ -398,10 +379,10 @@ class CollocationKernel:
             Z = now[1] * (A @ K)
             return [Z, vector(*[maximum(abs(a + z), r) for a, z, r in zip(y, Z, reach, strict=True)])]
 
-        def fine(y: Array, reach: Array, bounds: Array, newton: Array) -> list[Any]:
+        def fine(y: Array, reach: Array, bounds: Array) -> list[Any]:
             rtol, atol = bounds[2], bounds[3]
             scale = [1 / (atol + rtol * maximum(abs(a), r)) for a, r in zip(y, reach, strict=True)]
-            flags = [[-newton[0]]] + ([] if self.newton is None else [[newton[0]]])
+            flags = [[1]] if self.newton is None else [[-1], [1]]
             return [scale, [HUGE, HUGE, 0, GIVEN_UP], [0], [-1], *flags]
 
         flags = ["iterating", *([] if self.newton is None else ["looking"])]
@@ -413,7 +394,7 @@ class CollocationKernel:
             Loop(POINT, self.s, (traced_block(move, reads, [at("Z", POINT), at("reach")]),)),
             traced_block(
                 fine,
-                each(["y", "reach", "bounds", "newton"]),
+                each(["y", "reach", "bounds"]),
                 each(["fine", "tally", "doubt", "beginning", *flags]),
             ),
             *self._points(),
@@ -532,10 +513,9 @@ class CollocationKernel:
             return [new, y + new, [maximum(worst[0], size), worst[1] + size]]
 
         take = traced_block(lambda F: [F], [at("F", POINT)], [at("K", POINT)])
-        correct = [] if self.newton is None else [If(address("newton"), tuple(self.newton.correction()))]
+        correct = [Loop(POINT, self.s, (take,))] if self.newton is None else self.newton.correction()
         reads = [at("K"), at("A", POINT), *each(["now"]), at("Z", POINT), *each(["fine", "worst", "y"])]
         return [
-            If(address("picard"), (Loop(POINT, self.s, (take,)),)),
             *correct,
             put(0, at("worst")),
             Loop(POINT, self.s, (traced_block(move, reads, [at("Z", POINT), at("X", POINT), at("worst")]),)),
@@ -570,7 +550,7 @@ class CollocationKernel:
         patience = self.patience
 
         def judge(c: Array, now: Array, fine: Array, tally: Array, doubt: Array, *rest: Array) -> list[Any]:
-            y, bounds, newton, rejections = rest
+            y, bounds, rejections = rest
             t, h, *_ = now
             total: Any = 0
             for a, b, d, f in zip(*c[-3:], fine, strict=True):
@@ -584,7 +564,7 @@ class CollocationKernel:
             outcome = select(sound, select(solved, CONVERGED, GIVEN_UP), IN_DOUBT)
             raw = y + h * c[0]
             then = select(less(h, bounds[0] - t), t + h, bounds[0])
-            shorter = h * self._growth(tally, error, newton)
+            shorter = h * self._growth(tally, error)
             again = solved & less(1, error) & less(patience.shortest, shorter) & less(0, bounds[1])
             clock = [t, select(again, shorter, h), *now[2:]]
             flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
@@ -594,7 +574,7 @@ class CollocationKernel:
         first = [Piece((self.n,), tuple(self._nth("X", i) for i in range(self.n))), Piece((1,), (self._nth("T", 0),))]
         writes = [*each(["error", "outcome", "raw", "now", "rejections"]), *first]
         flags = each(["ending", "over", "iterating", "concluding", "beginning"])
-        reads = each(["c", "now", "fine", "tally", "doubt", "y", "bounds", "newton", "rejections"])
+        reads = each(["c", "now", "fine", "tally", "doubt", "y", "bounds", "rejections"])
         return [
             Loop(
                 POINT,
@@ -632,6 +612,7 @@ class CollocationKernel:
             If(
                 address("keeping"),
                 (
+                    self._control(),
                     Collect("this", KEPT, STEPS, address("turn", KEPT)),
                     Each(KEPT, "this", tuple(self._kept(state))),
                     self._next(state),
@@ -641,42 +622,44 @@ class CollocationKernel:
             ),
         ]
 
-    def _growth(self, tally: Array, error: Any, newton: Array) -> Any:
+    def _growth(self, tally: Array, error: Any) -> Any:
         """How much longer than the last step the next one is."""
         change, first, rounds, _ = tally
         by_contraction = step_control.growth_by_contraction(step_control.mean_contraction(change, first, rounds))
         # near a dead point a slow iteration says nothing of shorter steps
-        minds = less(0, newton[0]) if self.model.constraints else ~less(0, 0 * rounds)
+        minds = self.newton is not None or not self.model.constraints
         return step_control.growth(rounds, step_control.growth_by_error(error, self.order), by_contraction, minds)
 
-    def _control(self, now: Array, bounds: Array, tally: Array, error: Any, newton: Array) -> tuple[Any, Any, Any, Any]:
-        """Length of the next step, contraction of the last one, and whether its iteration was too slow (Picard), or
-        would not be (Newton)."""
-        _, h, _, length, error_of_last = now
-        change, first, rounds, _ = tally
-        contraction = step_control.mean_contraction(change, first, rounds)
-        error = maximum(error, step_control.error_before(error_of_last, h / length, self.order))
-        by_error = step_control.growth_by_error(error, self.order)
-        by_contraction = step_control.growth_by_contraction(contraction)
-        by_newton = less(0, newton[0])
-        longer = h * self._growth(tally, error, newton)
-        slow = ~by_newton & less(self.patience.worthwhile * by_contraction, by_error) & less(bounds[4], contraction)
-        return longer, contraction, slow, by_newton
+    def _control(self) -> Statement:
+        """Length of the next step, contraction of the last one, and whether its iteration was too slow for Picard's."""
+
+        def control(now: Array, bounds: Array, tally: Array, error: Array) -> list[Any]:
+            _, h, _, length, error_of_last = now
+            change, first, rounds, _ = tally
+            contraction = step_control.mean_contraction(change, first, rounds)
+            worse = maximum(error[0], step_control.error_before(error_of_last, h / length, self.order))
+            by_error = step_control.growth_by_error(worse, self.order)
+            by_contraction = step_control.growth_by_contraction(contraction)
+            slow = less(self.patience.worthwhile * by_contraction, by_error) & less(bounds[4], contraction)
+            return [[h * self._growth(tally, worse), contraction, select(slow, 1, -1)]]
+
+        self.space.work(control=(3,))
+        return traced_block(control, self.space.each(["now", "bounds", "tally", "error"]), [self.space.at("control")])
 
     def _kept(self, state: Piece) -> list[Statement]:
         """Tell of the step."""
         at, each = self.space.at, self.space.each
 
-        def note(now: Array, bounds: Array, tally: Array, error: Array, newton: Array, *rest: Array) -> list[Any]:
-            correction, rejections, state = rest
+        def note(now: Array, bounds: Array, tally: Array, error: Array, *rest: Array) -> list[Any]:
+            control, correction, rejections, state = rest
             t, h, *_ = now
-            longer, contraction, *_ = self._control(now, bounds, tally, error[0], newton)
+            longer, contraction, _ = control
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
             rounds = tally[2] + rejections[1]
             told = Notes(t, h, end, longer, error[0], rounds, contraction, correction[0], rejections[0])
             return [told, state]
 
-        reads = [*each(["now", "bounds", "tally", "error", "newton", "correction", "rejections"]), state]
+        reads = [*each(["now", "bounds", "tally", "error", "control", "correction", "rejections"]), state]
         copy = traced_block(
             lambda c: [c],
             [at("c", POINT)],
@@ -697,19 +680,19 @@ class CollocationKernel:
         each = self.space.each
 
         def go_on(state: Array, now: Array, bounds: Array, *rest: Array) -> list[Any]:
-            tally, error, newton, count, turn, *radius = rest
+            error, control, count, turn, *radius = rest
             t, h, *_ = now
-            longer, _, slow, by_newton = self._control(now, bounds, tally, error[0], newton)
+            longer, _, slow = control
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
             kept = count[0] + 1
-            eased = by_newton & less(longer * radius[0][0], bounds[5]) if radius else less(0, 0 * h)
+            changes = less(longer * radius[0][0], bounds[5]) if radius else less(0, slow)
             full = ~less(kept, bounds[1]) | ~less(end, bounds[0])
-            outcome = select(slow, SLOW_ITERATION, select(eased, EASED_ITERATION, CONVERGED))
-            over = select(slow | eased | full, 1, -1)
+            outcome = select(changes, EASED_ITERATION if radius else SLOW_ITERATION, CONVERGED)
+            over = select(changes | full, 1, -1)
             clock = [end, minimum(longer, bounds[0] - end), t, h, error[0]]
             return [state, clock, [kept], [0, *turn[:-1]], [outcome], [over], [-over], [0, 0]]
 
-        names = ["now", "bounds", "tally", "error", "newton", "count", "turn"]
+        names = ["now", "bounds", "error", "control", "count", "turn"]
         names += [] if self.newton is None else ["radius"]
         return traced_block(
             go_on,

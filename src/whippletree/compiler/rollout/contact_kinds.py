@@ -3,7 +3,8 @@
 Pairs are of one kind where the same closed form serves shapes of the same types, and where the numbers that tell them
 apart (where the geometries are on their bodies, how large they are) are exactly 0, 1 or −1 in the same places: those
 stay in the code and fold away, the others come from a table. A floor that is fixed in the world costs what a floor must
-cost, and no more. Shapes that are more than a few numbers (a terrain, a hull) are a kind of their own.
+cost, and no more. Shapes that are more than a few numbers (a terrain, a hull) are a kind of their own. Only pairs that
+are close enough (:mod:`~whippletree.compiler.rollout.contact_list_reach`) are compared.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
     kind_of,
@@ -54,14 +56,16 @@ class Member:
 
 
 def narrow_phase(
-    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer
-) -> tuple[list[Statement], list[Buffer]]:
-    """Statements that find all candidates of some pairs, and the tables that they need.
+    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer, reach: Reach
+) -> tuple[list[Statement], list[Statement], list[Buffer]]:
+    """Statements that find out which pairs are close, and their candidates; statements that find the candidates of
+    those that were found close since; and the tables that they need.
 
     Args:
         pairs: all with a closed form.
         poses: of the nodes in the world, (nodes, 12).
         touches: where the candidates go, (candidates, 13).
+        reach: what tells which pairs are close.
     """
     kinds: dict[Any, list[Member]] = {}
     first = 0
@@ -73,25 +77,45 @@ def narrow_phase(
         member = Member(pair, places, first, tuple(numbers))
         kinds.setdefault(member.kind, []).append(member)
         first += pair.slots
+    # what is rarely run is written for shapes of the same types together, all numbers from tables: less code
+    coarse: dict[Any, list[Member]] = {}
+    for member in (member for members in kinds.values() for member in members):
+        if can_be_far(member.pair, member.places):
+            coarse.setdefault((*member.kind[:2], member.pair.slots), []).append(member)
     statements: list[Statement] = []
+    late: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds.values()):
-        made, tables = _Kind(number, members, poses, touches).loop()
-        statements.append(made)
+        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach).loop()
+        statements.append(loop)
         buffers += tables
-    return statements, buffers
+    for number, members in enumerate(coarse.values()):
+        loop, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
+        late.append(loop)
+        buffers += tables
+    return statements, late, buffers
 
 
 class _Kind:
     """The pairs of one kind."""
 
-    def __init__(self, number: int, members: Sequence[Member], poses: Buffer, touches: Buffer) -> None:
-        self.name = f"kind {number}"
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[Member],
+        poses: Buffer,
+        touches: Buffer,
+        reach: Reach,
+        *,
+        folds: bool = True,
+    ) -> None:
+        """``folds``: numbers that all share, 0 and ±1, are part of the code."""
+        self.name = name
         self.members = members
-        self.poses, self.touches = poses, touches
+        self.poses, self.touches, self.reach = poses, touches, reach
         self.moving = [side for side in (0, 1) if members[0].places[side].node >= 0]
         numbers = np.array([m.numbers for m in members], dtype=float)
-        differs = [x not in (0, 1, -1) for x in members[0].numbers]
+        differs = [not folds or x not in (0, 1, -1) for x in members[0].numbers]
         self.open = np.flatnonzero(differs) if len(members) > 1 else np.zeros(0, int)
         """Which of the numbers come from the table."""
         self.table = Buffer(f"{self.name} numbers", "table", (len(members), len(self.open)), numbers[:, self.open])
@@ -101,8 +125,8 @@ class _Kind:
     def _index(self, word: str, numbers: Sequence[int]) -> Buffer:
         return Buffer(f"{self.name} {word}", "index", (len(numbers),), np.array(numbers, dtype=np.int64), integer=True)
 
-    def loop(self) -> tuple[Statement, list[Buffer]]:
-        """The loop over the pairs, and its tables."""
+    def loop(self, judges: bool = True) -> tuple[Statement, list[Buffer]]:
+        """The loop over the pairs, and its tables; ``judges``: it finds out, too, which of them are close."""
         indices = [self.first, *self.nodes.values()]
         lookups = [Lookup(b.name, Address(b.name, (Index(PAIR),))) for b in indices]
         reads = [piece(self.poses, b.name, None) for b in self.nodes.values()]
@@ -110,8 +134,15 @@ class _Kind:
         reads += [piece(table, PAIR, None) for table in tables]
         slots = self.members[0].pair.slots
         writes = [self._slot(self.first.name, slot) for slot in range(slots)]
-        body: tuple[Statement, ...] = (*lookups, traced_block(self._touches, reads, writes))
-        return Loop(PAIR, len(self.members), body), [*indices, *tables]
+        compare: tuple[Statement, ...] = (traced_block(self._touches, reads, writes),)
+        pairs = [(m.pair, m.places) for m in self.members]
+        if can_be_far(*pairs[0]):
+            compare = (If(Address("within", (Index(self.first.name),)), compare),)
+            if judges:
+                nodes = [b.name for b in self.nodes.values()]
+                judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
+                compare, tables = (*judge, *compare), [*tables, *more]
+        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables]
 
     def _slot(self, register: Register, slot: int) -> Piece:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]

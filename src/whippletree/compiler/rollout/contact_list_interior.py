@@ -25,6 +25,7 @@ from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetr
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
+from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
 from whippletree.spatial import cross
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class InteriorPoint:
             stature=(1,),  # the largest entry of the scaled g
             many=(1,),
             lead=(2,),  # Σ x · w, and Σ (x + t dx) · (w + t dw)
-            way=(1,),
+            fastest=(1,),  # 1 / the largest share of a step that stays inside all cones
             share=(1,),
             pushed=(n,),  # Σ B̃ᵀ x
             heights=(2,),
@@ -168,7 +169,7 @@ class InteriorPoint:
 
         def prepare(x: Array, w: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
             friction, pushed, size, right, *soft = rest
-            W, back = nesterov_todd(x, w)
+            W, back, square = Scaling.of(x, w)
             scaled = (B.T * scale).T
             compliance = soft[0] * scale[1] * scale[1] if soft else 0
             rubs = both(less(0, friction), less(0, unknown[0]))
@@ -179,11 +180,10 @@ class InteriorPoint:
             r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
             left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
             astray = left @ r
-            square = W @ W
             own = square + left @ np.array([[0, 0, 0], [0, compliance, 0], [0, 0, 0]], dtype=object)
             V = _masked_inverse(own, unknown)
             level = W @ x
-            aimed = W @ quotient_in_cone(-product_in_cone(level, level), level)
+            aimed = W @ quotient(-product(level, level), level)
             part = V @ (aimed - astray)
             kept = [W, back, V, own, [e1, e2], astray, aimed, part]
             return [*kept, (V @ left) @ scaled, right + scaled.T @ part]
@@ -212,34 +212,34 @@ class InteriorPoint:
             return [part, right + B.T @ (scale * part)]
 
         def direct(dx: Array, part: Array, E: Array, dy: Array, W: Array, aimed: Array, *rest: Any) -> list[Any]:
-            x, w, mobile, way = rest
+            x, w, mobile, fastest = rest
             dx = dx + part - E @ dy
             dw = mobile * (aimed - W @ (W @ dx))
-            return [dx, dw, [-largest([-way[0], -way_out(x, dx), -way_out(w, dw)])]]
+            return [dx, dw, [largest([fastest[0], exit_rate(x, dx), exit_rate(w, dw)])]]
 
         shared = [*each(("scale", "B"), BLOCK), at("answer")]
         reads = [*each(("part", "E"), BLOCK), at("dy"), *shared]
         names = ("step x", "aimed", "astray", "own part", "tilt", "V")
         found = [*each(("step x", "part", "E"), BLOCK), at("dy")]
-        found += [*each(("NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("way")]
+        found += [*each(("NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("fastest")]
         return [
             put(0, at("answer"), at("right")),
             self._each(first, reads, [at("step x", BLOCK), at("answer")]),
             self._each(remains, [*each(names, BLOCK), *shared, at("right")], [at("part", BLOCK), at("right")]),
             *self.system.solve(),
-            put(FAR, at("way")),
-            self._each(direct, found, [*each(("step x", "step w"), BLOCK), at("way")]),
+            put(0, at("fastest")),
+            self._each(direct, found, [*each(("step x", "step w"), BLOCK), at("fastest")]),
         ]
 
     def _centre(self) -> Statement:
         """Σ (x + t dx) · (w + t dw) at the end of the predictor's way."""
         at, each = self.space.at, self.space.each
 
-        def left(x: Array, w: Array, dx: Array, dw: Array, way: Array, lead: Array) -> list[Any]:
-            share = -largest([-way[0], -1])
+        def left(x: Array, w: Array, dx: Array, dw: Array, fastest: Array, lead: Array) -> list[Any]:
+            share = 1 / largest([fastest[0], 1])
             return [[lead[0], lead[1] + (x + share * dx) @ (w + share * dw)]]
 
-        reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), *each(("way", "lead"))]
+        reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), *each(("fastest", "lead"))]
         return self._each(left, reads, [at("lead")])
 
     def _correct(self) -> Statement:
@@ -254,9 +254,9 @@ class InteriorPoint:
             share = largest([lead[1] / lead[0], 0])
             centring = -largest([-share * share * share, -1])
             level = W @ x
-            second = product_in_cone(back @ dw, W @ dx)
-            target = vector(centring * gap, 0, 0) - product_in_cone(level, level) - second
-            aimed = W @ quotient_in_cone(target, level)
+            second = product(back @ dw, W @ dx)
+            target = vector(centring * gap, 0, 0) - product(level, level) - second
+            aimed = W @ quotient(target, level)
             part = V @ (aimed - astray)
             return [aimed, part, right + B.T @ (scale * part)]
 
@@ -274,7 +274,9 @@ class InteriorPoint:
             impulse = brought_inside(size[0] * scale * x, mu, h * cap)
             return [x, w, impulse, y + B.T @ impulse]
 
-        share = traced_block(lambda way: [[-largest([-INWARDS * way[0], -1])]], [at("way")], [at("share")])
+        share = traced_block(
+            lambda fastest: [[INWARDS / largest([fastest[0], INWARDS])]], [at("fastest")], [at("share")]
+        )
         end = traced_block(
             lambda done, share: [[select(less(STALLED_STEP, share[0]), done[0], 1)]],
             each(("done", "share")),
@@ -296,61 +298,6 @@ class InteriorPoint:
             end,
             count,
         ]
-
-
-FAR = 1e30
-"""A way that is longer than any step."""
-
-
-def way_out(x: Array, step: Array) -> Any:
-    """The smallest t > 0 at which x + t step (3,) leaves the cone x₀ ≥ |x₁|; ``FAR`` if it never does."""
-    a, c = determinant_in_cone(step), determinant_in_cone(x)
-    b = x[0] * step[0] - x[1] * step[1] - x[2] * step[2]
-    disc = b * b - a * c
-    real = less(0, disc)
-    root = sqrt(select(real, disc, 1))
-    q = -(b + select(less(b, 0), -root, root))
-    ways = [_positive(real, q, a), _positive(real, c, q), _positive(less(step[0], 0), -x[0], step[0])]
-    return -largest([-way for way in ways])
-
-
-def _positive(condition: Any, over: Any, under: Any) -> Any:
-    """over / under where a condition holds and it is positive; ``FAR`` elsewhere."""
-    some = both(condition, less(0, abs(under)))
-    found = over / select(some, under, 1)
-    return select(both(some, less(0, found)), found, FAR)
-
-
-def determinant_in_cone(x: Array) -> Any:
-    """x₀² − |x₁|², without cancellation."""
-    side = length(x[1], x[2])
-    return (x[0] - side) * (x[0] + side)
-
-
-def product_in_cone(x: Array, y: Array) -> Array:
-    """x ∘ y = (xᵀ y, x₀ y₁ + y₀ x₁)."""
-    return vector(x @ y, x[0] * y[1] + y[0] * x[1], x[0] * y[2] + y[0] * x[2])
-
-
-def quotient_in_cone(y: Array, x: Array) -> Array:
-    """The z with x ∘ z = y."""
-    first = (x[0] * y[0] - x[1] * y[1] - x[2] * y[2]) / determinant_in_cone(x)
-    return vector(first, (y[1] - first * x[1]) / x[0], (y[2] - first * x[2]) / x[0])
-
-
-def nesterov_todd(x: Array, y: Array) -> tuple[Array, Array]:
-    """W (3, 3), symmetric, with W x = W⁻¹ y, and W⁻¹."""
-    size_x, size_y = sqrt(determinant_in_cone(x)), sqrt(determinant_in_cone(y))
-    x, y = x / size_x, y / size_y
-    middle = vector(y[0] + x[0], y[1] - x[1], y[2] - x[2]) / sqrt(2 + 2 * (x @ y))
-    axis = vector(middle[0] + 1, middle[1], middle[2]) / sqrt(2 * (middle[0] + 1))
-    ratio = sqrt(size_y / size_x)
-    return ratio * _boost(axis), _boost(vector(axis[0], -axis[1], -axis[2])) / ratio
-
-
-def _boost(axis: Array) -> Array:
-    """2 a aᵀ − R."""
-    return 2 * np.outer(axis, axis) - np.diag(np.array([1, -1, -1], dtype=object))
 
 
 def _masked_inverse(A: Array, known: Array) -> Array:

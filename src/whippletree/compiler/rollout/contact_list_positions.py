@@ -36,6 +36,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_list_closures import LOOPS_CLOSED, Closures
+from whippletree.compiler.rollout.contact_list_reach import BESIDE, Reach
 from whippletree.compiler.rollout.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
@@ -100,9 +101,11 @@ class Positions:
             corrected=(1,),
         )
         space.numbers_list(NEAR, k)
-        self._narrow, tables = narrow_phase(
-            blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"]
+        self.reach = Reach(space)
+        self._narrow, self.late, tables = narrow_phase(
+            blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
         )
+        """Statements that find gaps; and ``late``, those of pairs that have turned out to be close."""
         space.add(*tables)
 
     def _look(self) -> list[Statement]:
@@ -121,6 +124,8 @@ class Positions:
 
         found: list[Statement] = [
             *self.tree.poses(),
+            *(self.tree.twists("now v") if self.reach.used else []),
+            *self.reach.look(),
             *self._narrow,
             *([self.space.put(0, at("worst"))] if self.moves else []),
             *self.closures.rows(),
@@ -130,7 +135,8 @@ class Positions:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
             reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
             block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
-            found.append(Loop(BLOCK, self.contacts, (block,)))
+            close = Collect(BESIDE, BLOCK, self.contacts, self.space.address("within", BLOCK))
+            found += [*self.reach.forget("nearby"), close, Each(BLOCK, BESIDE, (block,))]
         if self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
             reads += [own("target"), at("dt", STEP), at("worst")]
@@ -151,8 +157,12 @@ class Positions:
         at, put = self.space.at, self.space.put
         if not self.moves:
             return [put(0, at("corrected"))]
-        targets = [Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))] if self.closing else []
-        return [put(self.rounds, at("rounds")), *targets]
+        return [put(self.rounds, at("rounds")), *self.no_targets(), *self.reach.begin()]
+
+    def no_targets(self) -> list[Statement]:
+        """Targets of whatever will not be looked at: far pairs do not overlap."""
+        at, put = self.space.at, self.space.put
+        return [Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))] if self.closing else []
 
     def aim(self) -> list[Statement]:
         """A new step, whose targets (:func:`target_of`) are known."""

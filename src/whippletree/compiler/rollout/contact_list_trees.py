@@ -28,7 +28,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.scalars import sqrt
+from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.frontend.loops import Looped, assemble
 from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
 from whippletree.compiler.frontend.loops.recorder import Result
@@ -131,19 +131,40 @@ class MotorNumbers:
         self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
 
     def reads(self) -> list[Piece]:
-        """Commands and time, of models that need them."""
-        return [self.space.at(name, STEP) for name in ("ctrl", "clock") if name in self.space.buffers]
+        """Commands, time and dampers, where there are any: what ``given`` of the other methods is made of."""
+        return [self.space.at(name, *([STEP] if name in ("ctrl", "clock") else [])) for name in self._names]
 
-    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, rest: Sequence[Any]) -> tuple[Array, Any]:
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in ("ctrl", "clock", "held", "saturated") if name in self.space.buffers]
+
+    def _released(self, given: dict[str, Any]) -> Array | None:
+        """Which bounded servos are released, 1 or 0; None where none may be."""
+        if "saturated" not in given:
+            return None
+        return np.array([select(less(flag, 0), 1, 0) for flag in given["saturated"]], dtype=object)
+
+    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, given: Sequence[Any]) -> tuple[Array, Any]:
         """Joint forces (nv,) that do not depend on the velocity at the end of the step, and the commands."""
-        ctrl: Any = rest[0] if "ctrl" in self.space.buffers else None
+        found = dict(zip(self._names, given, strict=True))
+        ctrl: Any = found.get("ctrl")
         if self.space.driven.timed:
-            tau, ctrl = self.space.driven.at(rest[-1], q, v, tau, ctrl)
+            tau, ctrl = self.space.driven.at(found["clock"], q, v, tau, ctrl)
         return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
 
-    def damping(self, h: Any) -> Any:
-        """What servos add to the dampers of their joints (nv,); None without actuators."""
-        return self.actuators.damping(h) if self.actuators.acting else None
+    def damping(self, h: Any, given: Sequence[Any]) -> Any:
+        """What servos and controllers add to the dampers of their joints (nv,); None without either."""
+        found = dict(zip(self._names, given, strict=True))
+        parts = [self.actuators.damping(h)] if self.actuators.acting else []
+        parts += [self.space.held(found["held"])] if "held" in found else []
+        released = self._released(found)
+        parts += [] if released is None else [self.actuators.released_damping(h, released)]
+        return sum(parts[1:], start=parts[0]) if parts else None
+
+    def released(self, q: Array, ctrl: Any, given: Sequence[Any]) -> Any:
+        """Joint forces (nv,) of servos with a range that are tried without it, beside the middle of that range."""
+        released = self._released(dict(zip(self._names, given, strict=True)))
+        return 0 if released is None else self.actuators.released_forces(q, ctrl, released)
 
     def numbers(self, m: Mechanism, q: Array, tau: Array, ctrl: Any, h: Any) -> list[Any]:
         """The forces themselves, rows of servos that couple joints, and rows, compliances, offsets of bounded ones."""
@@ -206,9 +227,10 @@ class WrittenTree:
         def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
-            damping = self.motors.damping(h)
+            damping = self.motors.damping(h, rest)
             links = implicit_links(m, m.moving(q, v), h, damping)
-            push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
+            given = tau + self.motors.released(q, ctrl, rest)
+            push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
             return [
                 self._twists(v, screws, pose),
@@ -341,9 +363,9 @@ class LoopedTree:
         def drive(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
-            damping = self.motors.damping(h)
+            damping = self.motors.damping(h, rest)
             stiff = h * implicit_dampings(self.space.model, h, damping).diagonal
-            given = h * (tau + forces_of_joints(m, q, v, h, damping))
+            given = h * (tau + self.motors.released(q, ctrl, rest) + forces_of_joints(m, q, v, h, damping))
             return [stiff, given, *self.motors.numbers(m, q, tau, ctrl, h)]
 
         reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), *self.motors.reads()]

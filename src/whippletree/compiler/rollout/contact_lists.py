@@ -12,7 +12,8 @@ Here a step
    (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
 4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
-   sweeps go on. So nothing is left out that matters, whatever step 2 guessed;
+   sweeps go on. So nothing is left out that matters, whatever step 2 guessed; of pairs that are too far apart to meet
+   it is enough to know that they are (:mod:`~whippletree.compiler.rollout.contact_list_reach`);
 6. moves on, finds poses and gaps there, and moves apart what overlaps by more than the velocities' own tolerance
    (:mod:`~whippletree.compiler.rollout.contact_list_positions`); the next step begins with these poses and gaps.
 
@@ -48,6 +49,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
+from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
@@ -65,6 +67,7 @@ from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
+from whippletree.contact.servos import AT_AN_END
 from whippletree.contact.time_step import ContactBlocks, shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
@@ -86,7 +89,10 @@ a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four fee
 USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
-ROW, ROUND, PASS = "row", "round", "pass"
+RANGE_ROUNDS = 6
+"""Times that servos may turn out to be beyond their ranges, or back in them, in a step, which is solved again then."""
+
+ROW, ROUND, PASS, RANGE = "row", "round", "pass", "range"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
 """Kinds of blocks."""
 
@@ -159,10 +165,12 @@ def _has_inertia(model: Model, long: bool) -> bool:
 
 
 def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
-    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)]) → T steps.
+    """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)], [held (nv,)])
+    → T steps.
 
     The commands of the actuators are an input of models that have some, unless a function finds them; the clock, s, is
-    one where functions are asked. The results are q, v, impulses, measure, work and friction_work of
+    one where functions are asked. Dampers ``held`` act beside those of the joints, at the end of each step, where
+    ``driven`` says so. The results are q, v, impulses, measure, work and friction_work of
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
@@ -205,6 +213,8 @@ class _ListBuilder(StepSpace):
             shapes["patience"] = ()
         if self.driven.timed:
             shapes["clock"] = steps
+        if self.driven.held:
+            shapes["held"] = (nv,)
         self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
         self.outputs = [Buffer(name, "output", (*steps, *shape)) for name, shape in self._results().items()]
         self.add(*self.outputs)
@@ -260,6 +270,9 @@ class _ListBuilder(StepSpace):
             self.work(coupling=(len(self.actuators.coupling), nv))  # their rows G
         if self.blocks.servos:
             self.work(servo_row=(len(self.blocks.servos), nv), soft=(k,), offset=(k,))
+            if self.actuators.releasable:
+                # 1 where a servo is a row of the problem, −1 where it is a driven joint that stays within its range
+                self.work(saturated=(len(self.blocks.servos),), in_range=(1,))
 
     def _tables(self) -> None:
         """What is known of every block beforehand."""
@@ -308,16 +321,17 @@ class _ListBuilder(StepSpace):
         Poses and gaps are found at the end of a step, for the next one; before the first step, a pass that moves
         nothing finds those of the start. So the narrow phase stands in the program once.
         """
-        step = (
+        solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
             *self.closures.release(),
             *self._flags(),
             self.put(-1, self.at("complete")),
-            self.put(0, self.at("made"), self.at("newtons")),
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round())),
-            self._advance(),
-            *self.positions.aim(),
         )
+        if "saturated" in self.buffers:
+            again = Until(RANGE, RANGE_ROUNDS, self.address("in range"), (*solve, self._look_at_ranges()))
+            solve = (self._guess_saturation(), again)
+        step = (self.put(0, self.at("made"), self.at("newtons")), *solve, self._advance(), *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
         one = (
             self.put(-1, self.at("through")),
@@ -367,20 +381,77 @@ class _ListBuilder(StepSpace):
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
             block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
-            found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
+            close = Collect(CLOSE, BLOCK, self.contacts, self.address("within", BLOCK))
+            forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
+            found += [*forget, close, Each(BLOCK, CLOSE, (*self.look_up("node 0", "node 1"), block))]
         if self.blocks.limited:
             own = self.positions.of_limit
             reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
             block = traced_block(limited, reads, [own("flag"), own("target")])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
         first = self.contacts + len(self.blocks.limited)
-        rubbing = [
-            Address(name, (Index(None, i),)) for name in ("flag", "gap") for i in range(first, self.blocks.count)
-        ]
-        if rubbing:
-            values = [[1] * (self.blocks.count - first), [0] * (self.blocks.count - first)]
-            found.append(traced_block(lambda: values, [], [Piece((len(rubbing),), tuple(rubbing))]))
-        return found
+        places = range(first, self.blocks.count)
+        if not places:
+            return found
+        rubbing = [1] * (self.blocks.passive - first)
+        writes = [self._some("flag", places), self._some("gap", places)]
+        if "saturated" in self.buffers:
+            flags = traced_block(
+                lambda saturated: [[*rubbing, *saturated], [0] * len(places)], [self.at("saturated")], writes
+            )
+        else:
+            flags = traced_block(lambda: [[1] * len(places), [0] * len(places)], [], writes)
+        return [*found, flags]
+
+    def _some(self, name: str, places: range, *rest: int) -> Piece:
+        """What a buffer holds of some blocks."""
+        inner = [Index(None, i) for i in rest]
+        return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
+
+    # ---- servos within their ranges ------------------------------------------------------------------------------
+
+    @property
+    def _servo_places(self) -> range:
+        return range(self.blocks.passive, self.blocks.count)
+
+    def _guess_saturation(self) -> Block:
+        """Servos that the step before has left at an end of their ranges, and those that are not of a single joint."""
+        always = set(range(len(self.blocks.servos))) - set(self.actuators.releasable)
+
+        def guess(impulse: Array, cap: Array, h: Any) -> list[Any]:
+            ends = zip(impulse, cap, strict=True)
+            found = [select(less(abs(p), (1 - AT_AN_END) * h * most), -1, 1) for p, most in ends]
+            return [[1 if i in always else flag for i, flag in enumerate(found)], [-1]]
+
+        reads = [self._some("impulse", self._servo_places, 1), self._some("cap", self._servo_places)]
+        return traced_block(guess, [*reads, self.at("dt", STEP)], self.each(("saturated", "in range")))
+
+    def _look_at_ranges(self) -> Block:
+        """Servos whose force is beyond their range at the velocity that came out become rows of the problem; those that
+        are rows, and within it, are released. Of those that were released, the impulse is that of their force.
+        """
+
+        def look(v: Array, saturated: Array, soft: Array, offset: Array, cap: Array, p: Array, *rest: Any) -> list[Any]:
+            h, tolerance, left = rest
+            flags, impulses, worst, whole = list(saturated), list(p), left[0], 1
+            for i in self.actuators.releasable:
+                place, gear = self.actuators.driven_joint(self.blocks.servos[i])
+                released, reach = less(flags[i], 0), h * cap[i]
+                force = (offset[i] - gear * v[place]) / soft[i]
+                over = select(released, (abs(force) - reach) * soft[i], 0)
+                joins = less(tolerance, over)
+                worst = largest([worst, over])
+                impulses[i] = select(released, _within(force, reach), p[i])
+                leaves = less(abs(p[i]), (1 - AT_AN_END) * reach)
+                flags[i] = select(released, select(joins, 1, -1), select(leaves, -1, 1))
+                whole = select(less(flags[i] * saturated[i], 0), -1, whole)
+            return [flags, impulses, [worst], [whole]]
+
+        places = self._servo_places
+        force = self._some("impulse", places, 1)
+        reads = [*self.each(("end v", "saturated")), *[self._some(name, places) for name in ("soft", "offset", "cap")]]
+        reads += [force, self.at("dt", STEP), self.at("tolerance"), self.at("left")]
+        return traced_block(look, reads, [self.at("saturated"), force, self.at("left"), self.at("in range")])
 
     def _sides(self) -> list[Piece]:
         """Twists of both bodies of a contact, and where their origins are."""
@@ -505,7 +576,8 @@ class _ListBuilder(StepSpace):
                 self.at("tolerance"),
             ]
             block = traced_block(contact, [*reads, *totals], [self.at("flag", BLOCK), *totals])
-            found.append(Loop(BLOCK, self.contacts, (*self.look_up("node 0", "node 1"), block)))
+            found += self.positions.reach.look_back(self.positions.late)
+            found.append(Each(BLOCK, LATE, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
             reads = [*self._ends(), self.at("now q", "place"), self.at("end v", "axis"), self.at("dt", STEP)]
             reads += [self.positions.of_limit("flag"), self.at("tolerance")]
@@ -558,15 +630,18 @@ class _ListBuilder(StepSpace):
         coupling = self.actuators.coupling
 
         def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
+            held, rest = (rest[0], rest[1:]) if self.driven.held else (None, rest)
             rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
             tau = drive - self.actuators.damping(h) * v if self.actuators.acting else drive
+            tau = tau if held is None else tau - self.held(held) * v
             for row, servo in zip(rows, coupling, strict=True):
                 tau = tau - row * (servo.gain(h) * (row @ v))
             for row, p in zip(*bounded, strict=True) if servos else ():
                 tau = tau + row * (p / h)
             return [tau]
 
-        reads = [*self.each(("drive", "end v", *(["coupling"] if coupling else []))), self.at("dt", STEP)]
+        more = [*(["held"] if self.driven.held else []), *(["coupling"] if coupling else [])]
+        reads = [*self.each(("drive", "end v", *more)), self.at("dt", STEP)]
         if servos:
             places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
             reads += [self.at("servo row"), Piece((len(places),), tuple(places))]
@@ -576,6 +651,11 @@ class _ListBuilder(StepSpace):
         """A row of a scene that has stopped; the one in which it did has what came out."""
         rows = [self.at(b.name, STEP) for b in self.outputs]
         return traced_block(lambda: [[math.nan] * len(row.addresses) for row in rows], [], rows)
+
+
+def _within(x: Any, reach: Any) -> Any:
+    """A number brought between −reach and reach."""
+    return select(less(reach, x), reach, select(less(x, -reach), -reach, x))
 
 
 def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:

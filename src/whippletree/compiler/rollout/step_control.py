@@ -45,12 +45,12 @@ def growth_by_contraction(contraction: Any) -> Any:
     return select(some, SLOWEST / select(some, contraction, 1), ANY_LENGTH)
 
 
-def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contraction: Any) -> Any:
+def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contraction: bool) -> Any:
     """How much longer the next step is: as the error allows, and no longer where the iteration was slow."""
     after_work = select(less(COLLOCATION_ITERATIONS // 2, iterations), 1.0, 2.0)
     most = select(less(iterations, EASY + 1), LEAP, after_work)
     careful = minimum(most, maximum(by_contraction, 0.5))
-    return minimum(select(minds_contraction, careful, most), by_error)
+    return minimum(careful if minds_contraction else most, by_error)
 
 
 def error_before(error: Any, ratio: Any, order: Any) -> Any:

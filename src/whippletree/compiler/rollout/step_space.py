@@ -27,6 +27,8 @@ class Driven(NamedTuple):
     """Joint forces (nv,), beside those that are given."""
     commands: Callable[[Any, Any, Any], Any] | None = None
     """Commands (actuators,), in place of given ones."""
+    held: bool = False
+    """Whether dampers (nv,) come with a call, beside those of the joints: the velocity gains of a controller."""
 
     @property
     def timed(self) -> bool:
@@ -55,14 +57,22 @@ class StepSpace(WorkSpace):
         self.driven, self.single = driven, single
         self.contacts = len(self.blocks.contacts.candidates)
 
-    def at(self, name: str, *registers: Register) -> Piece:
+    def at(self, name: str, *registers: Register | Index | None) -> Piece:
         """A buffer, or the part of it at registers for its first dimensions."""
         return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
 
     @property
     def tells_forces(self) -> bool:
         """Whether the forces of a step are not those that were given."""
-        return self.actuators.acting or self.driven.timed
+        return self.actuators.acting or self.driven.timed or self.driven.held
+
+    def held(self, damping: Array) -> Array:
+        """Dampers (nv,) that came with a call, on the joints that may have them: those of one freedom."""
+        found = np.zeros(self.model.nv, dtype=int).astype(object)
+        for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):
+            if joint.type.nv == 1:
+                found[part] = damping[part]
+        return found
 
 
 class RowPlace(NamedTuple):

@@ -14,6 +14,7 @@ them. Massless links lose no energy of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -220,15 +221,21 @@ def block_inverse(K: Array, n: int) -> Array:
 def massless_motions(M: Array, A: Array) -> Array:
     """Z (n, z): orthonormal motions that every row allows and that have no inertia."""
     n = len(M)
-    if not n:
-        return np.zeros((0, 0))
+    return _massless_motions(M.tobytes(), A.tobytes(), n) if n else np.zeros((0, 0))
+
+
+@lru_cache(maxsize=64)  # modes that are tried at one state ask for the same ones
+def _massless_motions(masses: bytes, rows: bytes, n: int) -> Array:
+    M, A = np.frombuffer(masses).reshape(n, n), np.frombuffer(rows).reshape(-1, n)
     unit = np.sqrt(np.maximum(np.diag(M), 0.0))
     if np.all(unit > 0) and _definite(M / np.outer(unit, unit)):
         return np.zeros((n, 0))
     basis = null_space(A)
     values, vectors = np.linalg.eigh(basis.T @ M @ basis)
     largest = float(np.abs(np.diag(M)).max())
-    return np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
+    found = np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
+    found.flags.writeable = False
+    return found
 
 
 def _definite(M: Array) -> bool:

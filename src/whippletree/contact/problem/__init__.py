@@ -1,6 +1,7 @@
 """The contact problem: impulses in their cones, velocities that complement them.
 
 cones                  friction cones and their projections
+lorentz                algebra of the cones of interior-point methods, on any scalar
 contact_problem        the problem as data, and its solution by sweeps on any scalar
 delassus               the matrix that takes impulses to velocities, dense or sparse
 independent_parts      islands solved each by itself

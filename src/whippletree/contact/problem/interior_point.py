@@ -26,10 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.lanes import laned
 from whippletree.contact.problem.cone_newton import block_masses
-from whippletree.contact.problem.cones import Scaling, determinant, product, quotient, unit, way_to_boundary
 from whippletree.contact.problem.contact_problem import ContactProblem
 from whippletree.contact.problem.delassus import DelassusSystem, scaled
+from whippletree.contact.problem.lorentz import Scaling, determinant, exit_rate, product, quotient
 
 INTERIOR_STEPS = 60
 """Steps at most."""
@@ -99,7 +100,7 @@ class _InteriorPath:
         self.unknown[disc, 0] = self.unknown[smooth, 1:] = False
         self.moving = self.unknown | disc[:, None]
         self.rows = np.flatnonzero(self.unknown)
-        self.one = unit(k)
+        self.one = np.tile([1.0, 0.0, 0.0], (k, 1))
         self.impulses, self.velocities = start.impulse * self.one, start.velocity * self.one
         self.impulses[disc, 0] = cap[disc] / (root[disc] * size)
         self.held = None if slip is None else np.where(self.rubs, root * slip / size, 0.0)
@@ -131,24 +132,27 @@ class _InteriorPath:
     def advance(self) -> bool:
         """One step; whether it led anywhere."""
         x, w, one, gap = self.impulses, self.velocities, self.one, self.gap
-        W = Scaling.of(x, w)
+        W = Scaling(*[_plain(part) for part in Scaling.of(laned(x), laned(w))])
         at = _Directions(self, W)
         if not at.system.solvable:
             return False
-        square = product(at.scaled, at.scaled)
+        square = _product(at.scaled, at.scaled)
         predicted = at.towards(-square)
         share = min(1.0, self._share(*predicted))
         left = float(((x + share * predicted[0]) * (w + share * predicted[1])).sum()) / len(x)
         centring = min(max(left / gap, 0.0) ** 3, 1.0)
-        second = product(_times(W.inverse, predicted[1]), _times(W.matrix, predicted[0]))
+        second = _product(_times(W.inverse, predicted[1]), _times(W.matrix, predicted[0]))
         step = at.towards(centring * gap * one - square - second)
         share = min(1.0, INWARDS * self._share(*step))
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
-        inside = determinant(self.impulses).min() > 0 and determinant(self.velocities).min() > 0
+        inside = all(determinant(laned(p)).values.min() > 0 for p in (self.impulses, self.velocities))
         return bool(inside and share > STALLED_STEP)
 
     def _share(self, impulses: Array, velocities: Array) -> float:
-        return min(way_to_boundary(self.impulses, impulses), way_to_boundary(self.velocities, velocities))
+        """The part of a step that leads to the boundary of a cone; ∞ if it leads to none."""
+        pairs = ((self.impulses, impulses), (self.velocities, velocities))
+        fastest = max(float(exit_rate(laned(x), laned(step)).values.max()) for x, step in pairs)
+        return 1 / fastest if fastest > 0 else np.inf
 
 
 class _Directions:
@@ -157,7 +161,7 @@ class _Directions:
     def __init__(self, path: _InteriorPath, W: Scaling) -> None:
         self.path, self.W = path, W
         self.scaled = _times(W.matrix, path.impulses)  # = W⁻¹ w
-        self.square = W.matrix @ W.matrix
+        self.square = W.square
         k = len(path.g)
         correction, slip = path.slips()
         left = np.tile(np.eye(3), (k, 1, 1))  # 1 + S: the slip's derivative is in the first row
@@ -170,11 +174,21 @@ class _Directions:
     def towards(self, target: Array) -> tuple[Array, Array]:
         """Δλ and Δw (k, 3) with W Δλ + W⁻¹ Δw = target / (W λ) and Δw = (1 + S) (G Δλ + residual)."""
         path = self.path
-        aim = _times(self.W.matrix, quotient(target, self.scaled))
+        aim = _times(self.W.matrix, _plain(quotient(laned(target), laned(self.scaled))))
         impulses = np.zeros(aim.size)
         impulses[path.rows] = self.system.solve((aim - self.residual).ravel()[path.rows], STEP_REFINEMENTS)
         change = impulses.reshape(aim.shape)
         return change, np.where(path.moving, aim - _times(self.square, change), 0.0)
+
+
+def _plain(parts: Array) -> Array:
+    """A point (3,), or a matrix (3, 3), of lanes as (k, 3) or (k, 3, 3)."""
+    return np.stack([one.values for one in parts.flat], axis=-1).reshape(-1, *parts.shape)
+
+
+def _product(x: Array, y: Array) -> Array:
+    """x ∘ y of points (k, 3)."""
+    return _plain(product(laned(x), laned(y)))
 
 
 def _times(matrices: Array, x: Array) -> Any:

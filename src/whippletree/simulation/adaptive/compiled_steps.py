@@ -85,7 +85,8 @@ class CompiledSteps:
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
         self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
-        self._function: NamedFunction | None = None
+        self._functions: dict[bool, NamedFunction] = {}
+        """By whether they are Newton's; each is compiled where it is needed first."""
         self._controller: NamedFunction | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
@@ -102,9 +103,8 @@ class CompiledSteps:
             self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
             self._wait += FOR_A_CONTROLLER if self._controller is None else 0
         ready = self._possible and self._looked_at and tried >= self._wait
-        if ready and self._function is None:
-            self._function = self._compiled()
-            ready = self._possible
+        if ready and not self._functions:
+            ready = self._compile(stiff=False)
         self.motion.use_compiled(self._controller if ready else None, names_failures=True)
         return ready
 
@@ -154,7 +154,8 @@ class CompiledSteps:
         return int(is_open.argmax()) if is_open.any() else len(kept)
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
-        assert self._function is not None
+        if call.stiff not in self._functions:
+            self._compile(call.stiff)
         guess = call.guess
         clock = np.array([call.time, call.length, guess.start, guess.length, call.error])
         slow = SLOW if call.solver == "auto" else np.inf
@@ -165,40 +166,41 @@ class CompiledSteps:
             more = (*more, self._controller.gains)
         more = (*more, *self.more)
         with np.errstate(all="ignore"):
-            found = self._function(
-                clock, bounds, SECOND if call.stiff else FIRST, call.state, guess.coefficients, *more
-            )
+            found = self._functions[call.stiff](clock, bounds, call.state, guess.coefficients, *more)
         return tuple(found)
 
-    def _compiled(self) -> NamedFunction | None:
-        motion = self.motion
+    def _compile(self, stiff: bool) -> bool:
+        """Whether there is a function, of Picard's scheme or of Newton's, for this model and its controller."""
+        motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme()
         try:
             if isinstance(self._controller, AffineForces):
-                return motion.dyn.collocation_steps(_schemes(), self.patience, "affine", self.blocks)
-            if motion.controller is not None and self._controller is None:
-                self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-            return motion.dyn.collocation_steps(_schemes(), self.patience, motion.controller, self.blocks)
+                found = motion.dyn.collocation_steps(scheme, self.patience, "affine", self.blocks)
+            else:
+                if motion.controller is not None and self._controller is None:
+                    self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
+                found = motion.dyn.collocation_steps(scheme, self.patience, motion.controller, self.blocks)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
-            return None
+            return False
+        self._functions[stiff] = found
+        return True
 
 
-FIRST, SECOND = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-"""Which of the schemes to use."""
+def plain_scheme() -> Scheme:
+    """Picard's."""
+    rule = gauss_rule()
+    return Scheme("Gauss, 8 points", rule.nodes, rule.weights, rule.to_coefficients)
 
 
-def _schemes() -> tuple[Scheme, Scheme]:
-    """Picard's, and Newton's."""
-    gauss, radau, modes = gauss_rule(), radau_rule(), radau_modes()
-    return (
-        Scheme("Gauss, 8 points", gauss.nodes, gauss.weights, gauss.to_coefficients),
-        Scheme(
-            "Radau, 8 points, Newton",
-            radau.nodes,
-            radau.weights,
-            radau.to_coefficients,
-            modes.values,
-            modes.into,
-            modes.back,
-        ),
+def stiff_scheme() -> Scheme:
+    """Newton's."""
+    rule, modes = radau_rule(), radau_modes()
+    return Scheme(
+        "Radau, 8 points, Newton",
+        rule.nodes,
+        rule.weights,
+        rule.to_coefficients,
+        modes.values,
+        modes.into,
+        modes.back,
     )

@@ -297,6 +297,8 @@ class Integrator:
     """Steps that machine code may take before anybody looks at them."""
     solver: str = "auto"
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
+    stride: list[AcceptedStep] = field(default_factory=list)
+    """The steps that machine code has taken in one call, which :meth:`pieces` hands out one by one."""
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -321,7 +323,7 @@ class Integrator:
                 self._reject(t, length)
                 stiff = True
                 continue
-            kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
+            kept = self.stride = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
             failed = stride.failed and bool(stride.kept)
             for step in kept:
                 begin, t, y, guess = t, step.end, step.state, step.solution.polynomial

@@ -26,12 +26,17 @@ from whippletree.simulation.motion import Motion
 
 if TYPE_CHECKING:
     from whippletree.simulation.events.compiled_phase import CompiledPhases
+    from whippletree.simulation.events.phase import Phase
 
 REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
 
 DRIVEN = 1e-6
 """Change of a coordinate or velocity, rad, m or per second, that shows whether a force depends on it."""
+
+
+RECENT_STATES = 16
+"""Single states whose pieces are kept: an event asks for about eight, some of them ten times."""
 
 
 class At(NamedTuple):
@@ -56,6 +61,10 @@ class EventEquations:
 
     def __init__(self, motion: Motion) -> None:
         self.motion, self.model = motion, motion.model
+        self._recent: dict[tuple[bytes, bytes, bytes], tuple[Any, At]] = {}
+        """Single states that were asked for last, each with the controller that acted there."""
+        self.trials: dict[tuple[Any, ...], Phase] = {}
+        """Phases that massless feet have tried last, by mode and state."""
         self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
         touching = contact_set(self.model).candidates
         stops = tuple(stop.candidate for stop in self.stops.all)
@@ -85,7 +94,26 @@ class EventEquations:
         return CompiledPhases(self)
 
     def at(self, t: Array, q: Array, v: Array) -> At:
-        """All of it, with the forces that act at these times."""
+        """All of it, with the forces that act at these times.
+
+        What an event asks of single states it asks several times, of the mode before, of those that are tried and of
+        the one after it: the last of them are kept.
+        """
+        if len(q) != 1:
+            return self._worked_out(t, q, v)
+        state = t.tobytes(), q.tobytes(), v.tobytes()
+        known = self._recent.get(state)
+        if known is None or known[0] is not self.motion.compiled_controller:
+            known = self.motion.compiled_controller, self._worked_out(t, q, v)
+            for part in known[1]:
+                part.flags.writeable = False
+            self._recent.pop(state, None)
+            self._recent[state] = known
+            if len(self._recent) > RECENT_STATES:
+                del self._recent[next(iter(self._recent))]
+        return known[1]
+
+    def _worked_out(self, t: Array, q: Array, v: Array) -> At:
         m = len(q)
         tau = self.motion.forces(t, q, v)
         M = self._many("mass_matrix", q=q)

@@ -19,7 +19,7 @@ from whippletree.contact.contact_modes import OPEN, Mode, open_mode
 from whippletree.contact.impact.laws import Law, law_named
 from whippletree.errors import AssemblyError
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
-from whippletree.simulation.adaptive.integrator import IntegrationError, MotionPiece, Progress, Statistics
+from whippletree.simulation.adaptive.integrator import IntegrationError, Progress, Statistics
 from whippletree.simulation.events import event_output, zeno
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.event_log import KINDS, SEQUENCES, EventLog
@@ -30,7 +30,7 @@ from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
-from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, SmoothMotion
+from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, SmoothMotion, Stretch
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
@@ -101,16 +101,16 @@ class Events(Method):
     def _mode_number(self) -> int:
         return len(self.log.modes) - 1
 
-    def _output(self, phase: Phase, piece: MotionPiece | None, end: float) -> PhaseOutput:
-        """Of a step up to ``end``; nothing without a step."""
-        if piece is None:
-            nothing = event_output.rows(phase, self._mode_number, np.zeros(0), np.zeros((0, len(phase.state))))
-            return nothing if self.variation is None else nothing.beside(sensitivity=self.variation.matrix[None][:0])
-        rows = event_output.sampled(phase, self._mode_number, piece, end, self.task.times)
+    def _output(self, phase: Phase, stretch: Stretch) -> PhaseOutput:
+        """Of some steps."""
+        rows = event_output.sampled(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
         rows = event_output.within_cones(rows, phase, self._forces)
         if self.variation is None:
             return rows
-        return rows.beside(sensitivity=self.variation.along(phase, piece, end, rows.times))
+        found = [self.variation.matrix[None][:0]]
+        for piece in stretch.pieces:
+            found.append(self.variation.along(phase, piece, min(piece.end, stretch.end), rows.times))
+        return rows.beside(sensitivity=np.concatenate(found))
 
     def account(self) -> dict[str, Any]:
         largest = self.patience.largest
@@ -142,25 +142,24 @@ class Events(Method):
         """One phase to its end, chunk by chunk; the last one has the phase after it."""
         self._stopped = False
         motion = SmoothMotion(phase, self.task, self.statistics, self.admits, self._still, self.compiled)
-        for step in motion.steps(progress, end):
-            if isinstance(step, MotionPiece):
-                self._stopped = bool(step.found) and self._terminal(step)
-                rows = self._output(phase, step, step.end)
+        for stretch in motion.stretches(progress, end):
+            rows, ending = self._output(phase, stretch), stretch.ending
+            if ending is None:
+                self._stopped = self._terminal(stretch)
                 changes_over = not self.scene.compiled.ready and self._may_compile
                 if changes_over:
                     self.scene.compiled.ready = True
                     self._ask_controller_itself()
                     phase = phase_of(self.scene, phase.mode, phase.time, phase.state, phase.still)
-                yield self._chunk(phase, step.progress, rows, list(step.found)), phase, step.progress
+                progress = stretch.pieces[-1].progress
+                yield self._chunk(phase, progress, rows, stretch.found), phase, progress
                 if changes_over:
                     return
                 continue
-            rows = self._output(phase, step.piece, step.time)
-            found = [] if step.piece is None else [event for event in step.piece.found if event[1] <= step.time]
             self._ask_controller_itself()
-            after, events = self._passed(phase, step.time, step.state, step.fired)
+            after, events = self._passed(phase, ending.time, ending.state, ending.fired)
             progress = Progress(after.time, after.state)
-            yield self._chunk(after, progress, rows, [*found, *events]), after, progress
+            yield self._chunk(after, progress, rows, [*stretch.found, *events]), after, progress
 
     def _ask_controller_itself(self) -> None:
         """Between phases, so that one that is taken up again begins with the same bits; steps by machine code change
@@ -172,8 +171,8 @@ class Events(Method):
         """Whether the run is long enough for machine code of its own."""
         return self.statistics.steps >= BEFORE_COMPILING
 
-    def _terminal(self, piece: MotionPiece) -> bool:
-        names = {name for name, _ in piece.found}
+    def _terminal(self, stretch: Stretch) -> bool:
+        names = {name for name, _ in stretch.found}
         return any(event.terminal and event.name in names for event in self.task.events)
 
     def _still(self, phase: Phase, t: float, y: Array) -> bool:

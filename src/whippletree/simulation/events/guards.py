@@ -11,18 +11,20 @@ A guard that is zero at the start of a phase (a contact that has just parted) is
 left is positive if the phase can begin at all, and its first zero is the next event, however soon that is.
 
 Guards are watched in groups that share what they have to evaluate: gaps cost little, forces a block matrix. All are
-looked at together at a few times of a step; only the group of one that changes its sign is evaluated further.
+looked at together at a few times of a step, or of many steps that machine code has taken in one call; only the group of
+one that changes its sign is evaluated further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.simulation.adaptive.collocation import Polynomial
+from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.massless_feet.foot_contact import Footing
 from whippletree.simulation.events.painleve import room_to_slide, sliding_inertia
@@ -34,6 +36,9 @@ TOUCHDOWN, LIFT_OFF, SLIP, STICK, JAM = "touchdown", "lift-off", "slip", "stick"
 
 SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
 """Shares of a step at which guards are looked at."""
+
+WHOLE = 1e-9
+"""Share of its length by which the end of a step may miss that of its polynomial and be that, up to rounding."""
 
 AT_ZERO = 1e-9
 """A guard below this (m, m/s, or this share of the largest force) at the start of a phase counts as zero."""
@@ -48,7 +53,11 @@ ONE_INSTANT = 1e-12
 """Events within this time, s, are one."""
 
 GRAZING = 0.25
-"""A sampled minimum below this share of its neighbours' excess is looked at more closely."""
+"""Share of the rise of a parabola through three samples up to which its minimum is looked at more closely: gaps are not
+quite parabolas."""
+
+BEYOND_SAMPLES = 0.5
+"""Share of the distance to the next sample by which that minimum may lie beyond the three, for the same reason."""
 
 
 GRAZED = 1e-15
@@ -60,6 +69,14 @@ class Guard(NamedTuple):
 
     kind: str
     contact: int
+
+
+class Span(NamedTuple):
+    """A step, or a part of it."""
+
+    start: float
+    end: float
+    interpolant: Polynomial
 
 
 class Group(NamedTuple):
@@ -79,6 +96,8 @@ class Guards:
         feet = {i: Footing(phase.scene, phase.mode, i, phase.time, phase.state) for i in phase.weightless}
         self.groups = [group for group in self._grouped(feet) if group.guards]
         self.guards = [guard for group in self.groups for guard in group.guards]
+        self._ahead: dict[tuple[float, float], tuple[Array, Array]] = {}
+        """Times and values of steps that were looked at with others, by their start and end."""
         self._group_of = [(group, n) for group in self.groups for n in range(len(group.guards))]
         self.first = self.values(np.array([phase.time]), phase.state[None])[0]
         units = self._units(feet)
@@ -156,15 +175,33 @@ class Guards:
 
     # --- the first zero -----------------------------------------------------------------------------------------------
 
-    def first_zero(self, start: float, end: float, interpolant: Polynomial) -> tuple[float, list[Guard]] | None:
+    def look_ahead(self, spans: list[Span]) -> None:
+        """Evaluate the guards of steps that follow each other, before the zeros of each are asked for.
+
+        Steps after an event may lead to where no guard has a value: then each is looked at when its turn comes.
+        """
+        try:
+            self._ahead = self._sampled(spans) if self.guards else {}
+        except IntegrationError:
+            self._ahead = {}
+
+    def _sampled(self, spans: list[Span]) -> dict[tuple[float, float], tuple[Array, Array]]:
+        """Times (m,) and values (m, guards) of each, by its start and end."""
+        # in the first step of a phase, its start is known
+        samples = [_samples(span, 0 if span.start > self.phase.time else 1) for span in spans]
+        times, states = (np.concatenate(parts) for parts in zip(*samples, strict=True))
+        parts = np.split(self._told(times, states), np.cumsum([len(own) for own, _ in samples])[:-1])
+        return {(span.start, span.end): (own, part) for span, (own, _), part in zip(spans, samples, parts, strict=True)}
+
+    def first_zero(self, span: Span) -> tuple[float, list[Guard]] | None:
         """The earliest end of the phase in a step, with all guards that end it then."""
         if not self.guards:
             return None
-        times = start + (end - start) * SAMPLES
-        if start > self.phase.time:
-            times = np.concatenate([[start], times])
-        values = self._told(times, interpolant)
-        dips = self._dips(values)
+        start, end, interpolant = span
+        key = start, end
+        times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
+        gaps = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
+        dips = gaps & may_graze(times, values)
         found: list[tuple[float, Guard]] = []
         earliest = end
         for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():
@@ -182,7 +219,7 @@ class Guards:
         from scipy.optimize import brentq
 
         def value(t: float) -> float:
-            return float(self._deflated(np.array([t]), interpolant, g)[0, 0])
+            return float(self._deflated(np.array([t]), interpolant.states(np.array([t])), g)[0, 0])
 
         start = self.phase.time
         # in the first step of the phase its start is known, and may be all that there is before the zero
@@ -226,15 +263,6 @@ class Guards:
                 return early, value(early)
         return None
 
-    def _dips(self, values: Array) -> Array:
-        """Where a gap is positive, and so low that it may graze zero between its neighbours: (m, guards)."""
-        dips = np.zeros(values.shape, dtype=bool)
-        before, here, after = values[:-2], values[1:-1], values[2:]
-        excess = np.minimum(before, after) - here
-        gap = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
-        dips[1:-1] = gap & (here > 0) & (excess > 0) & (before > 0) & (here < GRAZING * excess + excess)
-        return dips
-
     def _lowest(self, low: float, high: float, value: Callable[[float], float]) -> float | None:
         """A time at which a gap that grazes is below zero."""
         from scipy.optimize import minimize_scalar
@@ -250,9 +278,8 @@ class Guards:
         q, v = self.phase.scene.motion.split(interpolant(t))
         return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
 
-    def _deflated(self, times: Array, interpolant: Polynomial, g: int | None = None) -> Array:
+    def _deflated(self, times: Array, y: Array, g: int | None = None) -> Array:
         """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
-        y = interpolant.states(times)
         chosen = slice(None) if g is None else slice(g, g + 1)
         if g is None:
             values = self.values(times, y)
@@ -263,11 +290,50 @@ class Guards:
         mean = (values - self.first[chosen]) / np.where(since > 0, since, 1.0)
         return np.where(self.zero[chosen], np.where(since > 0, mean, self.parting[chosen]), values)
 
-    def _told(self, times: Array, interpolant: Polynomial) -> Array:
-        """The same, NaN where it is too early to tell."""
-        values = self._deflated(times, interpolant)
+    def _told(self, times: Array, y: Array) -> Array:
+        """All guards (m, guards), NaN where it is too early to tell."""
+        values = self._deflated(times, y)
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
+
+
+def may_graze(times: Array, values: Array) -> Array:
+    """Where gaps (m, g) at times (m,) are positive, and yet may be zero between a sample and its neighbours: (m, g).
+
+    The parabola through the three has its minimum there, or nearly, and that is below zero, or nearly.
+    """
+    dips = np.zeros(values.shape, dtype=bool)
+    if len(times) < 3:
+        return dips
+    before, here, after = values[:-2], values[1:-1], values[2:]
+    back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
+    falling, rising = (here - before) / back, (after - here) / ahead
+    bend = (rising - falling) / (back + ahead)
+    curved = np.where(bend > 0, bend, 1.0)
+    slope = (falling * ahead + rising * back) / (back + ahead)
+    place = -slope / (2 * curved)
+    lowest = here - slope**2 / (4 * curved)
+    within = (place > -(1 + BEYOND_SAMPLES) * back) & (place < (1 + BEYOND_SAMPLES) * ahead)
+    low = lowest < GRAZING * curved * (back + ahead) ** 2 / 4
+    dips[1:-1] = (bend > 0) & within & low & (before > 0) & (here > 0) & (after > 0)
+    return dips
+
+
+@cache
+def _sampled_basis(count: int) -> Array:
+    """What the coefficients of a polynomial add to its states at the start of a step and at :data:`SAMPLES`."""
+    return basis_integrals(np.concatenate([[0.0], SAMPLES]), count)
+
+
+def _samples(span: Span, first: int) -> tuple[Array, Array]:
+    """Times (m,) and states (m, n) at the start of a step and at :data:`SAMPLES`, from the ``first`` on."""
+    start, end, polynomial = span
+    shares = np.concatenate([[0.0], SAMPLES])[first:]
+    if abs((end - start) / polynomial.length - 1) > WHOLE:
+        times = start + (end - start) * shares
+        return times, polynomial.states(times)
+    basis = _sampled_basis(len(polynomial.coefficients))[first:]
+    return start + (end - start) * shares, polynomial.origin + polynomial.length * (basis @ polynomial.coefficients)
 
 
 def _each(kind: str, contacts: Sequence[int]) -> list[Guard]:

@@ -26,7 +26,7 @@ from whippletree.simulation.adaptive.integrator import (
     StepSolver,
 )
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards
+from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, Span
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.turning_slip import SlipCorrection
@@ -39,8 +39,8 @@ CHECKS, MODE_HALVINGS = 8, 40
 """Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
 
 
-STEPS_PER_CALL = 4
-"""Steps by machine code before guards are looked at: those after an event are thrown away."""
+STEPS_PER_CALL = 16
+"""Steps by machine code before guards are looked at, of all of them at once: those after an event are thrown away."""
 
 
 BEFORE_COMPILING = 20
@@ -66,14 +66,30 @@ class PhaseSteps:
 
 
 class Ending(NamedTuple):
-    """Where a phase ends."""
+    """Where a phase ends: in the last of its steps, or after it where a jam leaves no further one."""
 
     time: float
     state: Array
     fired: list[Guard]
     """The guards that end it; none where a hyperstatic mode is rearranged."""
-    piece: MotionPiece | None
-    """The step in which that is; none where a jam leaves no step."""
+
+
+class Stretch(NamedTuple):
+    """Steps of a phase, one after the other, up to where somebody has to be asked."""
+
+    pieces: list[MotionPiece]
+    ending: Ending | None = None
+    """Of the phase, where that is in these steps, or at their end."""
+
+    @property
+    def end(self) -> float:
+        """Up to which the steps count, s."""
+        return self.pieces[-1].end if self.ending is None else self.ending.time
+
+    @property
+    def found(self) -> list[tuple[str, float]]:
+        """What users look for, up to there."""
+        return [event for piece in self.pieces for event in piece.found if event[1] <= self.end]
 
 
 class SmoothMotion:
@@ -106,26 +122,32 @@ class SmoothMotion:
             corrector = partial(SlipCorrection, phase)
             self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)
 
-    def steps(self, progress: Progress, end: float) -> Iterator[MotionPiece | Ending]:
-        """Steps from there to a time, or to the ending, which takes the place of the step that it is in."""
+    def stretches(self, progress: Progress, end: float) -> Iterator[Stretch]:
+        """Steps from there to a time, or to the ending: as many at once as machine code has taken in a call."""
         phase, integrator = self.phase, self.integrator
         if progress.guess is not None:
             phase.follow(progress.state)
         crawl = Crawl(progress.time, end)
         pieces = integrator.pieces(progress, end)
+        taken: list[MotionPiece] = []
         while True:
             # slip that turns comes to its stop ever faster: steps that reach beyond it would not converge
             integrator.largest_step = TOWARDS_STOP * phase.time_to_stop(progress.time, progress.state)
             step = self._next(pieces, progress)
+            ending = step if isinstance(step, Ending) else None
             if isinstance(step, MotionPiece):
                 crawl.watch(step.end)
-                step = self._ending(step) or step
-            if step is not None:
-                yield step
-            if not isinstance(step, MotionPiece):
+                taken.append(step)
+                ending = self._ending(step)
+            if ending is not None or step is None:
+                if taken or ending is not None:
+                    yield Stretch(taken, ending)
                 return
-            progress = step.progress
+            progress = taken[-1].progress
             phase.follow(progress.state)
+            if taken[-1].interpolant is integrator.stride[-1].solution.polynomial:
+                yield Stretch(taken)
+                taken = []
 
     def _next(self, pieces: Iterator[MotionPiece], progress: Progress) -> MotionPiece | Ending | None:
         """The next step from there, the jam that leaves none, or nothing at the end."""
@@ -135,17 +157,21 @@ class SmoothMotion:
             found = jam(self.phase, progress.time, progress.state)
             if found is None:
                 raise
-            return Ending(progress.time, found.state, [Guard(JAM, found.contact)], None)
+            return Ending(progress.time, found.state, [Guard(JAM, found.contact)])
 
     def _ending(self, piece: MotionPiece) -> Ending | None:
-        hit = self.guards.first_zero(piece.start, piece.end, piece.interpolant)
+        steps = self.integrator.stride
+        if piece.interpolant is steps[0].solution.polynomial:
+            polynomials = [step.solution.polynomial for step in steps]
+            self.guards.look_ahead([Span(p.start, step.end, p) for p, step in zip(polynomials, steps, strict=True)])
+        hit = self.guards.first_zero(Span(piece.start, piece.end, piece.interpolant))
         if self.phase.hyperstatic and self.phase.mode.sticking:
             rearranged = self._rearranged(piece, None if hit is None else hit[0])
             hit = hit if rearranged is None else (rearranged, [])
         if hit is None:
             return None
         time, fired = hit
-        return Ending(time, self.phase.project(time, piece.interpolant(time)), fired, piece)
+        return Ending(time, self.phase.project(time, piece.interpolant(time)), fired)
 
     def _rearranged(self, piece: MotionPiece, before: float | None) -> float | None:
         """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact: at the end of a

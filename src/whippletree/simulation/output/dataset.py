@@ -78,7 +78,30 @@ def dataset(
         coords |= {"component": list(COMPONENTS)}
     if grid.runs is not None:
         variables["failure"] = _reasons(record.failures, grid.runs)
-    return xarray.Dataset(variables, coords=coords, attrs=attributes)
+    # given as they are, xarray does not ask of every array whether it is one of dask's, and import that, which would
+    # take longer than the run
+    data = {
+        name: xarray.Variable(dimensions, values, meaning, fastpath=True)
+        for name, (dimensions, values, meaning) in variables.items()
+    }
+    return xarray.Dataset(data, coords=_coordinates(coords), attrs=attributes)
+
+
+def _coordinates(given: Mapping[str, Any]) -> xarray.Coordinates:
+    """Coordinates along their own dimension: labels, or dimension, values and attributes."""
+    import pandas
+    import xarray
+    from xarray.indexes import PandasIndex
+
+    variables, indexes = {}, {}
+    for name, own in given.items():
+        _, labels, meaning = own if isinstance(own, tuple) else (name, own, {})
+        values = np.asarray(labels)
+        indexes[name] = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+        variables[name] = indexes[name].create_variables({name: xarray.Variable(name, values, meaning, fastpath=True)})[
+            name
+        ]
+    return xarray.Coordinates(variables, indexes)
 
 
 def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:

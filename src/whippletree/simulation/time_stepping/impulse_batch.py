@@ -177,7 +177,7 @@ def _can_be_compiled(stepper: ImpulseStep) -> bool:
         refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
     except UnsupportedError:
         return False
-    return stepper.written and not stepper.actuators.acting
+    return stepper.written and not stepper.actuators.acting and not stepper.motors.holds
 
 
 def _in_turn(

@@ -13,6 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.step_space import Driven
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
 
 STEPS_OF_CALL = 500
@@ -113,9 +114,10 @@ def _steps(
     if act and ctrl is not None:
         ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)
     commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
-    function, times = (stepper.dyn.contact_steps, []) if asked is None else (asked.kernel, [asked.clock])
+    function, times = (_kernel(stepper), []) if asked is None else (asked.kernel, [asked.clock])
+    dampers = [stepper.motors.held(float(h.max()))] if stepper.motors.holds else []
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-        found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times)
+        found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
         qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
         states = np.concatenate([qs, vs, *act], axis=-1)
         # what is not finite, or NaN in every row behind it, is not within the tolerance
@@ -127,6 +129,11 @@ def _steps(
         joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
     steps = Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
+
+
+def _kernel(stepper: ImpulseStep) -> NamedFunction:
+    """The kernel for forces that come with each call."""
+    return stepper.dyn.driven_contact_steps(Driven(held=True)) if stepper.motors.holds else stepper.dyn.contact_steps
 
 
 def _begins_to_press(impulses: Array, found: Array) -> Array:

@@ -25,6 +25,7 @@ from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
 from whippletree.contact.problem.solver import ContactSolution, solve
+from whippletree.contact.servos import AT_AN_END, Servo
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
@@ -102,13 +103,18 @@ class ImpulseStep:
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self.lists_for_batches = self.kernel and (self.actuators.acting or not self.written or lists_pay(self.model))
+        self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
         self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
+
+    @property
+    def lists_for_batches(self) -> bool:
+        """Whether many scenes are stepped by that kernel, too."""
+        return self.kernel and (self._lists_pay or self.motors.holds)
 
     @property
     def path(self) -> str:
@@ -129,7 +135,7 @@ class ImpulseStep:
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
-        coupled = self._coupled(implicit, t, q, h)
+        coupled = self._coupled(implicit, t, q, h, self.actuators.coupling)
         rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping.times(v) - coupled.taken(v))
         free = v + h * coupled.changed(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
@@ -147,10 +153,15 @@ class ImpulseStep:
         after = free + response.T @ impulse.ravel()
         u = problem.velocity(impulse)
         u[:, 0] -= shift
-        alone = self.motion.project(t + h, self._moved(q, after, h * after))
-        state = self._apart(respond, t, alone, self._targets(numbers, gaps, h), h)
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
+        alone = self.motion.project(t + h, self._moved(q, after, h * after))
+        holding = self.actuators.coupling + self._within_range(every, h)
+
+        def respond_at_the_end(rows: Any) -> Any:
+            return self._coupled(implicit, t, q, h, holding).changed(self._responses(implicit, t, q, rows))
+
+        state = self._apart(respond_at_the_end, t, alone, self._targets(numbers, gaps, h), h)
         works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
         force = drive - self._servo_damping(h) * after - coupled.taken(after)
         if self.blocks.servos:
@@ -178,14 +189,22 @@ class ImpulseStep:
         return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
 
     def _servo_damping(self, h: float) -> Array:
-        return self.actuators.damping(h).astype(float)
+        """What servos and controllers add to the dampers of their joints (nv,)."""
+        return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held(h))
 
     def _servo_rows(self, q: Array) -> Array:
         """Rows (bounded, nv) of servos with a force range."""
         return self.actuators.rows(self._mechanism, q, self.blocks.servos).astype(float)
 
-    def _coupled(self, motion: Motion, t: float, q: Array, h: float) -> Coupled:
-        servos = self.actuators.coupling
+    def _within_range(self, impulses: Array, h: float) -> list[Servo]:
+        """Servos with a force range that are within it: they hold their joints as those without one do."""
+        own, servos = impulses[self.blocks.passive :, 1], self.blocks.servos
+        return [
+            servos[i] for i in self.actuators.releasable if abs(own[i]) < (1 - AT_AN_END) * h * float(servos[i].reach)
+        ]
+
+    def _coupled(self, motion: Motion, t: float, q: Array, h: float, servos: list[Servo]) -> Coupled:
+        """Servos that join the inertia by their rows."""
         G = self.actuators.rows(self._mechanism, q, servos).astype(float)
         X = self._solved(motion, t, q, G) if servos else G
         return Coupled(G, np.array([servo.gain(h) for servo in servos]), X, h)
@@ -214,7 +233,7 @@ class ImpulseStep:
 
     def _stiffened(self, h: float) -> tuple[Motion, StepDamping]:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
-        if not self._passive and not self.actuators.joints:
+        if not self._passive and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:

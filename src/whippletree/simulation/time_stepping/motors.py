@@ -2,19 +2,31 @@
 
 Other methods see the forces of actuators as those of a controller; a time step needs their commands
 (:mod:`whippletree.contact.servos`).
+
+A controller with constant gains about the motion of a joint itself, as a regulator has, is a spring and a damper of it.
+Where steps do not resolve these, they act at the end of a step, as the joint's own would
+(:mod:`whippletree.contact.implicit_springs`):
+
+    τ(q, v) + d v − (d + h k) v⁺        instead of        τ(q, v) = … − k q − d v
+
+Steps do not resolve a damper with 4 h d > J, nor a spring with 4 h² k > J + h d, J the inertia of the joint's own body
+along it. Gains that change with the state, such as those of a controller that saturates, and gains between joints act
+as at the start of a step, like all forces that a controller gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.controller import NotTraceable, traced_controller, traced_function
+from whippletree.compiler.frontend.controller import NotTraceable, own_gains, traced_controller, traced_function
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.step_space import Driven
+from whippletree.contact.implicit_springs import own_inertias
 from whippletree.controllers import is_batched
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
@@ -30,6 +42,28 @@ class Motors:
         asks = self.actuated is not None and callable(self.actuated.ctrl)
         self._commands = self.actuated.commands if asks and self.actuated is not None else None
         self._compiled: dict[str, NamedFunction] = {}
+        self._stiffness, self.damping = np.zeros(self.model.nv), np.zeros(self.model.nv)
+        """k and d (nv,) of the controller where steps do not resolve them; 0 elsewhere."""
+
+    def hold(self, h: float) -> None:
+        """Let the gains of the controller that steps of length h do not resolve act at the end of a step."""
+        gains = None if self.controller is None else own_gains(self.model, self.controller)
+        if gains is None:
+            return
+        for name, J in own_inertias(self.model).items():
+            own = self.model.slice(name)
+            k, d = gains.stiffness[own], gains.damping[own]
+            self.damping[own] = np.where(4 * h * d > J, d, 0.0)
+            self._stiffness[own] = np.where(4 * h * h * k > J + h * d, k, 0.0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether some gains of the controller act at the end of a step."""
+        return bool(self.damping.any() or self._stiffness.any())
+
+    def held(self, h: float) -> Array:
+        """d + h k (nv,): the dampers that act at the end of a step."""
+        return np.asarray(self.damping + h * self._stiffness)
 
     @property
     def steady(self) -> bool:
@@ -49,8 +83,15 @@ class Motors:
         return np.array([self.actuated.commands(time, nowhere, nowhere) for time in t.tolist()], dtype=float)
 
     def driven(self) -> Driven:
-        """The functions that a step asks, for a kernel."""
-        return Driven(self.controller, self._commands)
+        """The functions that a step asks, for a kernel, and whether it takes dampers."""
+        controller, damping = self.controller, self.damping
+        if controller is None or not self.holds:
+            return Driven(controller, self._commands)
+
+        def release(t: Any, q: Any, v: Any) -> Any:
+            return np.asarray(controller(t, q, v)) + damping * v
+
+        return Driven(release, self._commands, held=True)
 
     def compile(self, samples: Sequence[tuple[float, Array, Array]]) -> bool:
         """Ask compiled functions from now on, where that is possible; whether it is, for all that is asked."""
@@ -68,12 +109,12 @@ class Motors:
         return is_batched(self.controller) or is_batched(self.actuated)
 
     def tau(self, t: Array, q: Array, v: Array) -> Array:
-        """The controller's forces (m, nv) at m states."""
+        """The controller's forces (m, nv) at m states, but for dampers that act at the end of a step."""
         if self.controller is None:
             return np.zeros(v.shape)
         if "tau" in self._compiled:
-            return np.asarray(self._compiled["tau"](t, q, v))
-        return self.motion.asked_at(self.controller, t, q, v)
+            return np.asarray(self._compiled["tau"](t, q, v) + self.damping * v)
+        return np.asarray(self.motion.asked_at(self.controller, t, q, v) + self.damping * v)
 
     def ctrl(self, t: Array, q: Array, v: Array) -> Array:
         """Commands (m, actuators) at m states."""
@@ -94,4 +135,4 @@ class Motors:
             return self.tau(t, q, v)
         except IntegrationError:
             assert self.controller is not None
-            return self.motion.asked_if_told(self.controller, t, q, v)
+            return np.asarray(self.motion.asked_if_told(self.controller, t, q, v) + self.damping * v)

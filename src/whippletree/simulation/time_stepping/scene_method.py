@@ -20,8 +20,6 @@ from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
-from whippletree.contact.time_step import RELAXATION_SPEED
-from whippletree.errors import listed
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
@@ -34,6 +32,7 @@ from whippletree.simulation.time_stepping.stepping_method import (
     OVERLAP_WORTH_TELLING,
     RESIDUAL_TOLERANCE,
     TimeStepping,
+    overlapping_start,
 )
 
 EFFORT = 1000
@@ -88,6 +87,7 @@ class SceneStepping(TimeStepping):
         self.layout = layout
         self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
+        self.gained = 0.0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
@@ -106,13 +106,7 @@ class SceneStepping(TimeStepping):
             pair = f"{names[first]!r} and {names[second]!r} overlap by"
             told.setdefault(pair, f"{pair} {-gaps[place]:.3g} m")
         if told:
-            warnings.warn(
-                f"simulate: at the start {listed(list(told.values()))}. Time stepping moves them apart at no more than "
-                f"{RELAXATION_SPEED} m/s, which is no motion and changes the potential energy (energy_balance): start "
-                f"from a state that does not overlap",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            warnings.warn(overlapping_start(list(told.values())), RuntimeWarning, stacklevel=4)
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -165,6 +159,7 @@ class SceneStepping(TimeStepping):
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
+        self._warn_of_gain()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer; lists are new at each, so that a resumed run is the same.
@@ -190,6 +185,7 @@ class SceneStepping(TimeStepping):
         residual = told.account[:, ROWS["residual_velocity"]]
         self.steps += len(residual)
         self.unconverged += int((residual > self.tolerance).sum())
+        self.gained += float(np.maximum(told.account[:, ROWS["contact_work"]], 0.0).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
         self.lists_made = self.scene.rebuilds
 
@@ -268,6 +264,7 @@ class SceneStepping(TimeStepping):
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
             "path": COMPILED,
+            "contact_energy_gained": self.gained,
         }
 
 

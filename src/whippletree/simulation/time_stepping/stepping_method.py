@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
-from whippletree.model import Model
+from whippletree.model import Contact, ContactGroup, Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -42,6 +42,13 @@ MOST_TIME_STEPS = 1e10
 OVERLAP_WORTH_TELLING = 1e-3
 """m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
 
+GAIN_WORTH_TELLING = 1e-3
+"""Share of the energy at the start; what bounces without friction add is of the first order in the step, and below."""
+
+RESIDUAL_WORTH_TELLING = 1e-3
+"""m/s: residual of a step of a single scene from which on a warning tells of it: bodies are seen to do what Coulomb's
+law, or a stop, forbids."""
+
 SWEEPS_OF_BATCH = 20
 """Sweeps per step of a batch."""
 
@@ -63,7 +70,7 @@ class TimeStepping(Method):
     tolerances = False
     remembers = "always"
     instants = False
-    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst")
+    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst", "gained")
 
     def __init__(
         self,
@@ -92,8 +99,12 @@ class TimeStepping(Method):
             )
         self.sweeps = int(sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
+        self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()
         self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
+        self.gained = 0.0
+        """Work of contacts where it was positive, of all runs, J."""
+        self._missed = False
         self._start_energy = self._energy(task.start)
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -141,12 +152,24 @@ class TimeStepping(Method):
                 unit = "m" if block < gaps.shape[-1] else "m or rad"
                 told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
         if told:
+            warnings.warn(overlapping_start(told), RuntimeWarning, stacklevel=4)
+
+    def _warn_of_gain(self) -> None:
+        """Tell of energy that impacts have added: Newton's restitution with friction may, whatever the step."""
+        scale = float(np.sum(np.abs(self._start_energy)))
+        if not self.gained > GAIN_WORTH_TELLING * scale:
+            return
+        model = self.task.motion.model
+        pairs: list[Contact | ContactGroup] = [*model.contacts, *model.contact_groups]
+        names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
+        if names:
             warnings.warn(
-                f"simulate: at the start {listed(told)}. Time stepping moves them apart at no more than "
-                f"{RELAXATION_SPEED} m/s or rad/s, which is no motion and changes the potential energy "
-                f"(energy_balance): start from a state that does not overlap",
+                f"simulate: impacts have added {self.gained:.3g} J, {self.gained / scale:.1%} of the energy at the "
+                f"start: time stepping takes Newton's law of restitution, which may gain energy where a contact has "
+                f"friction too ({listed([repr(name) for name in names])}), at any step. method='events' takes an "
+                f"energetic law; or lower the restitution",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
 
     @property
@@ -198,8 +221,10 @@ class TimeStepping(Method):
             work = {word: done[-1] for word, done in sums.items()}
             for number, chunk in enumerate(self._rows(row, made, gaps, h, sums)):
                 self._note(made, number, int(counts[number]))
+                self._warn_of_misses(row + number, made, number)
                 yield chunk
             row += len(h)
+        self._warn_of_gain()
 
     def _one_row(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array]:
         """The steps to the next row of output, of one scene or of a batch; their length, and how many there are."""
@@ -277,7 +302,26 @@ class TimeStepping(Method):
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged[row]))
         self.at_rounding += int(np.sum(made.at_rounding[row]))
+        self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
         self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
+
+    def _warn_of_misses(self, row: int, made: Advance, number: int) -> None:
+        """Tell, once, of the first steps of a single scene for which no impulses were found that obey the laws."""
+        missed = float(np.max(made.residual_velocity[number], initial=0.0))
+        if self._missed or self.task.start.ndim > 1 or missed < max(RESIDUAL_WORTH_TELLING, self.stepper.tolerance):
+            return
+        self._missed = True
+        names = np.array(self.stepper.blocks.names, dtype=object)
+        pressing = names[np.abs(made.impulses[number]).max(axis=-1, initial=0.0) > 0]
+        warnings.warn(
+            f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
+            f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
+            f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
+            f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
+            f"cures it",
+            RuntimeWarning,
+            stacklevel=6,
+        )
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
         """The same, NaN where a run of a batch cannot go on, which is noted.
@@ -345,7 +389,17 @@ class TimeStepping(Method):
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.stepper.tolerance,
             "path": self.stepper.path,
+            "contact_energy_gained": self.gained,
         }
+
+
+def overlapping_start(overlaps: list[str]) -> str:
+    """The text of a warning about a start state in which something overlaps."""
+    return (
+        f"simulate: at the start {listed(overlaps)}. Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s "
+        f"or rad/s, and along with it what is coupled to it; that is no motion, and changes the potential energy "
+        f"(energy_balance): start from a state that does not overlap"
+    )
 
 
 def _joints(axes: list[Axis]) -> tuple[str, ...]:

@@ -38,14 +38,18 @@ RELEASED = 1e-4
 """The same, up to which a foot that loses its hold trails, although springs behind it would still push."""
 
 
+RECENT_TRIALS = 8
+"""Phases that feet have tried which are kept."""
+
+
 class Footing:
     """One weightless contact beside the others of a mode."""
 
     def __init__(self, scene: EventEquations, mode: Mode, contact: int, t: float, y: Array) -> None:
         self.scene, self.contact = scene, contact
         self.friction = float(scene.contacts.friction[contact])
-        self.stuck = Phase(scene, mode.stuck([contact]), t, y)
-        self.flying = Phase(scene, mode.opened([contact]), t, y)
+        self.stuck = _phase_of_trial(scene, mode.stuck([contact]), t, y)
+        self.flying = _phase_of_trial(scene, mode.opened([contact]), t, y)
 
     def forces(self, t: Array, y: Array, ahead: float = 0.0) -> Array:
         """The forces (m, 3) that would hold the contact at m states, now or a moment later."""
@@ -121,6 +125,16 @@ class Footing:
     def _largest_force(self, t: float, y: Array) -> float:
         q, v = self.scene.motion.split(y)
         return float(np.abs(self.scene.at(np.array([t]), q[None], v[None]).b).max())
+
+
+def _phase_of_trial(scene: EventEquations, mode: Mode, t: float, y: Array) -> Phase:
+    """A phase that is not followed; an event and the guards of the phase after it ask for the same ones."""
+    key = mode.status, mode.directions.tobytes(), t, y.tobytes(), scene.compiled.ready
+    if key not in scene.trials:
+        if len(scene.trials) >= RECENT_TRIALS:
+            del scene.trials[next(iter(scene.trials))]
+        scene.trials[key] = Phase(scene, mode, t, y)
+    return scene.trials[key]
 
 
 def settled(

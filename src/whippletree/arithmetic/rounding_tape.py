@@ -1,0 +1,274 @@
+"""A double that remembers how it was computed: first-order analysis of rounding errors for any generic code.
+
+Every operation on a :class:`Recorded` number rounds once, by at most half a unit in the last place of its result. To
+first order, an answer is wrong by
+
+    Δy = Σ over operations k of (∂y/∂xₖ) δₖ,        |δₖ| ≤ u |xₖ|
+
+The tape holds the slopes of every operation, so one pass backwards gives ∂y/∂xₖ of all of them, and the sum of the
+absolute values is the most that rounding can do to y, to first order (Linnainmaa 1976). Nothing is known here of
+mechanisms or routes: what is recorded is the code itself, with its cancellations, and an operation that is exact (a
+product with 0, a power of two, a sum with 0, the difference of near neighbours) costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic import scalars
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.numpy_protocol import NumPyScalar
+
+HALF_UNIT = float(np.finfo(float).eps) / 2
+"""Largest relative error of one operation that is rounded correctly: + − * / √."""
+
+LIBRARY_UNITS = 2
+"""Half units in the last place by which sine and its like may be wrong, in the machine's library and compiled code."""
+
+
+class RoundingTape:
+    """The operations of one evaluation, in the order in which they were done."""
+
+    def __init__(self) -> None:
+        self._operands: list[tuple[int, ...]] = []
+        self._slopes: list[tuple[float, ...]] = []
+        self._errors: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._errors)
+
+    def number(self, value: float) -> Recorded:
+        """A number that is exact as it stands."""
+        return self.note(value, (), (), 0.0)
+
+    def numbers(self, values: Any) -> Array:
+        """An array of numbers that are exact as they stand."""
+        plain = np.asarray(values, dtype=float)
+        found = np.empty(plain.shape, dtype=object)
+        for index in np.ndindex(*plain.shape):
+            found[index] = self.number(float(plain[index]))
+        return found
+
+    def note(self, value: float, operands: tuple[int, ...], slopes: tuple[float, ...], error: float) -> Recorded:
+        """The result of one operation, its slopes to its operands, and what it may be wrong by."""
+        self._operands.append(operands)
+        self._slopes.append(slopes)
+        self._errors.append(error)
+        return Recorded(self, len(self._errors) - 1, value)
+
+    def errors_of(self, results: Any) -> Array:
+        """Bounds |Δy| (n,), to first order, on the errors of results (n,); 0 for one that no operation touched.
+
+        A slope that is infinite or not a number, as beyond a failed pivot, makes the bounds that it reaches NaN.
+        """
+        outputs = np.ravel(np.asarray(results, dtype=object))
+        adjoints: list[Any] = [None] * len(self._errors)
+        for column, x in enumerate(outputs):
+            if isinstance(x, Recorded):
+                adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
+        bounds = np.zeros(len(outputs))
+        with np.errstate(all="ignore"):
+            for k in range(len(self._errors) - 1, -1, -1):
+                adjoint, adjoints[k] = adjoints[k], None
+                if adjoint is None:
+                    continue  # nothing that was asked for depends on it
+                for operand, slope in zip(self._operands[k], self._slopes[k], strict=True):
+                    adjoints[operand] = _added(adjoints[operand], slope * adjoint)
+                if self._errors[k] != 0:
+                    bounds += np.abs(adjoint) * self._errors[k]
+        return bounds
+
+
+def _added(sum_so_far: Array | None, term: Array) -> Array:
+    return term if sum_so_far is None else sum_so_far + term
+
+
+class Recorded(NumPyScalar):
+    """A double on a :class:`RoundingTape`: it compares, branches and computes as the double does."""
+
+    __slots__ = ("index", "tape", "value")
+
+    def __init__(self, tape: RoundingTape, index: int, value: float) -> None:
+        self.tape, self.index, self.value = tape, index, value
+
+    def __repr__(self) -> str:
+        return f"Recorded({self.value!r})"
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    @property
+    def real(self) -> Recorded:
+        """The number itself."""
+        return self
+
+    def __neg__(self) -> Recorded:
+        return self.tape.note(-self.value, (self.index,), (-1.0,), 0.0)
+
+    def __pos__(self) -> Recorded:
+        return self
+
+    def __abs__(self) -> Recorded:
+        return -self if self.value < 0 else self
+
+    def __add__(self, other: Any) -> Any:
+        return _sum(self, other, 1.0, 1.0)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return _sum(self, other, 1.0, -1.0)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _sum(self, other, -1.0, 1.0)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, OTHERS):
+            return NotImplemented
+        if not isinstance(other, Recorded):
+            if other == 0:
+                return 0  # as in a trace: zeros and ones of the structure are no operations
+            if other in (1, -1):
+                return self if other == 1 else -self
+        y = float(other)
+        value = self.value * y
+        exact = _is_power_of_two(self.value) or _is_power_of_two(y)
+        return _note(self, other, value, y, self.value, 0.0 if exact else HALF_UNIT * abs(value))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, OTHERS):
+            return NotImplemented
+        return _quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _quotient(self.tape.number(float(other)), self)
+
+    def __pow__(self, exponent: Any) -> Any:
+        if not isinstance(exponent, int):
+            return scalars.power(self, exponent)
+        if exponent < 0:
+            return 1 / self**-exponent
+        result: Any = 1
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    def __lt__(self, other: Any) -> bool:
+        return self.value < float(other)
+
+    def __le__(self, other: Any) -> bool:
+        return self.value <= float(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.value > float(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self.value >= float(other)
+
+    def __eq__(self, other: Any) -> bool:
+        return self.value == (other.value if isinstance(other, Recorded) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    # the name under which NumPy looks for a method on arrays of objects
+
+    def sqrt(self) -> Any:
+        return scalars.sqrt(self)
+
+
+OTHERS = (np.ndarray, scalars.Dual)
+"""What knows better how to combine with a recorded number."""
+
+
+def _note(a: Recorded, b: Any, value: float, da: float, db: float, error: float) -> Recorded:
+    """The result of an operation on a recorded number and another one, which may be plain."""
+    if isinstance(b, Recorded):
+        return a.tape.note(value, (a.index, b.index), (da, db), error)
+    return a.tape.note(value, (a.index,), (da,), error)
+
+
+def _sum(a: Recorded, b: Any, sign_a: float, sign_b: float) -> Any:
+    if isinstance(b, OTHERS):
+        return NotImplemented
+    if not isinstance(b, Recorded) and b == 0:
+        return a if sign_a == 1 else -a
+    x, y = sign_a * a.value, sign_b * float(b)
+    value = x + y
+    # Knuth's two-sum: what the sum lost, exactly
+    back = value - x
+    lost = (x - (value - back)) + (y - back)
+    return _note(a, b, value, sign_a, sign_b, HALF_UNIT * abs(value) if lost else 0.0)
+
+
+def _quotient(a: Recorded, b: Any) -> Any:
+    y = float(b)
+    if y == 0:
+        raise ZeroDivisionError("division by zero")
+    value = a.value / y
+    exact = value == 0 or _is_power_of_two(y)
+    return _note(a, b, value, 1 / y, -value / y, 0.0 if exact else HALF_UNIT * abs(value))
+
+
+def _is_power_of_two(x: float) -> bool:
+    """Whether a product with x is exact: 0, and powers of two (but for underflow)."""
+    return x == 0 or math.frexp(x)[0] in (0.5, -0.5)
+
+
+def _function(of: Callable[[float], float], slope: Callable[[float, float], float], units: float) -> Any:
+    """A function of one number: its value, its slope from argument and value, and its error."""
+
+    def recorded(x: Recorded) -> Recorded:
+        value = of(x.value)
+        exact = x.value == 0
+        return x.tape.note(
+            value, (x.index,), (slope(x.value, value),), 0.0 if exact else units * HALF_UNIT * abs(value)
+        )
+
+    return recorded
+
+
+def _root_slope(_: float, root: float) -> float:
+    return 1 / (2 * root) if root else math.inf
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    tape = y.tape if isinstance(y, Recorded) else x.tape
+    a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (y, x))
+    value, square = math.atan2(a.value, b.value), a.value**2 + b.value**2
+    slopes = (b.value / square, -a.value / square) if square else (math.inf, math.inf)
+    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value))
+
+
+def _power(x: Any, y: Any) -> Any:
+    tape = x.tape if isinstance(x, Recorded) else y.tape
+    a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (x, y))
+    value = scalars.power(a.value, b.value)
+    slopes = b.value * scalars.power(a.value, b.value - 1), scalars.power_slope(a.value, value)
+    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value))
+
+
+scalars.register(
+    Recorded,
+    scalars.Functions(
+        sin=_function(scalars.sin, lambda x, _: scalars.cos(x), LIBRARY_UNITS),
+        cos=_function(scalars.cos, lambda x, _: -scalars.sin(x), LIBRARY_UNITS),
+        sqrt=_function(scalars.sqrt, _root_slope, 1),
+        atan2=_atan2,
+        less=lambda a, b: float(a) < float(b),
+        select=lambda condition, a, b: a if condition else b,
+        exp=_function(scalars.exp, lambda _, value: value, LIBRARY_UNITS),
+        log=_function(scalars.log, lambda x, _: 1 / x if x else math.inf, LIBRARY_UNITS),
+        tanh=_function(scalars.tanh, lambda _, value: 1 - value * value, 2 * LIBRARY_UNITS),
+        power=_power,
+    ),
+)

@@ -1,0 +1,330 @@
+"""Which values of straight-line code make rows, when each is computed, and with which sign it is kept.
+
+The first half of :mod:`~whippletree.compiler.program.folding`; nothing here writes code.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from whippletree.arithmetic.trace.signed import LEAVES, Signed, SignedCode
+from whippletree.arithmetic.trace.symmetry import COMMUTATIVE
+from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.compiler.program.parity import MINUS, PLUS, Parities
+
+NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
+"""Operations that stay alone: truth values do not go through memory."""
+
+EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
+"""Functions that ignore the sign of their operand, and those that pass it on."""
+
+
+class FoldedColumn(NamedTuple):
+    """An operand of a row from the table of constants."""
+
+    number: int
+
+
+class Row(NamedTuple):
+    """An operand of a row: another row, in which part k of this one meets part k + shift."""
+
+    number: int
+    shift: int
+
+
+class GatheredLimbs(NamedTuple):
+    """An operand of a row: values from anywhere, which are put side by side first."""
+
+    number: int
+
+
+class Single(NamedTuple):
+    """An operand of a row that is the same value for all parts."""
+
+    value: int
+
+
+Operand: TypeAlias = FoldedColumn | Row | GatheredLimbs | Single
+
+
+@dataclass
+class Folded:
+    """One operation for all parts: its values, one per part, and its operands in the order of the first value's."""
+
+    members: tuple[int, ...]
+    operands: list[Operand] = field(default_factory=list)
+    orders: list[tuple[int, ...]] = field(default_factory=list)
+    """For each member, the places of its own operands in that order."""
+    turns: list[int | None] = field(default_factory=list)
+    """For each operand, the column of signs that it is multiplied with, if any."""
+    stage: int = 0
+
+
+class FoldingPlan:
+    """Rows, what their operands are, the stage of everything, and signs."""
+
+    def __init__(self, code: SignedCode, images: Sequence[int | None], labels: Sequence[int], parts: int) -> None:
+        self.code = code
+        self.values = code.values
+        self.operands = [value.operands for value in code.values]
+        self.operations = [value.operation for value in code.values]
+        self.parts = parts
+        self.rows: list[Folded] = []
+        self.place: dict[int, tuple[int, int]] = {}
+        """Row and part of each value in a row."""
+        self.gathered: dict[tuple[int, ...], int] = {}
+        self.gather_stage: list[int] = []
+        self.columns: list[tuple[int, ...]] = []
+        """Constants of the parts, as values."""
+        self._find_rows(images, labels)
+        self.order = self._ordered()
+        self.stage = [0] * len(self.values)
+        """Of values alone."""
+        for unit in self.order:
+            if unit < len(self.values):
+                self.stage[unit] = max((self._known_alone(j) for j in self.operands[unit]), default=0)
+            else:
+                self._place_row(unit - len(self.values))
+        self.stages = 1 + max((row.stage for row in self.rows), default=-1)
+        """How many loops there are."""
+        self.signs = Signs(self)
+
+    @property
+    def operations_left(self) -> int:
+        written = sum(v.operation not in LEAVES for v in self.values)
+        return written - sum(len(row.members) - 1 for row in self.rows)
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def _find_rows(self, images: Sequence[int | None], labels: Sequence[int]) -> None:
+        seen: set[int] = set()
+        for i, value in enumerate(self.values):
+            if i in seen or value.operation in NOT_FOLDED:
+                continue
+            members = self._orbit(i, images)
+            if members is not None and seen.isdisjoint(members):
+                seen.update(members)
+                self._add_row(self._turned(members, labels))
+
+    def _orbit(self, i: int, images: Sequence[int | None]) -> tuple[int, ...] | None:
+        found = [i]
+        for _ in range(self.parts):
+            image = images[found[-1]]
+            if image is None or self.operations[image] != self.operations[i]:
+                return None
+            found.append(image)
+        return tuple(found[:-1]) if found[-1] == i and len(set(found)) == self.parts else None
+
+    def _turned(self, members: tuple[int, ...], labels: Sequence[int]) -> tuple[int, ...]:
+        """The members, that of part 0 first, as their labels say, or else as their operands do."""
+        own = labels[members[0]]
+        part = 0
+        if own > 0 and own & (own - 1) == 0:
+            part = own.bit_length() - 1
+        else:
+            before = [self.place[j] for j in self.operands[members[0]] if j in self.place]
+            if before:
+                part = before[-1][1]
+        return members[-part:] + members[:-part] if part else members
+
+    def _add_row(self, members: tuple[int, ...]) -> None:
+        for part, member in enumerate(members):
+            self.place[member] = len(self.rows), part
+        self.rows.append(Folded(members))
+
+    def _drop_row(self, number: int) -> None:
+        for member in self.rows[number].members:
+            del self.place[member]
+        self.rows[number] = Folded(())
+
+    # ---- order ---------------------------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[int]:
+        """Values alone, and rows (counted from the number of values on), each after what it is made of.
+
+        As near to the order of the code as possible. Rows that would have to wait for each other (their members were
+        paired wrongly) are given up.
+        """
+        order, waiting = self._sorted()
+        if waiting:
+            for number in waiting:
+                self._drop_row(number)
+            order, _ = self._sorted()
+        return order
+
+    def _sorted(self) -> tuple[list[int], list[int]]:
+        size = len(self.values)
+        units = [i for i in range(size) if i not in self.place]
+        units += [size + r for r, row in enumerate(self.rows) if row.members]
+        missing: dict[int, int] = {}
+        users: dict[int, list[int]] = {}
+        for unit in units:
+            needs = {self._unit(j) for member in self._members(unit) for j in self.operands[member]}
+            missing[unit] = len(needs)
+            for need in needs:
+                users.setdefault(need, []).append(unit)
+        ready = [(self._members(u)[0], u) for u in units if not missing[u]]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            _, unit = heapq.heappop(ready)
+            order.append(unit)
+            for user in users.get(unit, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    heapq.heappush(ready, (self._members(user)[0], user))
+        return order, [u - size for u in units if missing[u] and u >= size]
+
+    def _unit(self, value: int) -> int:
+        return len(self.values) + self.place[value][0] if value in self.place else value
+
+    def _members(self, unit: int) -> tuple[int, ...]:
+        return (unit,) if unit < len(self.values) else self.rows[unit - len(self.values)].members
+
+    # ---- operands and stages -------------------------------------------------------------------------------------
+
+    def _known_alone(self, value: int) -> int:
+        """From which stage's code outside of loops on a value is known."""
+        if value in self.place:
+            return self.rows[self.place[value][0]].stage + 1
+        return self.stage[value]
+
+    def _place_row(self, number: int) -> None:
+        row = self.rows[number]
+        row.orders = [self._order_of(row.members[0], member, part) for part, member in enumerate(row.members)]
+        for j in range(len(self.operands[row.members[0]])):
+            values = tuple(self.operands[m][order[j]] for m, order in zip(row.members, row.orders, strict=True))
+            operand, stage = self._operand(values)
+            row.operands.append(operand)
+            row.turns.append(None)
+            row.stage = max(row.stage, stage)
+
+    def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
+        """Places of the member's operands in the order of the first one's, as well as they go together."""
+        count = len(self.operands[member])
+        plain = tuple(range(count))
+        if member == first or self.operations[member] not in COMMUTATIVE:
+            return plain
+        crossed = (1, 0, *plain[2:])
+
+        def fitting(order: tuple[int, ...]) -> int:
+            own = [self.operands[member][k] for k in order]
+            return sum(self._fit(a, b, part) for a, b in zip(self.operands[first], own, strict=True))
+
+        as_it_is = fitting(plain)
+        return crossed if as_it_is < count and fitting(crossed) > as_it_is else plain
+
+    def _fit(self, first: int, other: int, part: int) -> bool:
+        if first in self.place and other in self.place:
+            (row, at), (own, there) = self.place[first], self.place[other]
+            return row == own and (there - at - part) % self.parts == 0
+        return first == other or {self.operations[first], self.operations[other]} == {"const"}
+
+    def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
+        """What an operand of a row is, and the first stage in whose loop it is known."""
+        kinds = {self.operations[v] for v in values}
+        if kinds == {"const"}:
+            self.columns.append(values)
+            return FoldedColumn(len(self.columns) - 1), 0
+        if len(set(values)) == 1:
+            return Single(values[0]), self._known_alone(values[0])
+        if all(v in self.place for v in values):
+            row, shift = self.place[values[0]]
+            if all(self.place[v] == (row, (part + shift) % self.parts) for part, v in enumerate(values)):
+                return Row(row, shift), self.rows[row].stage + (shift != 0)
+        stage = max(self._known_alone(v) for v in values)
+        number = self.gathered.setdefault(values, len(self.gathered))
+        if number == len(self.gather_stage):
+            self.gather_stage.append(stage)
+        return GatheredLimbs(number), stage
+
+
+# ---- signs -----------------------------------------------------------------------------------------------------------
+
+
+class Signs:
+    """Which values of the parts are kept as their negatives. Those of part 0 never are."""
+
+    def __init__(self, plan: FoldingPlan) -> None:
+        self.plan = plan
+        self.parities = Parities()
+        self.of_rows: dict[int, list[int]] = {}
+        self.of_columns = [self._unknowns() for _ in plan.columns]
+        self.of_gathered = [self._unknowns() for _ in plan.gathered]
+        self.turns: list[tuple[int, ...]] = []
+        """Columns of ±1."""
+        size = len(plan.values)
+        for unit in plan.order:
+            if unit >= size:
+                self._row(unit - size)
+
+    def _unknowns(self) -> list[int]:
+        return [PLUS, *[self.parities.unknown() for _ in range(self.plan.parts - 1)]]
+
+    def of_value(self, value: int) -> int:
+        """The sum of a value in or out of a row."""
+        if value in self.plan.place:
+            row, part = self.plan.place[value]
+            return self.of_rows[row][part]
+        return PLUS
+
+    def of_operand(self, operand: Operand, part: int) -> int:
+        """The sum of an operand of a row, for a part."""
+        match operand:
+            case FoldedColumn(number):
+                return self.of_columns[number][part]
+            case GatheredLimbs(number):
+                return self.of_gathered[number][part]
+            case Row(number, shift):
+                return self.of_rows[number][(part + shift) % self.plan.parts]
+            case Single(value):
+                return self.of_value(value)
+
+    def _row(self, number: int) -> None:
+        row = self.plan.rows[number]
+        first = self.plan.values[row.members[0]]
+        terms = _terms(first)
+        own = [PLUS] * self.plan.parts
+        if first.operation not in EVEN:
+            for count, term in enumerate(terms):
+                passed_on = count == 0 and (first.signs == () or first.operation in ("add", "fma", *ODD))
+                for part in range(1, self.plan.parts):
+                    form = self._term(row, count, term, part) ^ self._term(row, count, term, 0)
+                    if passed_on:
+                        own[part] = self.parities.reduced(form)
+                    elif not self.parities.equate(form, own[part]):
+                        self._turn(row, term[0], part)
+        self.of_rows[number] = own
+
+    def _term(self, row: Folded, count: int, term: tuple[int, ...], part: int) -> int:
+        """The sum of a term of a part's value: that of its coefficient and its factors."""
+        value, order = self.plan.values[row.members[part]], row.orders[part]
+        form = PLUS
+        if value.signs:
+            # coefficients of a sum follow its operands; a fused product has one for both of its factors
+            at = count if value.operation == "fma" else order[term[0]]
+            form = MINUS if value.signs[at] < 0 else PLUS
+        for j in term:
+            form ^= self.of_operand(row.operands[j], part)
+        return form
+
+    def _turn(self, row: Folded, j: int, part: int) -> None:
+        """Multiply an operand of one part by −1."""
+        turn = row.turns[j]
+        if turn is None:
+            turn = row.turns[j] = len(self.turns)
+            self.turns.append((1,) * self.plan.parts)
+        self.turns[turn] = tuple(-s if k == part else s for k, s in enumerate(self.turns[turn]))
+
+
+def _terms(value: Signed) -> list[tuple[int, ...]]:
+    """Operands whose product has a sign of its own in an operation."""
+    match value.operation:
+        case "fma":
+            return [(0, 1), (2,)]
+        case "mul" | "div":
+            return [(0, 1)]
+    return [(j,) for j in range(len(value.operands))]

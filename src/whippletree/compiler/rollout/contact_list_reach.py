@@ -1,0 +1,220 @@
+"""Pairs that are too far apart to touch within a step: what need not be compared closely.
+
+Every shape is in a ball about its origin, and the balls of a pair are a known distance apart. A pair is *close* where
+that distance is no longer than its reach,
+
+    reach = FARTHER · h · (s₁ + s₂) + φ₁ + φ₂
+
+s being the speed that no point of a body exceeds as the step begins, and φ a share of the smallest ball on it. All else
+is far: neither its points nor its velocities are worked out. That nothing is overlooked is seen at the end of a step,
+where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
+that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
+from whippletree.contact.geometry.bounds import bound
+from whippletree.contact.geometry.shape_numbers import pose_of
+from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.kinematics.pairs import Pair
+from whippletree.contact.problem.cones import both, not_less
+from whippletree.tree.skeleton import Place
+
+FARTHER = 4
+"""Times its present speed that a body may reach within a step before far pairs are looked at again."""
+
+LEEWAY = 0.1
+"""Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
+
+NODE, BALL = "moving node", "ball"
+Placed: TypeAlias = tuple[Pair, Sequence[Place]]
+"""A pair, and where its shapes are on the tree."""
+
+CLOSE, LATE, BESIDE = "close", "late", "beside"
+"""Lists of candidates of close pairs: as a step begins, at the velocity of its end, and at the place of its end."""
+
+
+def can_be_far(pair: Pair, places: Sequence[Place]) -> bool:
+    """Whether balls tell how far apart a pair is: both shapes end somewhere, or the second is a floor that rests."""
+    first, second = pair.shapes
+    floor = isinstance(second, HalfSpace) and places[1].node < 0
+    return bool(np.isfinite(bound(first)) and (floor or np.isfinite(bound(second))))
+
+
+class Reach:
+    """Statements about what is far, in the program of a step. Its buffers, beside those of the step:
+
+    within              whether a candidate belongs to a close pair, 1 or −1; the gap of a far one is that of its balls,
+                        told for the first candidate of a pair
+    centre              of the ball about a shape, in the world
+    speed, end speed    of every node as a step begins and ends, m/s; the last one is the world
+    """
+
+    def __init__(self, space: StepSpace) -> None:
+        self.space, self.contacts = space, space.contacts
+        nodes = len(space.tree.nodes)
+        pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
+        self.used = any(can_be_far(*one) for one in pairs)
+        """Whether any pair can be far."""
+        arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
+        for pair, places in pairs:
+            for shape, place in zip(pair.shapes, places, strict=True):
+                if np.isfinite(size := bound(shape)) and place.node >= 0:
+                    arm[place.node] = max(arm[place.node], np.linalg.norm(place.pose.p.astype(float)) + size)
+                    leeway[place.node] = min(leeway[place.node], LEEWAY * size)
+        self.moving = np.flatnonzero(arm)
+        held = {
+            name: place
+            for pair, places in pairs
+            for name, shape, place in zip((pair.contact.first, pair.contact.second), pair.shapes, places, strict=True)
+            if np.isfinite(bound(shape))
+        }
+        self.balls = {name: number for number, name in enumerate(held)}
+        """Numbers of the balls about shapes, by name."""
+        space.work(within=(self.contacts,))
+        space.numbers_list(CLOSE, self.contacts)
+        space.numbers_list(LATE, self.contacts)
+        space.numbers_list(BESIDE, self.contacts)
+        if self.used:
+            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
+            space.table("arm", arm)
+            space.table("leeway", np.where(np.isfinite(leeway), leeway, 0))
+            space.index("carriers", self.moving)
+            leads = np.cumsum([0, *[pair.slots for pair, _ in pairs]])[:-1]
+            space.index("leading", np.repeat(leads, [pair.slots for pair, _ in pairs]))
+            space.work(centre=(len(held), 3))
+            space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
+            space.table("middle", [place.pose.p.astype(float) for place in held.values()])
+
+    def begin(self) -> list[Statement]:
+        """Before the first look: all are close, and the world rests."""
+        if not self.contacts:
+            return []
+        found: list[Statement] = [Loop(BLOCK, self.contacts, (self.space.put(1, self.space.at("within", BLOCK)),))]
+        if self.used:
+            found.append(self.space.put(0, *self.space.each(("speed", "end speed"))))
+        return found
+
+    def forget(self, *names: str) -> list[Statement]:
+        """Flags of all candidates := −1, for those that are not looked at."""
+        if not self.used:
+            return []
+        return [Loop(BLOCK, self.contacts, (self.space.put(-1, *self.space.each(names, BLOCK)),))]
+
+    def look(self) -> list[Statement]:
+        """Where balls are, and the speed that no point of a body exceeds, from poses and twists at the present."""
+        if not self.used:
+            return []
+        at = self.space.at
+
+        def place(pose: Array, middle: Array) -> list[Any]:
+            return [pose_of(pose).point(middle)]
+
+        centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
+        body = (Lookup("held by", self.space.address("held by", BALL)), centre)
+        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed")]
+
+    def _over_bodies(self, name: str, *more: Statement) -> Statement:
+        at = self.space.at
+
+        def bound_speed(twist: Array, arm: Any) -> list[Any]:
+            return [sqrt(twist[3:] @ twist[3:]) + arm * sqrt(twist[:3] @ twist[:3])]
+
+        own = traced_block(bound_speed, [at("twist", NODE), at("arm", NODE)], [at(name, NODE)])
+        body = (Lookup(NODE, self.space.address("carriers", "carrier")), own, *more)
+        return Loop("carrier", len(self.moving), body)
+
+    def look_back(self, compare: Sequence[Statement]) -> list[Statement]:
+        """At the end of a step: far pairs that may have met are close, and compared by these statements; all that is
+        close is in the list ``LATE``."""
+        collect = Collect(LATE, BLOCK, self.contacts, self.space.address("within", BLOCK))
+        if not self.used:
+            return [collect]
+        at, each = self.space.at, self.space.each
+
+        def outruns(start: Any, end: Any, leeway: Any, h: Any, outrun: Array) -> list[Any]:
+            return [[select(less(FARTHER * start + leeway / h, end), 1, outrun[0])]]
+
+        def meets(within: Any, gap: Any, first: Any, second: Any, h: Any) -> list[Any]:
+            return [select(less(gap, h * (first + second)), 1, within)]
+
+        reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), at("outrun")]
+        own = self._over_bodies("end speed", traced_block(outruns, reads, [at("outrun")]))
+        reads = [at("within", BLOCK), at("gap", "leading"), at("end speed", "node 0"), at("end speed", "node 1")]
+        pair = traced_block(meets, [*reads, at("dt", STEP)], [at("within", BLOCK)])
+        sides = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1", "leading")]
+        again = (Loop(BLOCK, self.contacts, (*sides, pair)), *compare)
+        return [self.space.put(-1, at("outrun")), own, If(self.space.address("outrun"), again), collect]
+
+    # ---- a pair of the narrow phase ------------------------------------------------------------------------------
+
+    def judge(
+        self, kind: str, register: Register, pairs: Sequence[Placed], first: Register, nodes: Sequence[Register]
+    ) -> tuple[list[Statement], list[Buffer]]:
+        """Statements that tell whether the pair in hand is close, by the balls that hold its shapes, and their tables.
+
+        Args:
+            kind: a name for the tables.
+            register: number of the pair among the pairs of its kind.
+            first: register of the pair's first candidate.
+            nodes: registers of its moving nodes.
+        """
+        (shapes, slots) = pairs[0][0].shapes, pairs[0][0].slots
+        floor = isinstance(shapes[1], HalfSpace)
+        numbers = np.array([_plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
+        tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
+        lookups = []
+        for side in (0,) if floor else (0, 1):
+            balls = np.array([self._ball(pair, places, side) for pair, places in pairs], dtype=np.int64)
+            tables.append(Buffer(f"{kind} ball {side}", "index", balls.shape, balls, integer=True))
+            lookups.append(Lookup(f"ball {side}", Address(tables[-1].name, (Index(register),))))
+
+        def far(numbers: Array, *given: Any) -> list[Any]:
+            centres, (impulses, h, *moving) = given[: len(lookups)], given[len(lookups) :]
+            if floor:
+                distance = numbers[:3] @ centres[0] - numbers[3]
+            else:
+                line = centres[0] - centres[1]
+                distance = sqrt(line @ line) - numbers[0]
+            away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
+            for p in impulses:  # what carries one is close in any case
+                away = both(away, not_less(0, p))
+            return [[select(away, -1, 1)] * slots, [distance]]
+
+        at = self.space.at
+        reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
+        reads += [self._slots("impulse", first, slots, 0), at("dt", STEP)]
+        reads += [at(name, node) for node in nodes for name in ("speed", "leeway")]
+        writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
+        return [*lookups, traced_block(far, reads, writes)], tables
+
+    def _ball(self, pair: Pair, places: Sequence[Place], side: int) -> int:
+        """Number of the ball about a shape of a pair."""
+        return self.balls[pair.contact.first if side == 0 else pair.contact.second]
+
+    def _slots(self, name: str, first: Register, slots: int, *rest: int) -> Piece:
+        own = tuple(Index(None, i) for i in rest)
+        return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
+
+
+def _plane(pair: Pair, places: Sequence[Place]) -> list[float]:
+    """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it."""
+    X = places[1].pose
+    normal = X.R[:, 2].astype(float)
+    return [*normal, float(normal @ X.p.astype(float)) + _radii(pair)]
+
+
+def _radii(pair: Pair) -> float:
+    """Of the balls that hold the shapes of a pair, together with its margin, m; a floor has none."""
+    sizes = [0.0 if isinstance(shape, HalfSpace) else bound(shape) for shape in pair.shapes]
+    return float(sum(sizes)) + float(pair.contact.margin)

@@ -1,0 +1,188 @@
+"""Limbs that are alike are compiled once: the same bits, less code."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whippletree as wt
+from emulated_cuda import install
+from whippletree import functions
+from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
+from whippletree.arithmetic.trace.signed import Emitter, Term, signed
+from whippletree.compiler.frontend.limbs import rotations
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.program import Block, Loop, every_block, folding
+from whippletree.compiler.program.check import check
+from whippletree.compiler.program.interpret import interpret
+from whippletree.compiler.program.parity import MINUS, PLUS, Parities
+from whippletree.tree.skeleton import skeleton
+
+
+def walker(pairs: int = 2, links: int = 4, *, odd: bool = False, free: bool = True) -> wt.Model:
+    """A body with pairs of mirrored limbs of links in space; ``odd`` gives the right ones other numbers and zeros."""
+    builder = wt.Builder("walker", gravity=(0, 0, -9.81))
+    builder.body("trunk", 8.0, (0.01, 0, 0.02), (0.3, 0.2, 0.25))
+    builder.joint("base", "free" if free else "revolute", "world", "trunk", **({} if free else {"axis": (0, 0, 1)}))
+    axes = [(0, 1, 0), (1, 0, 0), (0, 0, 1)]
+    for pair in range(pairs):
+        for side, sign in (("left", 1), ("right", -1)):
+            parent, place = "trunk", (0.3 - 0.6 * pair, 0.1 * sign, -0.05)
+            for k in range(links):
+                name = f"{side} {pair}.{k}"
+                twist = 0.001 if odd and side == "right" else 0.0
+                builder.body(name, 1.0 / (k + 1), (0.01 + twist, 0.02 * sign, -0.1), (0.01, 0.012, 0.004))
+                builder.joint(name, "revolute", parent, name, axis=axes[(k + pair) % 3], position=place)
+                parent, place = name, (0.02 + twist, 0.0, -0.2)
+    return builder.build()
+
+
+def programs(model: wt.Model, name: str) -> list:
+    function = functions.find(name, model)
+    return [unrolled_program(model, function, fold=fold) for fold in (None, "copies", "loops")]
+
+
+def state(model: wt.Model, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    q = rng.normal(size=model.nq)
+    if model.joints[0].kind == "free":
+        q[3:7] /= np.linalg.norm(q[3:7])
+    return {"q": q, "v": rng.normal(size=model.nv), "tau": rng.normal(size=model.nv)}
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_a_walker_is_folded_into_loops_with_the_bits_of_its_copies(odd: bool) -> None:
+    model = walker(pairs=1, links=5, odd=odd)
+    plain, copies, loops = programs(model, "forward_dynamics")
+    check(loops)
+    assert any(isinstance(statement, Loop) for statement in loops.body)
+    assert [type(statement) for statement in copies.body] == [Block]
+    written = [sum(block.code.operations for block in every_block(p.body)) for p in (plain, loops)]
+    assert written[1] < 0.65 * written[0]
+    given_ = state(model)
+    results = [interpret(program, given_)["a"] for program in (plain, copies, loops)]
+    assert results[1].tobytes() == results[2].tobytes()
+    if odd:
+        # zeros of one side are numbers of the other: fused operations are chosen anew
+        np.testing.assert_allclose(results[0], results[1], rtol=1e-11, atol=1e-11)
+    else:
+        np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_compiled_limbs_have_the_same_bits_alone_and_in_any_batch() -> None:
+    model = walker(pairs=1, links=5, odd=True)
+    dyn = wt.compile(model, threads=1)
+    inputs = [np.stack(x) for x in zip(*[state(model, seed).values() for seed in range(11)], strict=True)]
+    together = dyn.forward_dynamics(*inputs)
+    alone = np.stack([dyn.forward_dynamics(*[x[i] for x in inputs]) for i in range(11)])
+    assert together.tobytes() == alone.tobytes()
+    reference = wt.reference(model).forward_dynamics(*inputs)
+    np.testing.assert_allclose(together, reference, rtol=1e-10, atol=1e-10)
+    still = [inputs[0], 0 * inputs[1], 0 * inputs[2]]
+    np.testing.assert_allclose(dyn.forward_dynamics(*still), wt.reference(model).forward_dynamics(*still), atol=1e-10)
+
+
+@pytest.mark.parametrize("first", ["cuda", "cpu"])
+def test_loops_of_a_cpu_and_copies_of_a_gpu_share_a_cache(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are the same function of the same model: with one key the CPU's code was run without its tables."""
+    install(monkeypatch)
+    monkeypatch.setenv("WHIPPLETREE_CACHE", str(tmp_path))
+    monkeypatch.setattr(folding, "MOST_LEFT", 1)
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    model = walker(pairs=1, links=2, odd=True, free=False)
+    inputs = [np.stack(x) for x in zip(*[state(model, seed).values() for seed in range(5)], strict=True)]
+    order = sorted(["cuda", "cpu"], key=lambda target: target != first)
+    results = [
+        np.asarray(wt.compile(model, target=target, threads=1).forward_dynamics(*inputs))
+        for _ in range(2)  # made, and read from the cache
+        for target in order
+    ]
+    assert len({result.tobytes() for result in results}) == 1
+    np.testing.assert_allclose(results[0], wt.reference(model).forward_dynamics(*inputs), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives"])
+def test_other_functions_fold_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "MOST_LEFT", 1)
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    model = walker(pairs=1, links=2, free=False)
+    plain, copies, loops = programs(model, name)
+    assert any(isinstance(statement, Loop) for statement in loops.body)
+    numbers = state(model)
+    given_ = {b.name: numbers.get(b.name, numbers["tau"]) for b in plain.of_role("input")}
+    results = [interpret(program, given_) for program in (plain, copies, loops)]
+    for key in results[0]:
+        np.testing.assert_array_equal(results[1][key], results[2][key])
+        np.testing.assert_allclose(results[0][key], results[1][key], rtol=1e-9, atol=1e-9)
+
+
+def test_six_equal_legs_turn_round_in_a_circle() -> None:
+    model = walker(pairs=3, links=3, free=False)
+    found = rotations(skeleton(model))
+    assert sorted(r.limbs for r in found) == [2, 3, 6]
+    for rotation in found:
+        for node in range(len(rotation.image)):
+            seen = node
+            for _ in range(rotation.limbs):
+                seen = rotation.image[seen]
+            assert seen == node
+        assert rotation.moved == 18
+
+
+def test_a_chain_has_no_limbs() -> None:
+    assert rotations(skeleton(wt.mechanisms.chain(5))) == []
+
+
+def test_signs_set_apart_and_put_back_give_the_same_numbers() -> None:
+    trace = Trace()
+    x, y, z = trace.inputs(3)
+    outputs = [x * y - z, z - x * y, -(x + y), (y - x) * 3, (x - y).sin() * -2, 1 / (x - y), abs(y - x), 2.5]
+    code = finish(trace, outputs)
+    apart = signed(code)
+    emitter, known = Emitter(), []
+    for value in apart.values:
+        if value.operation in ("input", "const"):
+            known.append(emitter.node(value.operation, value.content))
+        else:
+            known.append(emitter.operation(value, [(known[j], 1) for j in value.operands]))
+    back = [emitter.with_sign(known[t.value], t.sign) if isinstance(t, Term) else t for t in apart.outputs]
+    again = Straight(emitter.nodes, back)
+    assert sum(v.operation == "fma" for v in apart.values) == 1  # x y − z and z − x y are one value
+    numbers = [0.3, -1.7, 0.9]
+    assert evaluate(code, numbers) == evaluate(again, numbers)
+
+
+@given(st.lists(st.tuples(st.integers(0, 63), st.integers(0, 1)), max_size=12))
+def test_equations_of_signs_are_solved_or_refused(wanted: list[tuple[int, int]]) -> None:
+    parities = Parities()
+    unknowns = [parities.unknown() for _ in range(6)]
+    demanded = []
+    for mask, constant in wanted:
+        form = constant
+        for k, unknown in enumerate(unknowns):
+            form ^= unknown if mask >> k & 1 else PLUS
+        consistent = any(all(_value(f, bits) == PLUS for f in [*demanded, form]) for bits in range(64))
+        assert parities.equate(form, PLUS) == consistent
+        if consistent:
+            demanded.append(form)
+    assert all(parities.sign(form) == 1 for form in demanded)
+    assert parities.sign(MINUS) == -1
+
+
+def _value(form: int, bits: int) -> int:
+    return (form & 1) ^ (bin((form >> 1) & bits).count("1") & 1)
+
+
+def test_zeros_of_one_limb_are_kept_where_its_twin_has_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    model = walker(pairs=1, links=3, odd=True)
+    exact = wt.reference(model)
+    loops = programs(model, "inverse_dynamics")[2]
+    numbers = state(model)
+    given_ = {b.name: numbers.get(b.name, numbers["tau"]) for b in loops.of_role("input")}
+    fractions = exact.inverse_dynamics(given_["q"], given_["v"], given_["a"])
+    np.testing.assert_allclose(interpret(loops, given_)["tau"], fractions, rtol=1e-10, atol=1e-10)

@@ -1,0 +1,67 @@
+"""Loops whose rounds are computed side by side: the bits of rounds one by one, and programs that may not be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.program import Buffer, Index, Loop, Program, Statement
+from whippletree.compiler.program.check import ProgramError, check
+from whippletree.compiler.program.interpret import interpret
+from whippletree.compiler.program.traced_blocks import piece, traced_block
+
+X, Y = Buffer("x", "input", (3, 11)), Buffer("y", "output", (11,))
+W, V = Buffer("w", "work", (3, 11)), Buffer("v", "work", (11,))
+
+
+def block(function: Any, reads: Any, writes: Any) -> Statement:
+    return traced_block(function, reads, writes)
+
+
+def program(*, side_by_side: bool) -> Program:
+    """Eleven rounds: two fours and three by themselves, with numbers of the round and numbers that all share."""
+
+    def work(w: Any, shared: Any) -> list[Any]:
+        root = sqrt(w[0] * w[0] + w[1] * w[1] + 1)
+        return [select(less(w[2], 0), w[1] / root, w[2] * root) + shared]
+
+    shared = piece(W, Index(None, 1), Index(None, 4))
+    rounds = block(work, [piece(W, None, "k"), shared], [piece(V, "k")])
+    again = block(lambda v: [v * v - v / 3], [piece(V, "k")], [piece(V, "k")])
+    return Program("rounds", (X, Y, W, V), (
+        block(lambda x: [x], [piece(X)], [piece(W)]),
+        Loop("k", 11, (rounds, again), side_by_side=side_by_side),
+        block(lambda v: [v], [piece(V)], [piece(Y)]),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounds_side_by_side_have_the_bits_of_rounds_one_by_one(dtype: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(7, 3, 11)).astype(dtype)
+    together = compile_function(program(side_by_side=True), dtype=dtype)
+    alone = compile_function(program(side_by_side=False), dtype=dtype)
+    for one in x:
+        assert np.array_equal(together(one), alone(one))
+        assert np.array_equal(together(one), interpret(program(side_by_side=True), {"x": one}, dtype)["y"])
+    assert np.array_equal(together(x), np.stack([alone(one) for one in x]))
+
+
+def test_what_is_no_such_loop_is_refused() -> None:
+    one = block(lambda v: [v + 1], [piece(V, "k")], [piece(V, "k")])
+    to_one_place = block(lambda v: [v], [piece(V, "k")], [piece(V, Index(None, 0))])
+    outside = block(lambda v: [v], [piece(V, "k")], [piece(Y, "k")])
+    before = block(lambda w: [w], [piece(W, "k", Index(None, 0))], [piece(V, "k")])
+    cases = {
+        "forwards": Loop("k", 3, (one,), backwards=True, side_by_side=True),
+        "blocks alone": Loop("k", 3, (Loop("l", 2, (one,)),), side_by_side=True),
+        "one place": Loop("k", 3, (to_one_place,), side_by_side=True),
+        "work space alone": Loop("k", 3, (outside,), side_by_side=True),
+        "before its last index": Loop("k", 3, (before,), side_by_side=True),
+    }
+    for message, loop in cases.items():
+        with pytest.raises(ProgramError, match=message):
+            check(Program("bad", (X, Y, W, V), (loop,)))

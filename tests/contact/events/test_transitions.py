@@ -1,0 +1,153 @@
+"""What an event decides: balances at every instant; rules of repeated, grazing and hyperstatic contacts, each alone."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.contact_modes import SLIDE, Mode, open_mode
+from whippletree.simulation.events import repeated_events
+from whippletree.simulation.events.equations import EventEquations
+from whippletree.simulation.events.guards import may_graze
+from whippletree.simulation.events.phase import HYPERSTATIC, Phase
+from whippletree.simulation.events.repeated_events import EVENT_PATIENCE, EVENTS_AT_ONCE, LEAN, Patience
+from whippletree.simulation.events.transitions import Transitions
+from whippletree.simulation.events.zeno import accumulation
+from whippletree.simulation.motion import Motion
+
+m = wt.mechanisms
+EVENTS = {"method": "events", "saltation": False, "rtol": 1e-11, "atol": 1e-13}
+
+
+def equations(model):
+    return EventEquations(Motion(wt.compile(model), None))
+
+
+def tipping_block():
+    """A box that slides into a step and tips over it."""
+    builder = wt.Builder("tripping", (0, 0, -9.81)).geometry("ground", "world", "half_space")
+    builder.body("box", 2.0, inertia=(0.02, 0.02, 0.02))
+    builder.joint("free", "free", "world", "box", start=(0, 0, 0.1, 1, 0, 0, 0))
+    for k, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1)]):
+        builder.geometry(f"corner {k}", "box", "sphere", position=(x, y, -0.09), radius=0.01)
+        builder.contact(f"corner {k}", f"corner {k}", "ground", friction=0.4)
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("model", "v0", "kinds"),
+    [
+        (m.bouncing_ball(height=0.2, restitution=0.6), None, {"touchdown"}),
+        (m.painleve_rod(friction=1.6, angle=1.1), None, {"impact without collision"}),
+        (m.rocking_block(), None, {"touchdown", "lift-off"}),
+        (tipping_block(), [0, 3.0, 0, 0.7, 0.3, 0], {"touchdown"}),
+    ],
+    ids=["ball", "Painlevé rod", "rocking block", "tumbling box"],
+)
+def test_momentum_is_balanced_at_every_event(model, v0, kinds):
+    """M (v⁺ − v⁻) = Jᵀ p, impacts without collision included."""
+    run = wt.simulate(model, v0=v0, duration=0.25, **EVENTS)
+    assert kinds <= set(run.attrs["contact_event_kinds"])
+    (_, before, after), (_, impulses) = wt.event_states(run), wt.event_impulses(run)
+    scene = equations(model)
+    jumps = 0
+    for y, z, p in zip(before, after, impulses, strict=True):
+        q, v = scene.motion.split(y)
+        change = scene.motion.split(z)[1] - v
+        at = scene.at(np.zeros(1), q[None], v[None])
+        momentum = at.M[0] @ change
+        slow = run.attrs["speed_tolerance"] * np.abs(at.M[0]).max()  # speeds below it are none
+        np.testing.assert_allclose(momentum, at.J[0].T @ p.ravel(), atol=slow + 1e-9 * np.abs(p).max())
+        jumps += bool(np.abs(p).max() > 1e-6)
+    assert jumps
+
+
+def test_patience_grows_with_events_at_one_instant_and_ends_with_it():
+    rules = Transitions(equations(m.bouncing_ball()), None, gap_tolerance=1e-9, speed_tolerance=1e-9)
+    patience = Patience(rules)
+    patience.count(1.0)
+    assert (patience.rules.speed_tolerance, patience.rules.lean) == (1e-9, 0.0)
+    for _ in range(EVENT_PATIENCE):
+        patience.count(1.0)
+    assert patience.rules.speed_tolerance == pytest.approx(1e-8)
+    assert patience.rules.lean == pytest.approx(100 * LEAN)
+    for _ in range(EVENT_PATIENCE):
+        patience.count(1.0 + repeated_events.AT_ONCE_WITHIN / 2)
+    assert patience.rules.lean == pytest.approx(1e4 * LEAN)
+    assert not patience.exhausted
+    for _ in range(EVENTS_AT_ONCE):
+        patience.count(1.0 + repeated_events.AT_ONCE_WITHIN / 2)
+    assert patience.exhausted
+    patience.count(1.1)
+    assert not patience.exhausted
+    assert (patience.rules.speed_tolerance, patience.rules.lean) == (1e-9, 0.0)
+    assert patience.largest.speed_tolerance > 1e-8
+
+
+@pytest.mark.parametrize("ratio", [0.9, 0.5, 0.1])
+def test_intervals_that_shrink_at_a_steady_ratio_end_at_their_sum(ratio):
+    times = np.cumsum([0.0, 1.0, ratio, ratio**2])
+    assert accumulation(times, 1.0) == pytest.approx(1 / (1 - ratio), rel=1e-12)
+    assert accumulation(times, ratio**2 / 2) is None  # too long yet
+    assert accumulation(times[:3], 1.0) is None
+    assert accumulation([0, 1, 2, 3.0], 2.0) is None  # as long as before
+    assert accumulation(np.cumsum([0.0, 1.0, ratio, 0.5 * ratio**2]), 1.0) is None  # unsteady
+
+
+def test_a_parabola_that_dips_below_zero_between_samples_is_looked_at():
+    rng = np.random.default_rng(1)
+    looked_at = 0
+    for _ in range(300):
+        times = np.cumsum(rng.uniform(0.1, 1, 4))
+        lowest, depth, bend = rng.uniform(times[0], times[-1]), rng.uniform(0, 0.2), rng.uniform(1, 3)
+        gaps = bend * (times - lowest) ** 2 - depth
+        if np.all(gaps > 0):
+            assert may_graze(times, gaps[:, None]).any()
+            looked_at += 1
+    assert looked_at > 50
+    even = np.arange(3.0)
+    assert not may_graze(even, np.array([[1.0], [2.0], [3.0]])).any()
+    assert not may_graze(even, np.array([[3.0], [2.9], [3.0]])).any()  # far from zero for its bend
+    assert not may_graze(even, np.array([[1.0], [0.4], [0.1]])).any()  # on its way
+
+
+@pytest.mark.parametrize("depth", [1e-4, 1e-8])
+def test_a_pendulum_that_skims_the_ground_is_seen_wherever_samples_are(depth):
+    """Its lowest point lies between samples of the gap, at every share of their distance."""
+    builder = wt.Builder("skimming").geometry("ground", "world", "half_space")
+    builder.body("rod", 1.0, center=(0, 0, -1), inertia=(0.01, 0.01, 0.01))
+    builder.joint("pivot", "revolute", "world", "rod", axis=(0, 1, 0), position=(0, 0, 1 - depth))
+    builder.geometry("tip", "rod", "point", position=(0, 0, -1)).contact("tip", "tip", "ground", friction=0.0)
+    model = builder.build()
+    for start in np.linspace(0.6, 1.4, 12):
+        run = wt.simulate(model, [start], [0.0], duration=0.9, **EVENTS)
+        assert "touchdown" in run.attrs["contact_event_kinds"]
+
+
+def test_contacts_that_open_do_not_approach():
+    """What is left of an approach below the tolerance is taken away; contacts that stay closed keep theirs."""
+    model = m.bouncing_ball(restitution=0.5)
+    scene = equations(model)
+    rules = Transitions(scene, None, gap_tolerance=1e-9, speed_tolerance=1e-9)
+    q, v = np.zeros(1), np.array([-3e-10])
+    closed = Mode((SLIDE,), np.zeros((1, 2)))
+    assert rules._parted(0.0, q, v, open_mode(1), [0]) == pytest.approx([0.0], abs=1e-25)
+    assert rules._parted(0.0, q, v, closed, [0]) == v
+    assert rules._parted(0.0, q, -v, open_mode(1), [0]) == -v
+
+
+@pytest.mark.parametrize(("apart", "hyperstatic"), [(100 * HYPERSTATIC, False), (HYPERSTATIC / 100, True)])
+def test_feet_that_are_all_but_one_share_no_force(apart, hyperstatic):
+    """Two feet of a plank, so far apart that the moment about one still tells which carries how much, or not."""
+    builder = wt.Builder("plank", (0, 0, -9.81)).geometry("ground", "world", "half_space")
+    builder.body("plank", 1.0, inertia=(0.1, 0.1, 0.1)).joint("x", "planar", "world", "plank", rotation=UPRIGHT)
+    for k, x in enumerate((0.0, apart)):
+        builder.geometry(f"foot {k}", "plank", "point", position=(x, 0, 0))
+        builder.contact(f"foot {k}", f"foot {k}", "ground", friction=0.0)
+    model = builder.build()
+    mode = Mode((SLIDE, SLIDE), np.zeros((2, 2)))
+    phase = Phase(equations(model), mode, 0.0, np.concatenate([model.home.q, model.home.v]))
+    assert phase.hyperstatic is hyperstatic
+
+
+UPRIGHT = ((1, 0, 0), (0, 0, -1), (0, 1, 0))
+"""A planar joint moves in its x-y plane: here x and z of the world."""
