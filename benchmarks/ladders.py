@@ -1,8 +1,10 @@
 """Loops that are not local: time to the first answer and per call, by length, for ladders and grids.
 
-    python -m benchmarks.ladders [--most 2000]
+    python -m benchmarks.ladders [--most 2000] [--simulate]
 
-Processor time of one thread; ``home`` is assembly and structure, ``first`` the first call of forward_dynamics.
+Processor time of one thread; ``home`` is assembly and structure, ``first`` the first call of forward_dynamics. With
+``--simulate`` N-four-bars are followed for 0.05 s, by our adaptive integrator at a relative tolerance of 1e-6 and by
+Exudyn's generalised alpha with steps of 1 ms, where that is installed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import whippletree as wt
+from benchmarks.exudyn_planar import planar_system
 from whippletree.model import Model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -24,7 +27,7 @@ from long_mechanisms import floating_ladder, grid
 SIZES: dict[str, tuple[Callable[[int], Model], tuple[int, ...]]] = {
     "N-four-bar": (wt.mechanisms.n_four_bar, (10, 100, 200, 500, 1000, 2000)),
     "floating ladder": (floating_ladder, (50, 100, 200, 400)),
-    "grid": (lambda n: grid(n, n), (6, 9, 12, 18)),
+    "grid": (lambda n: grid(n, n), (6, 9, 12, 18, 24)),
 }
 
 
@@ -46,10 +49,41 @@ def measure(model: Model) -> tuple[float, float, float]:
     return home - start, first - home, best
 
 
+def simulate(n: int) -> float:
+    """Print what an N-four-bar takes to be followed for a while; seconds of a step of ours."""
+    model = wt.mechanisms.n_four_bar(n)
+    times, duration = [time.process_time()], 0.05
+    for _ in range(3):
+        run = wt.simulate(
+            model, duration=duration, rtol=1e-6, atol=1e-8, output_dt=duration, variables=("constraint_residual",)
+        )
+        times.append(time.process_time())
+    first, best = times[1] - times[0], min(np.diff(times[1:]))
+    last = np.concatenate([run.q.values[-1], run.v.values[-1]])
+    told = f"{run.attrs['steps']} steps of {1e3 * best / run.attrs['steps']:.1f} ms, first run {first:.1f} s"
+    try:
+        system = planar_system(model, model.home.q, model.home.v)
+    except ImportError:
+        print(f"{n:5d}: {told}; Exudyn is not installed")
+        return best / float(run.attrs["steps"])
+    begin = time.process_time()
+    away = np.abs(system.solve(duration, 50) - last).max()
+    step = (time.process_time() - begin) / 50
+    print(f"{n:5d}: {told}; Exudyn 50 steps of {1e3 * step:.2f} ms, its end {away:.0e} from ours", flush=True)
+    return best / float(run.attrs["steps"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=2000, help="largest size")
-    most = parser.parse_args().most
+    parser.add_argument("--simulate", action="store_true", help="follow N-four-bars instead")
+    arguments = parser.parse_args()
+    most = arguments.most
+    if arguments.simulate:
+        sizes = [n for n in (20, 80, 200, 1000) if n <= most]
+        steps = [simulate(n) for n in sizes]
+        print(f"exponent of a step of ours {np.polyfit(np.log(sizes), np.log(steps), 1)[0]:.2f}")
+        return
     for name, (make, sizes) in SIZES.items():
         calls = []
         print(f"{name:>16}  size  bodies   home s  first s    call µs")
@@ -58,8 +92,9 @@ def main() -> None:
             home, first, call = measure(model)
             calls.append((len(model.bodies), call))
             print(f"{'':>16} {n:5d} {len(model.bodies):7d} {home:8.2f} {first:8.2f} {1e6 * call:10.1f}", flush=True)
-        bodies, times = np.log(np.array(calls)).T
-        print(f"{'':>16} exponent {np.polyfit(bodies, times, 1)[0]:.2f}")
+        if len(calls) > 1:
+            bodies, times = np.log(np.array(calls)).T
+            print(f"{'':>16} exponent {np.polyfit(bodies, times, 1)[0]:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """Work and precision of the adaptive integrator: true error against processor time, beside peers on our own rates.
 
-    python -m benchmarks.work_precision [--figure FILE] [--only WORD|WORD]
+    python -m benchmarks.work_precision [--figure FILE] [--only WORD|WORD] [--patience SECONDS]
 
 Peers: scipy's LSODA, Radau and DOP853, and CVODE (BDF and Adams) where ``scikit-sundae`` is installed. All integrate
 the same compiled accelerations; ours are those of the constrained motion, and peers integrate them as an ordinary
-differential equation without a projection. Each contestant runs with tolerances from 1e-2 to 1e-12 (absolute: a
-hundredth of that). The error is that of the last state, relative to 1 + its size, against a run of ours at 1e-13; the
-least that any peer is away from that is printed, as a check. For each accuracy the table has the least time in which
-a contestant reached it. The integrator is timed, not ``wt.simulate``, which adds the output.
+differential equation without a projection. Planar linkages without a controller are also integrated by Exudyn, where
+that is installed: its own equations in absolute coordinates, generalised alpha with steps of one length. Each
+contestant runs with tolerances from 1e-2 to 1e-12 (absolute: a hundredth of that). The error is that of the last state,
+relative to 1 + its size, against a run of ours at 1e-13; the least that any peer is away from that is printed, as a
+check. For each accuracy the table has the least time in which a contestant reached it. The integrator is timed, not
+``wt.simulate``, which adds the output.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import whippletree as wt
+from benchmarks.exudyn_planar import planar_system
 from whippletree.arithmetic.arrays import Array
 from whippletree.mechanisms.andrews import MOTOR_TORQUE
 from whippletree.simulation.adaptive.adaptive_method import Adaptive
@@ -30,8 +33,6 @@ from whippletree.simulation.motion import Motion
 
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
 TARGETS = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
-PATIENCE = 2.0
-"""Seconds after which a contestant is not asked for more digits."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--figure")
     parser.add_argument("--only", default="")
+    parser.add_argument("--patience", type=float, default=2.0, help="s, after which nobody is asked for more digits")
     arguments = parser.parse_args()
     found = {}
     for problem in problems():
         if any(word in problem.name for word in arguments.only.split("|")):
-            found[problem.name] = contest(problem)
+            found[problem.name] = contest(problem, arguments.patience)
             tell(problem.name, found[problem.name])
-    if arguments.figure:
-        draw(found, arguments.figure)
+            if arguments.figure:  # each time, so that a run that is stopped leaves what it had
+                draw(found, arguments.figure)
 
 
 # ---- problems --------------------------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ def spinning_top() -> wt.Model:
 # ---- contestants -----------------------------------------------------------------------------------------------------
 
 
-def contest(problem: Problem) -> dict[str, list[Run]]:
+def contest(problem: Problem, patience: float) -> dict[str, list[Run]]:
     """All runs of all contestants, ours first."""
     dyn = wt.compile(problem.model)
     start = Motion(dyn).project(0.0, np.concatenate([problem.q, problem.v]))
@@ -157,6 +159,7 @@ def contest(problem: Problem) -> dict[str, list[Run]]:
     contestants = {"ours": lambda tolerance: ours(problem, dyn, start, tolerance)}
     f = right_hand_side(problem, dyn)
     contestants |= {name: method(f, start, problem.duration) for name, method in peers().items()}
+    contestants |= exudyns(problem, start)
     runs: dict[str, list[Run]] = {name: [] for name in contestants}
     for name, solve in contestants.items():
         solve(1e-3)  # compiles what it needs
@@ -164,7 +167,7 @@ def contest(problem: Problem) -> dict[str, list[Run]]:
             found = measured(solve, tolerance, reference)
             if found is not None:
                 runs[name].append(found)
-            if found is None or found.seconds > PATIENCE:
+            if found is None or found.seconds > patience:
                 break
     return runs
 
@@ -258,6 +261,20 @@ def cvode(method: str) -> Peer:
     return peer
 
 
+def exudyns(problem: Problem, start: Array) -> dict[str, Callable[[float], Array | None]]:
+    """Generalised alpha, of second order, with as many steps as a tolerance asks for; nothing where it is not
+    installed, or the problem has more than hinges, springs and pins in a plane."""
+    model = problem.model
+    plain = all(joint.kind == "revolute" for joint in model.joints) and all(c.kind == "pin" for c in model.constraints)
+    if problem.controller is not None or model.elements or not plain:
+        return {}
+    try:
+        system = planar_system(model, *np.split(start, [model.nq]))
+    except ImportError:
+        return {}
+    return {"Exudyn": lambda tolerance: system.solve(problem.duration, int(problem.duration * 10 / tolerance**0.5))}
+
+
 # ---- what was found --------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +320,7 @@ def draw(found: dict[str, dict[str, list[Run]]], file: str) -> None:
     figure.supylabel("processor time, ms", fontsize=9)
     figure.tight_layout()
     figure.savefig(file, dpi=110)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

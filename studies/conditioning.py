@@ -1,6 +1,7 @@
 """The study of document 004, regenerated and extended: ``python -m studies.conditioning [FOLDER]``.
 
-Draws Figures 2 to 5 (chains of 4, 10 and 20 rods swinging under gravity), prints the correlation of every estimate
+Draws Figures 2 to 5 (chains of 4, 10 and 20 rods let go level), does the same for the start that the document's
+forces belong to, 30° from the vertical, prints the correlation of every estimate
 with κ₂, and goes on to what the document did not ask: chains of 50 to 1000 rods, light and heavy tips, robots, closed
 loops; and prints the errors of all routes, measured against fifty digits, beside the predicted ones.
 """
@@ -27,10 +28,13 @@ from whippletree.accuracy.predicted_error import CLOSED_ROUTES, TREE_ROUTES
 from whippletree.accuracy.report import conditioning
 from whippletree.simulation.conditioning_watch import ConditioningWarning
 from whippletree.simulation.run import simulate
+from whippletree.view.conditioning_figure import swinging
 
 Result = TypeVar("Result")
 
 PAPER = (4, 10, 20)
+HUNG = -np.pi / 3
+"""rad: the first joint of a chain that hangs 30° from the vertical, as the forces printed in 004 eq. 7 have it."""
 LONG = (50, 100, 200, 500, 1000)
 DURATION = 5.0
 ROBOT_DURATION = 2.0
@@ -41,26 +45,28 @@ CLOSED_STATES = 40
 
 
 def paper_figures(folder: Path) -> list[Series]:
-    """Figures 2 to 5."""
-    found = [motions.swinging(f"chain of {n}", mechanisms.chain(n), DURATION) for n in PAPER]
+    """Figures 2 to 5 of chains that are let go level; and the same chains let go 30° from the vertical."""
+    found = [swinging(f"chain of {n}", mechanisms.chain(n), DURATION) for n in PAPER]
     figures.eigenvalues_and_diagonal(found[0], folder / "figure-2.png")
     figures.condition_and_diagonal_ratio(found[1:], folder / "figure-3.png")
     figures.pivot_ratios(found[1:], folder / "figure-4.png")
     figures.scaled_diagonal_ratio(found, folder / "figure-5.png")
-    return found
+    hung = [
+        swinging(f"chain of {n}, 30° from the vertical", mechanisms.chain(n), DURATION, np.eye(1, n)[0] * HUNG)
+        for n in PAPER
+    ]
+    return [*found, *hung]
 
 
 def other_mechanisms() -> list[Series]:
     """Long chains, chains with light and heavy tips, and robots, swinging and falling; robots also at random states."""
     found = [motions.swinging_chain(n, LONG_DURATION, points=40 if n <= 200 else 10) for n in LONG]
     for ratio, word in ((0.5, "light tip"), (2.0, "heavy tip")):
-        found.append(
-            motions.swinging(f"{word}, 10 rods, masses × {ratio:g}", graded_chain(10, ratio), DURATION, points=100)
-        )
+        found.append(swinging(f"{word}, 10 rods, masses × {ratio:g}", graded_chain(10, ratio), DURATION, points=100))
     rng, other = np.random.default_rng(0), np.random.default_rng(0)
     for name, model in robots().items():
         start = random_state(model, rng)
-        found.append(motions.swinging(f"{name}, let go", model, ROBOT_DURATION, start.q, start.v))
+        found.append(swinging(f"{name}, let go", model, ROBOT_DURATION, start.q, start.v))
         states = np.array([random_state(model, other).q for _ in range(STATES)])
         found.append(motions.at_states(f"{name}, random states", model, states))
     return found

@@ -303,8 +303,24 @@ class ActuatorForces:
             return _commands(self.model, self.ctrl(t, q, v), table=False)
         if self.ctrl.ndim == 1:
             return np.asarray(self.ctrl)
-        row = int(t / self.duration * len(self.ctrl))  # a traced time has no row: such runs are not compiled
-        return np.asarray(self.ctrl[min(max(row, 0), len(self.ctrl) - 1)])
+        # a traced time has no row: such runs are not compiled
+        return np.asarray(self.commands_over(np.array([float(t)]))[0])
+
+    def commands_over(self, t: Array) -> Array:
+        """Commands (m, actuators) at m times, where no function finds them."""
+        if self.ctrl.ndim == 1:
+            return np.broadcast_to(self.ctrl, (len(t), len(self.ctrl)))
+        rows = (t / self.duration * len(self.ctrl)).astype(int)
+        return np.asarray(self.ctrl[np.clip(rows, 0, len(self.ctrl) - 1)])
+
+    @property
+    def answers_over_time(self) -> bool:
+        """Whether forces at many states are found in one call: commands are known, and nothing depends on the past."""
+        return not callable(self.ctrl) and self.ctrl.dtype != object and not self.model.activations
+
+    def forces_over(self, t: Array, q: Array, v: Array) -> Array:
+        """Joint forces (m, nv) at m times and states, where they :attr:`answer over time <answers_over_time>`."""
+        return np.asarray(self.forces(q, v, self.commands_over(t)))
 
     @cached_property
     def _tree(self) -> Skeleton:

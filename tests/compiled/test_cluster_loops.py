@@ -10,7 +10,7 @@ from strategies import make_looped_model
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.loops import cluster_loop_program
 from whippletree.compiler.program import every_block
-from whippletree.functions import find
+from whippletree.functions import CATALOGUE, find
 from whippletree.model import State
 from whippletree.tree.skeleton import skeleton
 
@@ -37,6 +37,28 @@ def test_trees_of_random_loops(seed, name):
     given = arguments(model, name, motion.q, v, motion.tau)
     found, expected = looped(model, name)(*given), getattr(ref, name)(*given)
     assert np.abs(found - expected).max(initial=0) < 1e-8 * max(1.0, np.abs(expected).max(initial=0))
+
+
+def test_accelerations_come_with_the_diagonal_of_the_mass_matrix():
+    """The one result of a constrained function that belongs to the tree, not to the clusters."""
+    for seed in (1, 5):
+        model, motion = make_looped_model(seed, limbs=3)
+        given = motion.q, wt.reference(model).project_velocity(motion.q, motion.v), motion.tau
+        expected = wt.reference(model, route="embedding").forward_dynamics_with_diagonal(*given)
+        M = wt.reference(model).mass_matrix(motion.q)
+        for found, own in zip(looped(model, "forward_dynamics_with_diagonal")(*given), expected, strict=True):
+            np.testing.assert_allclose(found, own, rtol=1e-8, atol=1e-8 * np.abs(own).max(initial=0))
+        np.testing.assert_allclose(expected[1], np.diagonal(M), rtol=1e-12)
+
+
+def test_every_function_that_loops_over_clusters_is_tested():
+    entries = {name for name, entry in CATALOGUE.items() if entry.loops and entry.constraints in ("honours", "needs")}
+    assert entries == {*FUNCTIONS, "forward_dynamics_with_diagonal", "impact"}
+    model, motion = make_looped_model(1, limbs=3)
+    given = motion.q, motion.v, np.array(0.5)
+    found, expected = looped(model, "impact")(*given), wt.reference(model, route="embedding").impact(*given)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max(initial=0))
 
 
 def test_code_does_not_grow_with_the_cells():

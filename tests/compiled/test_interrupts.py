@@ -1,5 +1,6 @@
 """Ctrl-C, as a signal that a process of its own receives: it ends compiled loops soon, and is never lost."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from functools import partial
 import pytest
 
 from whippletree.compiler.cpu import threads
+from whippletree.compiler.llvm import jit
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as on POSIX")
 
@@ -107,6 +109,38 @@ def test_a_compiled_loop_ends_soon(code, count):
     assert min(passed) < SOON
 
 
+SIMULATE = """
+import warnings
+warnings.simplefilter("ignore")  # which tells of the interrupt
+model = {model}
+run = lambda duration: wt.simulate(model, duration=duration, output_dt=duration, variables=(), {options})
+run({least})
+def call():
+    failure = run(1e5).attrs["failure"]
+    assert "interrupted" in failure, failure
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "least", "options"),
+    [
+        ("wt.mechanisms.double_pendulum()", 1.0, "method='adaptive', max_steps=10**9"),
+        ("wt.mechanisms.hopper()", 2.0, "method='events', massless='hold', most_events=10**9"),
+        ("wt.mechanisms.quadruped()", 0.1, "method='time_stepping', step=1e-3"),
+    ],
+    ids=["adaptive", "events", "time stepping"],
+)
+def test_a_long_run_ends_soon_and_returns_what_it_had(model, least, options):
+    code = SIMULATE.format(model=model, least=least, options=options)
+    passed = []
+    while len(passed) < 5 and min(passed, default=SOON) >= SOON:  # a busy machine may be slow once
+        answer, seconds, _, errors = pressed(started(code), 0.5)
+        assert (answer, errors) == ("interrupted", "")
+        passed.append(seconds)
+    assert min(passed) < SOON
+
+
 def test_after_an_interrupt_calls_work_as_before():
     code = (
         ROLL.format(threads=2, batch=40, single=":", steps=500_000)
@@ -138,7 +172,7 @@ signal.signal(signal.SIGINT, lambda number, frame: print("heard", flush=True))
 
 @pytest.mark.parametrize(("first", "second"), [("q[0]", "q"), ("q", "q[0]")], ids=["batch second", "single second"])
 def test_ctrl_c_while_the_second_variant_compiles(first, second):
-    """LLVM itself is not interrupted; then the interrupt is raised, where it used to be lost and NaN returned."""
+    """LLVM itself goes on, on a thread of its own: the interrupt is raised at once, where it used to be lost."""
     code = f"""
 f = wt.compile(wt.mechanisms.chain(12), threads=1).forward_dynamics_derivatives
 q = np.full((9, 12), 0.1)
@@ -147,9 +181,32 @@ def call():
     a = f({second}, {second}, {second})
     assert not np.isnan(a[0]).any()
 """
-    process = started(code, WHIPPLETREE_CACHE="off")
-    answer, _, _, errors = pressed(process, 0.3)
-    assert (answer, errors) == ("interrupted", "")
+    passed = []
+    while len(passed) < 3 and min(passed, default=SOON) >= SOON:  # a busy machine may be slow once
+        process = started(code, WHIPPLETREE_CACHE="off")
+        answer, seconds, _, errors = pressed(process, 0.3)
+        assert (answer, errors) == ("interrupted", "")
+        passed.append(seconds)
+    assert min(passed) < SOON
+
+
+def test_what_cannot_be_interrupted_ends_by_itself(monkeypatch):
+    ended, begin = threading.Event(), []
+
+    def deaf(text, machine, level):
+        begin.append(time.perf_counter())
+        threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        ctypes.CDLL(None).usleep(900_000)
+        ended.set()
+        return b""
+
+    machine = jit.host()
+    monkeypatch.setattr(jit, "_emitted", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        jit.object_code("", machine)
+    assert time.perf_counter() - begin[0] < 0.1 + SOON
+    assert not ended.is_set()
+    assert ended.wait(5.0)
 
 
 # ---- the pool ----------------------------------------------------------------------------------------------------

@@ -365,6 +365,16 @@ def test_open_parameters_and_indexing_functions_are_refused() -> None:
         loop_program(functions.find("forward_dynamics", model), skeleton(opened))
 
 
+def test_the_pose_of_a_frame_of_a_long_chain_is_written_out() -> None:
+    model = mechanisms.chain(160)
+    q, v = np.random.default_rng(0).normal(size=(2, 160))
+    dyn, ref = wt.compile(model), wt.reference(model)
+    np.testing.assert_allclose(dyn.pose("tip")(q), ref.pose("tip")(q), atol=1e-11)
+    np.testing.assert_allclose(dyn.twist("tip")(q, v), ref.twist("tip")(q, v), atol=1e-9)
+    with pytest.raises(UnsupportedError, match=r"501 moving bodies, and a function that is written out .* up to 500"):
+        wt.compile(mechanisms.chain(501)).pose("tip")
+
+
 def test_a_rollout_of_a_large_system_is_refused_with_a_way_out() -> None:
     dyn = wt.compile(wt.mechanisms.chain(160))
     z = np.zeros(160)

@@ -259,6 +259,29 @@ def test_refused_by_the_content_of_a_table(content, words):
         check(program_of(body, buffers=(X, Y, index)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_different_lengths_lie_one_after_the_other(dtype):
+    """A triangle, row by row: row i begins after 1 + … + i numbers. Copied there and back."""
+    starts = Buffer("start", "index", (4,), np.array([0, 1, 3, 6]), integer=True)
+    triangle = Buffer("triangle", "work", (10, 4), pitch=1)
+    square = Buffer("square", "input", (4, 4))
+    back = Buffer("back", "output", (4, 4))
+    assert triangle.size == 13
+    place = at("triangle", "start", "j")
+    lookup = Lookup("start", at("start", "i"))
+    there = Loop("i", 4, (lookup, Loop("j", Index("i", 1), (copy(at("square", "i", "j"), place),))))
+    zero = Loop("i", 4, (Loop("j", 4, (Block(Straight([], [0.0]), (), (at("back", "i", "j"),)),)),))
+    again = Loop("i", 4, (lookup, Loop("j", Index("i", 1), (copy(place, at("back", "i", "j")),))))
+    program = program_of(there, zero, again, buffers=(square, back, triangle, starts))
+    check(program)
+    given = np.random.default_rng(0).normal(size=(11, 4, 4)).astype(dtype)
+    agree(program, {"square": given}, dtype)
+    found = compile_function(program, dtype=dtype, cache=OFF)(given)
+    np.testing.assert_array_equal(found, np.tril(given))
+    with pytest.raises(ProgramError, match="pitch"):
+        check(program_of(buffers=(Buffer("x", "input", (4, 4), pitch=1),)))
+
+
 def test_a_switch_must_know_its_cases_and_narrows_what_they_may_reach():
     kinds = Buffer("k", "index", (3,), np.array([0, 1, 0]), integer=True)
     places = Buffer("p", "index", (3,), np.array([0, 0, 3]), integer=True)

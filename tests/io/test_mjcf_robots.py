@@ -87,7 +87,7 @@ def test_condim_and_softness_are_named(tmp_path: Path) -> None:
         load_text(tmp_path, text)
     (warning,) = warned
     assert "softness (solref, solimp): 'foot'" in str(warning.message)
-    assert "torsional and rolling friction (condim 4 and 6): 'floor', 'foot'" in str(warning.message)
+    assert "torsional and rolling friction (condim 4 and 6): 'floor with foot'" in str(warning.message)
 
 
 def test_contacts_limits_and_actuators_are_a_choice(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from whippletree.constraints.body_system import unknowns_of
 from whippletree.constraints.front_elimination import EliminationPlan
 from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.redundancy import find_long_structure, find_structure
-from whippletree.graph.elimination import dissected_order, elimination_cost, elimination_order, find_fronts
+from whippletree.graph.elimination import (
+    dissected_order,
+    elimination_cost,
+    elimination_order,
+    find_fronts,
+    merged_fronts,
+)
 
 CASES = {
     "ladder": lambda: wt.mechanisms.n_four_bar(6),
@@ -138,6 +144,27 @@ def test_a_path_has_fronts_of_one_neighbour():
     fronts = find_fronts([[k] for k in elimination_order([(k, k + 1) for k in range(29)], 30)], near)
     assert [len(front.boundary) for front in fronts] == [1] * 29 + [0]
     assert [front.parent for front in fronts] == [*range(1, 30), -1]
+
+
+@pytest.mark.parametrize("n", [3, 7])
+def test_fronts_joined_with_their_parents_do_the_same_with_less_memory(n):
+    edges = [(k, k + 1) for k in range(n * n) if (k + 1) % n] + [(k, k + n) for k in range(n * n - n)]
+    near = [{j for e in edges for j in e if k in e} - {k} for k in range(n * n)]
+    fronts = find_fronts([[k] for k in elimination_order(edges, n * n)], near)
+    joined = merged_fronts(fronts)
+    assert sorted(x for front in joined for x in front.own) == list(range(n * n))
+    pivots = [
+        {x: len(f.own) + len(f.boundary) - 1 - i for f in found for i, x in enumerate(f.own)}
+        for found in (fronts, joined)
+    ]
+    assert pivots[0] == pivots[1]  # every pivot meets as many unknowns as before
+    for f, front in enumerate(joined):
+        assert front.parent == -1 or (
+            f < front.parent and set(front.boundary) <= {*joined[front.parent].own, *joined[front.parent].boundary}
+        )
+    sizes = [sum(len(front.unknowns) ** 2 for front in found) for found in (fronts, joined)]
+    assert len(joined) < len(fronts)
+    assert sizes[1] < sizes[0]
 
 
 def test_redundant_rows_of_long_mechanisms_are_found_without_matrices():

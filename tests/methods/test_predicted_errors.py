@@ -2,6 +2,7 @@
 
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -90,3 +91,22 @@ def test_a_cancellation_is_seen():
     x, one = tape.numbers([1e-9, 1.0])
     bound = tape.errors_of([((one + x) - one) / x])[0]
     assert abs(((1.0 + 1e-9) - 1.0) / 1e-9 - 1) <= bound < 2 * HALF_UNIT / 1e-9
+
+
+@pytest.mark.parametrize("seed", [28, 144])
+def test_rounding_errors_of_other_functions_bound_the_truth(seed):
+    """A mechanism whose accelerations keep eight digits, and one with loops: functions that nothing was written for."""
+    model, motion = make_hostile_model(seed)
+    ref, dyn = wt.reference(model), wt.compile(model)
+    inputs = {"inverse_dynamics": (motion.q, motion.v, motion.a), "mass_matrix": (motion.q,)}
+    if model.constraints:
+        inputs["constraint_forces"] = motion.q, motion.v, motion.tau
+    else:
+        inputs["forward_dynamics"] = motion.q, motion.v, motion.tau
+    for name, given in inputs.items():
+        bound = dyn.rounding_error(name)(*given)
+        with mpmath.workdps(60):
+            truth = getattr(ref, name)(*[np.vectorize(mpmath.mpf, otypes=[object])(x) for x in given])
+            for kind in (ref, dyn):
+                error = np.abs(getattr(kind, name)(*given) - truth).astype(float)
+                assert np.linalg.norm(error) <= np.linalg.norm(bound), (name, kind)

@@ -27,7 +27,7 @@ HALF_UNIT = float(np.finfo(float).eps) / 2
 """Largest relative error of one operation that is rounded correctly: + − * / √."""
 
 LIBRARY_UNITS = 2
-"""Half units in the last place by which sine and its like may be wrong, in the machine's library and compiled code."""
+"""Half units in the last place by which sine and its like may be wrong, in a library and in machine code."""
 
 
 class RoundingTape:

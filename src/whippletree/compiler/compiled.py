@@ -51,6 +51,9 @@ UNROLL_UP_TO = 48
 UNROLL_MATRICES_UP_TO = 150
 """The same for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
 
+UNROLL_LINES_UP_TO = 500
+"""The same for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
+
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
@@ -164,6 +167,14 @@ class Compiled(CompiledTable):
                 found = self._function(function, ())
             self.__dict__[name] = found  # the next look-up does not come here
             return found
+
+    def rounding_error(self, name: str, *names: Any) -> Any:
+        """How wrong rounding can make each number that a function returns: that of the same function in the reference,
+        :meth:`whippletree.functions.reference.Reference.rounding_error`; milliseconds a state.
+        """
+        from whippletree.functions.reference import Reference
+
+        return Reference(self.model, tuple(self._parameter_shapes), self.route).rounding_error(name, *names)
 
     def jvp(self, name: str, *names: Any) -> NamedFunction:
         """The derivative of a function along a direction: inputs x and ẋ; see
@@ -428,6 +439,13 @@ class Compiled(CompiledTable):
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
 
+    @cached_property
+    def contact_list_gaps(self) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_gaps_program`."""
+        from whippletree.compiler.rollout.contact_list_gaps import contact_list_gaps_program
+
+        return self.program(("contact_list_gaps",), lambda: contact_list_gaps_program(self.model))
+
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
         """Those steps under a traced controller and traced commands, or with dampers that come with each call."""
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
@@ -498,7 +516,9 @@ class Compiled(CompiledTable):
         by_clusters = self._loops_over_clusters(function)
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
-        if count <= (UNROLL_UP_TO if can_loop else self._unrolled_up_to(function)):
+        linear = function.linear and not function.derived
+        most = UNROLL_UP_TO if can_loop else self._unrolled_up_to(function, linear)
+        if count <= most:
             # loops are for CPUs: on a GPU what goes through memory costs more than code
             fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
             return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
@@ -509,21 +529,24 @@ class Compiled(CompiledTable):
         if self.model.is_flexible:
             raise UnsupportedError(
                 f"{function.name}: model {self.model.name!r} has flexible bodies and {count} moving parts (a flexible "
-                f"body has three or more), and is only unrolled, up to {self._unrolled_up_to(function)} of them here. "
+                f"body has three or more), and is only unrolled, up to {most} of them here. "
                 f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
             )
-        reason = "leaves parameters open" if function.loops else "grows faster than their number"
+        grows = "is written out body by body" if linear else "grows faster than their number"
+        reason = "leaves parameters open" if function.loops else grows
         raise UnsupportedError(
             f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
-            f"only unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use wt.reference, or compile without open "
+            f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
 
-    def _unrolled_up_to(self, function: Function) -> int:
+    def _unrolled_up_to(self, function: Function, linear: bool) -> int:
         """Moving parts up to which a function that cannot loop is written out."""
         entry = CATALOGUE.get(function.name)
         grows = function.derived or entry is None or not entry.loops or bool(self.model.constraints)
-        return UNROLL_FLEXIBLE_UP_TO if self.model.is_flexible and not grows else UNROLL_MATRICES_UP_TO
+        if self.model.is_flexible and not grows:
+            return UNROLL_FLEXIBLE_UP_TO
+        return UNROLL_LINES_UP_TO if linear else UNROLL_MATRICES_UP_TO
 
     def _loops_over_clusters(self, function: Function) -> bool:
         """Whether a function honours constraints by passes over clusters."""

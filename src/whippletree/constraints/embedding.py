@@ -584,6 +584,18 @@ def embedded(at: Clustered, masks: Field | None, q: Any, t: Any) -> Embedded:
     return Embedded(at, at_rest(at, links), factors)
 
 
+def mass_diagonal(at: Clustered, q: Any) -> Any:
+    """diag M (nv,) of the tree, rotors included: composite inertias handed from cluster to cluster."""
+
+    def lump(ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...]) -> tuple[tuple[Any, ...], Any]:
+        kind = at.clusters.kinds[piece.word]
+        _, I_C, _, D = composite(kind, links, ports)
+        return _handed_up(at, kind, I_C), tuple(np.diagonal(D)[own] for own in kind.slices)
+
+    nothing = (0,) * at.clusters.most_ports
+    return at.join(at.sweep.gather(lump, nothing, at.pieces, still_links(at, q)))
+
+
 def at_rest(at: Clustered, links: Field) -> Field:
     """The links without their velocity terms."""
     return at.sweep.map(without_velocity_terms, links)

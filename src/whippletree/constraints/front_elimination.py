@@ -44,7 +44,7 @@ from whippletree.constraints.body_system import (
     tied_rows,
     unknowns_of,
 )
-from whippletree.graph.elimination import Front, find_fronts
+from whippletree.graph.elimination import Front, find_fronts, merged_fronts
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
@@ -70,7 +70,7 @@ class EliminationPlan:
         """Which unknowns are multipliers."""
         near = coupled_unknowns(zip(rows.tolist(), columns.tolist(), strict=True), unknowns.count)
         self.used = _reached(near, seeds.tolist())
-        self.fronts: list[Front] = find_fronts(unknowns.groups(self.used), near)
+        self.fronts: list[Front] = merged_fronts(find_fronts(unknowns.groups(self.used), near))
         self.unknowns = [np.array(front.unknowns, dtype=int) for front in self.fronts]
         """Of each front, in the order of its matrix."""
         self.starts = np.cumsum([0, *[len(own) ** 2 for own in self.unknowns]]).tolist()

@@ -70,8 +70,7 @@ def forward_dynamics_with_diagonal(
     m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
     """a (nv,) as by ``forward_dynamics``, and diag M (nv,), from which δ is the ratio of two entries."""
-    own = m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
-    return forward_dynamics(m, q, v, tau, t, active), own
+    return forward_dynamics(m, q, v, tau, t, active), dynamics.mass_diagonal(m, q)
 
 
 @function(a=("nv",), ratio=(), may_fail=True, constraints="honours")

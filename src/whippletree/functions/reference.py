@@ -16,6 +16,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.rounding_tape import RoundingTape
 from whippletree.constraints.dynamics import ROUTES, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
@@ -80,6 +81,14 @@ class Reference(ReferenceTable):
 
             named.__doc__ = function.explanation
             return named
+
+    def rounding_error(self, name: str, *names: Any) -> ReferenceFunction:
+        """How wrong rounding can make each number that a function returns, to first order; see :class:`RoundingError`.
+
+        ``ref.rounding_error("forward_dynamics")(q, v, tau)`` has the shapes of ``ref.forward_dynamics(q, v, tau)``.
+        """
+        function = functions.find(name, self.model)
+        return RoundingError(self, function, checked_names(function, names))
 
     def jvp(self, name: str, *names: Any) -> ReferenceFunction:
         """The derivative of a function along a direction; see :mod:`whippletree.functions.differentiate`."""
@@ -179,6 +188,24 @@ class ReferenceFunction:
             if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
                 raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
         return arrays
+
+
+class RoundingError(ReferenceFunction):
+    """Bounds on what rounding does to a function of floats, in the units of its results.
+
+    The function is evaluated with numbers that remember how they were computed
+    (:mod:`whippletree.arithmetic.rounding_tape`). Where hardly a digit is left the bound is as large as the result, and
+    says no more than that. What one unit in the last place of the inputs does is another matter: they are taken as
+    they are.
+    """
+
+    def __repr__(self) -> str:
+        return f"<rounding error of {self.function.name} of model {self.owner.model.name!r}>"
+
+    def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
+        tape = RoundingTape()
+        results = super()._one({name: tape.numbers(value) for name, value in state.items()})
+        return tuple(tape.errors_of(result).reshape(np.shape(result)) for result in results)
 
 
 def _require_numbers(function: str, name: str, array: Array) -> None:

@@ -103,6 +103,8 @@ class Function:
     """Whether it is about contacts and needs some."""
     actuators: bool = False
     """Whether it is about actuators and needs some."""
+    linear: bool = False
+    """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
 
     @property
     def explanation(self) -> str:
@@ -275,6 +277,7 @@ def function(
     constraints: Attitude = "refuses",
     contacts: bool = False,
     actuators: bool = False,
+    linear: bool = False,
     **outputs: Shape,
 ) -> Callable[..., Any]:
     """Enter a function into the catalogue."""
@@ -293,6 +296,7 @@ def function(
             constraints,
             contacts=contacts,
             actuators=actuators,
+            linear=linear,
         )
         return implementation
 

@@ -27,25 +27,25 @@ from whippletree.tree.sweeps import Field
 # --- kinematics -------------------------------------------------------------------------------------------------------
 
 
-@function(pose=(4, 4), constraints="tree")
+@function(pose=(4, 4), constraints="tree", linear=True)
 def pose(m: Mechanism, frame: str, q: Array) -> Array:
     """Pose (4, 4) of a frame or body in the world."""
     return kinematics.pose(m.tree, m.still(q), m.place(frame)).matrix()
 
 
-@function(jacobian=(6, "nv"), constraints="tree")
+@function(jacobian=(6, "nv"), constraints="tree", linear=True)
 def jacobian(m: Mechanism, frame: str, q: Array) -> Array:
     """J (6, nv): J v is the frame's twist (angular, linear), in the frame's axes."""
     return kinematics.jacobian(m.tree, m.still(q), m.place(frame))
 
 
-@function(bias=(6,), constraints="tree")
+@function(bias=(6,), constraints="tree", linear=True)
 def jacobian_bias(m: Mechanism, frame: str, q: Array, v: Array) -> Array:
     """J̇ v (6,): the frame's spatial acceleration at zero joint accelerations, in its axes, without gravity."""
     return kinematics.jacobian_bias(m.tree, m.moving(q, v), m.place(frame))
 
 
-@function(twist=(6,), constraints="tree")
+@function(twist=(6,), constraints="tree", linear=True)
 def twist(m: Mechanism, frame: str, q: Array, v: Array) -> Array:
     """Twist (6,) of a frame, in its axes: angular velocity, velocity of its origin."""
     return kinematics.twist(m.tree, m.moving(q, v), m.place(frame))
@@ -243,7 +243,7 @@ def hybrid_dynamics(
     return m.join([o.qdd for o in outcomes]), m.join([o.effort for o in outcomes])
 
 
-@function(forces=("bodies", 6))
+@function(forces=("bodies", 6), linear=True)
 def interbody_forces(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
     """Wrench (bodies, 6) from its parent on every moving body with all that is welded to it, in the body's frame."""
     loads = inverse.loads(m.sweep, m.moving(q, v), m.velocities(a), m.base)
@@ -331,7 +331,7 @@ def momentum(m: Mechanism, q: Array, v: Array) -> Array:
     return sums.momentum(m.sweep, m.moving(q, v))
 
 
-@function(center=(3,), constraints="tree")
+@function(center=(3,), constraints="tree", linear=True)
 def center_of_mass(m: Mechanism, q: Array) -> Array:
     """Centre of mass (3,) of everything that can move, in the world, m."""
     return sums.center_of_mass(m.tree, sums.world_inertia(m.sweep, m.still(q)))

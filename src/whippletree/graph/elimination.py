@@ -136,6 +136,34 @@ def _search(start: int, inside: set[int], near: Sequence[set[int]]) -> list[list
         levels.append(further)
 
 
+def merged_fronts(fronts: Sequence[Front]) -> list[Front]:
+    """The fronts with those joined to their parents that are coupled with everything in them.
+
+    Nothing more is coupled then, and what such a front leaves need not be carried to its parent: the last separator of
+    a grid is one front instead of one for each of its bodies. Of several fronts below one parent, one can join.
+    """
+    joins: dict[int, int] = {}
+    for f, front in enumerate(fronts):
+        if front.parent >= 0 and len(front.boundary) == len(fronts[front.parent].own) + len(
+            fronts[front.parent].boundary
+        ):
+            joins[front.parent] = f
+    inner = set(joins.values())
+    tops = [f for f in range(len(fronts)) if f not in inner]
+    place: dict[int, int] = {}
+    owns: list[tuple[int, ...]] = []
+    for number, top in enumerate(tops):
+        chain = [top]
+        while chain[-1] in joins:
+            chain.append(joins[chain[-1]])
+        place.update(dict.fromkeys(chain, number))
+        owns.append(tuple(unknown for f in reversed(chain) for unknown in fronts[f].own))
+    return [
+        Front(own, fronts[top].boundary, place[fronts[top].parent] if fronts[top].parent >= 0 else -1)
+        for top, own in zip(tops, owns, strict=True)
+    ]
+
+
 def find_fronts(groups: Sequence[Sequence[int]], couplings: Sequence[Iterable[int]]) -> list[Front]:
     """The fronts of groups of unknowns, eliminated in this order.
 

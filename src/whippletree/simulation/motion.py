@@ -178,8 +178,10 @@ class Motion:
         return np.array([commands(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
 
     def asked_at(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
-        """A controller's forces (m, nv) at m states, in one call if it is batched."""
-        if not is_batched(controller):
+        """A controller's forces (m, nv) at m states, in one call if it is batched, or knows its commands."""
+        if isinstance(controller, ActuatorForces) and controller.answers_over_time:
+            controller = controller.forces_over
+        elif not is_batched(controller):
             return np.stack([self.asked(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
         tau = self._answer(controller, t, q, v)
         if len(tau):

@@ -61,6 +61,18 @@ def test_momentum_is_balanced_at_every_event(model, v0, kinds):
     assert jumps
 
 
+def test_corners_that_run_out_of_load_one_after_the_other_do_not_take_over_again():
+    """A box that is pushed until it slides and tips: two corners lift at one instant, told one after the other."""
+
+    def push(t, q, v):
+        return 30 * t * np.array([0.05, 0.4, 0, 5, 0, 0])
+
+    run = wt.simulate(tipping_block(), controller=push, duration=0.1, **EVENTS)
+    assert run.attrs["failure"] == ""
+    assert (run.attrs["speed_tolerance"], run.attrs["acceleration_share"]) == (1e-9, 0.0)
+    assert list(run.attrs["contact_event_kinds"]).count("lift-off") >= 2
+
+
 def test_patience_grows_with_events_at_one_instant_and_ends_with_it():
     rules = Transitions(equations(m.bouncing_ball()), None, gap_tolerance=1e-9, speed_tolerance=1e-9)
     patience = Patience(rules)

@@ -24,11 +24,11 @@ from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.program import Address, Program, Register, every_block
 
-WHOLE = 12_000
+UNCUT = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
 but were seen to cost inverse dynamics 2 % of its speed."""
 
-WHOLE_OF_SEVERAL = 2000
+UNCUT_OF_SEVERAL = 2000
 """The same where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
 loop over the limbs of a humanoid, whose code was 5 % faster with them."""
 
@@ -50,7 +50,7 @@ class CpuMemory(Memory):
         self.lanes = writer.lanes
         self._results: Results | None = None
         self._block_start = len(writer.lines)
-        most = WHOLE if len(program.body) == 1 else WHOLE_OF_SEVERAL
+        most = UNCUT if len(program.body) == 1 else UNCUT_OF_SEVERAL
         self._long = any(block.code.operations > most for block in every_block(program.body))
 
     # ---- rounds of a loop as lanes -------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ put aside       shared memory, see :mod:`~whippletree.compiler.llvm.spill_plan`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from whippletree.arithmetic.trace import Node
@@ -26,11 +25,6 @@ ASIDE = "whippletree_aside"
 
 WAITING, RESULTS = "inputs in shared memory", "results in shared memory"
 """Buffers whose numbers are in slots of shared memory, see :mod:`~whippletree.compiler.cuda.staging`."""
-
-
-def size_of(buffer: Buffer) -> int:
-    """How many numbers a buffer of fixed size holds."""
-    return math.prod(int(d) for d in buffer.shape)
 
 
 def pitch(threads: int) -> int:
@@ -129,7 +123,7 @@ class GpuMemory(Memory):
             if b.name in (WAITING, RESULTS):
                 continue
             self.first[b.name] = place
-            place += size_of(b)
+            place += b.size
         self.local = writer.stack(f"[{place} x {self.real}]", 16) if place and not in_global else ""
         self.work = self._own_work(thread, place) if place and in_global else ""
 

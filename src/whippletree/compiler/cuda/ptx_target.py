@@ -25,7 +25,7 @@ from functools import cache
 from typing import Any
 
 from whippletree.compiler.cuda.divisions import CallingWriter, division_functions
-from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch, size_of
+from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch
 from whippletree.compiler.cuda.split import parted, parts_of
 from whippletree.compiler.cuda.staging import results
 from whippletree.compiler.cuda.staging_code import ArrayPlace, Stager
@@ -65,7 +65,7 @@ def architecture(capability: tuple[int, int]) -> str:
 
 def global_work(program: Program, real: Real) -> int:
     """Bytes of global work space for each state, 0 if it can be local: small, and of one function alone."""
-    size = sum(size_of(b) for b in program.of_role("work")) * MachineLanes(1, real).bytes
+    size = sum(b.size for b in program.of_role("work")) * MachineLanes(1, real).bytes
     return size if size > LOCAL_LIMIT or parts_of(program) else 0
 
 

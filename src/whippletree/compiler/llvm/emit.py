@@ -50,6 +50,7 @@ class Memory(ABC):
         self.writer = writer
         self.role = {buffer.name: buffer.role for buffer in program.buffers}
         self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
+        self.pitch = {buffer.name: buffer.pitch for buffer in program.buffers}
         self.mask: Operand | None = None
         """The lanes that store, where not all of them do; never set where there is one lane."""
         self.beside: Register | None = None
@@ -117,7 +118,10 @@ class Memory(ABC):
     def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, int]], int]:
         """Where a number is in a buffer with rows of fixed size, row by row: registers with factors, and an offset."""
         found, offset, factor = [], 0, 1
-        for index, size in zip(reversed(address.indices), reversed(self.shape[address.buffer]), strict=True):
+        shape, pitch = self.shape[address.buffer], self.pitch[address.buffer]
+        for left, (index, size) in enumerate(zip(reversed(address.indices), reversed(shape), strict=True), 1):
+            if left == len(shape) and pitch is not None:
+                factor = pitch
             if index.register is not None:
                 found.append((registers[index.register], factor))
             offset += factor * index.offset

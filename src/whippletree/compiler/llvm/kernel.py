@@ -95,7 +95,7 @@ class Interface:
 
     def pack(self) -> bytes:
         """As bytes: a line of JSON, then the contents of the tables."""
-        buffers = [[b.name, b.role, list(b.shape), b.integer] for b in self.buffers]
+        buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch] for b in self.buffers]
         tables = [_table(b, np.dtype(np.float64)) for b in self.buffers if b.role in ("table", "index")]
         head = json.dumps({"name": self.name, "operations": self.operations, "buffers": buffers}).encode()
         return head + b"\n" + b"".join(t.tobytes() for t in tables)
@@ -106,13 +106,13 @@ class Interface:
         head, _, rest = data.partition(b"\n")
         content = json.loads(head)
         buffers, place = [], 0
-        for name, role, shape, integer in content["buffers"]:
+        for name, role, shape, integer, pitch in content["buffers"]:
             values = None
             if role in ("table", "index"):
                 size = int(np.prod(shape, dtype=np.int64))
                 values = np.frombuffer(rest, np.int64 if role == "index" else np.float64, size, place).reshape(shape)
                 place += 8 * size
-            buffers.append(Buffer(name, role, tuple(shape), values, integer))
+            buffers.append(Buffer(name, role, tuple(shape), values, integer, pitch))
         return Interface(content["name"], tuple(buffers), content["operations"])
 
 

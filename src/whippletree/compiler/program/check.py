@@ -85,6 +85,8 @@ def _check_buffers(program: Program) -> None:
             raise ProgramError(f"{program.name}: {b.name} has a negative dimension")
         if any(isinstance(d, str) and not d.isidentifier() for d in b.shape):
             raise ProgramError(f"{program.name}: {b.name} has a dimension whose name is no identifier")
+        if b.pitch is not None and (b.role != "work" or b.is_list or b.is_sized_by_call or b.pitch < 1):
+            raise ProgramError(f"{program.name}: {b.name} has a pitch of {b.pitch}; only rows of work space may")
         if b.role in ("input", "output"):
             continue
         if any(isinstance(d, str) for d in (b.shape if b.role != "work" else b.shape[1:])):

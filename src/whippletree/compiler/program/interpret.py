@@ -46,7 +46,13 @@ def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float
         memory[b.name] = np.asarray(b.data, dtype=np.int64 if b.role == "index" else dtype)
     for b in program.of_role("work", "output"):
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
-        memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(np.int64 if b.integer else dtype)
+        own = np.int64 if b.integer else dtype
+        if b.pitch is None:
+            memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(own)
+        else:
+            flat = np.full(b.size, np.nan).astype(own)
+            inner = np.empty(shape[1:], own).strides
+            memory[b.name] = np.lib.stride_tricks.as_strided(flat, shape, (b.pitch * flat.itemsize, *inner))
     with np.errstate(all="ignore"), suppress(_CallEnds):
         _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}

@@ -46,13 +46,19 @@ Dimension: TypeAlias = int | str
 
 @dataclass(frozen=True)
 class Buffer:
-    """A named piece of memory. ``data`` holds the content of a table or index buffer."""
+    """A named piece of memory. ``data`` holds the content of a table or index buffer.
+
+    ``pitch``: of work space, numbers from one row (first index) to the next, where that is less than a row can hold. So
+    rows of different lengths lie one after the other: each begins at a multiple of the pitch, and what is beyond its
+    end belongs to the next ones.
+    """
 
     name: str
     role: Literal["input", "output", "work", "table", "index"]
     shape: tuple[Dimension, ...]
     data: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
     integer: bool = False
+    pitch: int | None = None
 
     @property
     def empty(self) -> bool:
@@ -67,7 +73,10 @@ class Buffer:
     @property
     def size(self) -> int:
         """How many numbers it holds, if no dimension is named."""
-        return math.prod(int(d) for d in self.shape)
+        if self.pitch is None or self.empty:
+            return math.prod(int(d) for d in self.shape)
+        rows, *row = (int(d) for d in self.shape)
+        return (rows - 1) * self.pitch + math.prod(row)
 
     @property
     def is_sized_by_call(self) -> bool:

@@ -18,6 +18,7 @@ contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step
+contact_list_gaps   gaps of all candidates, by its narrow phase alone
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind

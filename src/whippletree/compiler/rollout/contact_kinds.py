@@ -56,7 +56,7 @@ class Member:
 
 
 def narrow_phase(
-    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer, reach: Reach
+    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer, reach: Reach | None
 ) -> tuple[list[Statement], list[Statement], list[Buffer]]:
     """Statements that find out which pairs are close, and their candidates; statements that find the candidates of
     those that were found close since; and the tables that they need.
@@ -65,7 +65,7 @@ def narrow_phase(
         pairs: all with a closed form.
         poses: of the nodes in the world, (nodes, 12).
         touches: where the candidates go, (candidates, 13).
-        reach: what tells which pairs are close.
+        reach: what tells which pairs are close; None: all are compared.
     """
     kinds: dict[Any, list[Member]] = {}
     first = 0
@@ -80,7 +80,7 @@ def narrow_phase(
     # what is rarely run is written for shapes of the same types together, all numbers from tables: less code
     coarse: dict[Any, list[Member]] = {}
     for member in (member for members in kinds.values() for member in members):
-        if can_be_far(member.pair, member.places):
+        if reach is not None and can_be_far(member.pair, member.places):
             coarse.setdefault((*member.kind[:2], member.pair.slots), []).append(member)
     statements: list[Statement] = []
     late: list[Statement] = []
@@ -105,7 +105,7 @@ class _Kind:
         members: Sequence[Member],
         poses: Buffer,
         touches: Buffer,
-        reach: Reach,
+        reach: Reach | None,
         *,
         folds: bool = True,
     ) -> None:
@@ -136,7 +136,7 @@ class _Kind:
         writes = [self._slot(self.first.name, slot) for slot in range(slots)]
         compare: tuple[Statement, ...] = (traced_block(self._touches, reads, writes),)
         pairs = [(m.pair, m.places) for m in self.members]
-        if can_be_far(*pairs[0]):
+        if self.reach is not None and can_be_far(*pairs[0]):
             compare = (If(Address("within", (Index(self.first.name),)), compare),)
             if judges:
                 nodes = [b.name for b in self.nodes.values()]

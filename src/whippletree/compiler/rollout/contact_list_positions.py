@@ -36,7 +36,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_list_closures import LOOPS_CLOSED, Closures
-from whippletree.compiler.rollout.contact_list_reach import BESIDE, Reach
+from whippletree.compiler.rollout.contact_list_reach import AT_THE_END, Reach
 from whippletree.compiler.rollout.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
@@ -135,8 +135,8 @@ class Positions:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
             reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
             block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
-            close = Collect(BESIDE, BLOCK, self.contacts, self.space.address("within", BLOCK))
-            found += [*self.reach.forget("nearby"), close, Each(BLOCK, BESIDE, (block,))]
+            close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
+            found += [*self.reach.forget("nearby"), close, Each(BLOCK, AT_THE_END, (block,))]
         if self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
             reads += [own("target"), at("dt", STEP), at("worst")]

@@ -33,14 +33,14 @@ from whippletree.tree.skeleton import Place
 FARTHER = 4
 """Times its present speed that a body may reach within a step before far pairs are looked at again."""
 
-LEEWAY = 0.1
+SHAPE_LEEWAY = 0.1
 """Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
 
 NODE, BALL = "moving node", "ball"
-Placed: TypeAlias = tuple[Pair, Sequence[Place]]
+PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
 """A pair, and where its shapes are on the tree."""
 
-CLOSE, LATE, BESIDE = "close", "late", "beside"
+CLOSE, LATE, AT_THE_END = "close", "late", "beside"
 """Lists of candidates of close pairs: as a step begins, at the velocity of its end, and at the place of its end."""
 
 
@@ -71,7 +71,7 @@ class Reach:
             for shape, place in zip(pair.shapes, places, strict=True):
                 if np.isfinite(size := bound(shape)) and place.node >= 0:
                     arm[place.node] = max(arm[place.node], np.linalg.norm(place.pose.p.astype(float)) + size)
-                    leeway[place.node] = min(leeway[place.node], LEEWAY * size)
+                    leeway[place.node] = min(leeway[place.node], SHAPE_LEEWAY * size)
         self.moving = np.flatnonzero(arm)
         held = {
             name: place
@@ -84,7 +84,7 @@ class Reach:
         space.work(within=(self.contacts,))
         space.numbers_list(CLOSE, self.contacts)
         space.numbers_list(LATE, self.contacts)
-        space.numbers_list(BESIDE, self.contacts)
+        space.numbers_list(AT_THE_END, self.contacts)
         if self.used:
             space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
             space.table("arm", arm)
@@ -159,7 +159,7 @@ class Reach:
     # ---- a pair of the narrow phase ------------------------------------------------------------------------------
 
     def judge(
-        self, kind: str, register: Register, pairs: Sequence[Placed], first: Register, nodes: Sequence[Register]
+        self, kind: str, register: Register, pairs: Sequence[PlacedPair], first: Register, nodes: Sequence[Register]
     ) -> tuple[list[Statement], list[Buffer]]:
         """Statements that tell whether the pair in hand is close, by the balls that hold its shapes, and their tables.
 

@@ -181,6 +181,14 @@ def contact_set_of_steps(model: Model) -> ContactSet:
     return found
 
 
+def pairs_without_a_form(model: Model) -> list[Pair]:
+    """Pairs that have neither a closed form nor one for time steps: those that keep steps from being compiled."""
+    usual = contact_set(model)
+    if usual.closed_form:
+        return []
+    return [pair for pair in find_pairs(usual.model, step_form) if pair.touching is None]
+
+
 def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:
     """The contacts of a model in the form in which its candidates have these names, such as those of a run."""
     of_steps = contact_set_of_steps(model)

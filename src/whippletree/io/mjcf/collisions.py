@@ -67,7 +67,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
             draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
             continue
         if touch.condim > TANGENTIAL:
-            draft.leave_out("torsional and rolling friction (condim 4 and 6)", touch.first, touch.second)
+            draft.leave_out("torsional and rolling friction (condim 4 and 6)", f"{touch.first} with {touch.second}")
         # the unbounded one comes second, and what stands still after what moves
         if pair[0].kind in UNBOUNDED or (pair[1].kind not in UNBOUNDED and _weld(parts, floating, pair[0].body) == 0):
             touch = touch._replace(first=touch.second, second=touch.first)

@@ -30,7 +30,7 @@ from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
 from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
-from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, SmoothMotion, Stretch
+from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, PhaseStretch, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
@@ -101,7 +101,7 @@ class Events(Method):
     def _mode_number(self) -> int:
         return len(self.log.modes) - 1
 
-    def _output(self, phase: Phase, stretch: Stretch) -> PhaseOutput:
+    def _output(self, phase: Phase, stretch: PhaseStretch) -> PhaseOutput:
         """Of some steps."""
         rows = event_output.sampled(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
         rows = event_output.within_cones(rows, phase, self._forces)
@@ -171,7 +171,7 @@ class Events(Method):
         """Whether the run is long enough for machine code of its own."""
         return self.statistics.steps >= BEFORE_COMPILING
 
-    def _terminal(self, stretch: Stretch) -> bool:
+    def _terminal(self, stretch: PhaseStretch) -> bool:
         names = {name for name, _ in stretch.found}
         return any(event.terminal and event.name in names for event in self.task.events)
 

@@ -37,7 +37,7 @@ TOUCHDOWN, LIFT_OFF, SLIP, STICK, JAM = "touchdown", "lift-off", "slip", "stick"
 SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
 """Shares of a step at which guards are looked at."""
 
-WHOLE = 1e-9
+WHOLE_STEP = 1e-9
 """Share of its length by which the end of a step may miss that of its polynomial and be that, up to rounding."""
 
 AT_ZERO = 1e-9
@@ -329,7 +329,7 @@ def _samples(span: Span, first: int) -> tuple[Array, Array]:
     """Times (m,) and states (m, n) at the start of a step and at :data:`SAMPLES`, from the ``first`` on."""
     start, end, polynomial = span
     shares = np.concatenate([[0.0], SAMPLES])[first:]
-    if abs((end - start) / polynomial.length - 1) > WHOLE:
+    if abs((end - start) / polynomial.length - 1) > WHOLE_STEP:
         times = start + (end - start) * shares
         return times, polynomial.states(times)
     basis = _sampled_basis(len(polynomial.coefficients))[first:]

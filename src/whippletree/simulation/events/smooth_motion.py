@@ -74,7 +74,7 @@ class Ending(NamedTuple):
     """The guards that end it; none where a hyperstatic mode is rearranged."""
 
 
-class Stretch(NamedTuple):
+class PhaseStretch(NamedTuple):
     """Steps of a phase, one after the other, up to where somebody has to be asked."""
 
     pieces: list[MotionPiece]
@@ -122,7 +122,7 @@ class SmoothMotion:
             corrector = partial(SlipCorrection, phase)
             self.integrator = replace(self.integrator, rule=radau_rule(), corrector=corrector)
 
-    def stretches(self, progress: Progress, end: float) -> Iterator[Stretch]:
+    def stretches(self, progress: Progress, end: float) -> Iterator[PhaseStretch]:
         """Steps from there to a time, or to the ending: as many at once as machine code has taken in a call."""
         phase, integrator = self.phase, self.integrator
         if progress.guess is not None:
@@ -141,12 +141,12 @@ class SmoothMotion:
                 ending = self._ending(step)
             if ending is not None or step is None:
                 if taken or ending is not None:
-                    yield Stretch(taken, ending)
+                    yield PhaseStretch(taken, ending)
                 return
             progress = taken[-1].progress
             phase.follow(progress.state)
             if taken[-1].interpolant is integrator.stride[-1].solution.polynomial:
-                yield Stretch(taken)
+                yield PhaseStretch(taken)
                 taken = []
 
     def _next(self, pieces: Iterator[MotionPiece], progress: Progress) -> MotionPiece | Ending | None:

@@ -123,7 +123,7 @@ def _steps(
         # what is not finite, or NaN in every row behind it, is not within the tolerance
         good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
         if not stepper.written:  # faces that meet
-            good &= ~_begins_to_press(impulses, ps)
+            good &= ~_begins_to_press(impulses, ps, stepper.faces)
         before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
         places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
         joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
@@ -136,11 +136,14 @@ def _kernel(stepper: ImpulseStep) -> NamedFunction:
     return stepper.dyn.driven_contact_steps(Driven(held=True)) if stepper.motors.holds else stepper.dyn.contact_steps
 
 
-def _begins_to_press(impulses: Array, found: Array) -> Array:
-    """Steps (..., n) that begin without any impulse and end with some, (..., n, blocks, 3); ``impulses``: before them.
+def _begins_to_press(impulses: Array, found: Array, faces: Array) -> Array:
+    """Steps (..., n) that begin without any impulse and end with some, (..., n, blocks, 3), at faces that meet.
+
+    ``impulses``: before the first of them; ``faces``: which of the candidates belong to faces (candidates,).
 
     Where forces are not unique, what can stay at rest does: the solver in Python tries that first, a kernel does not.
     """
     pressed = np.any(found, axis=(-1, -2))
     before = np.concatenate([np.any(impulses, axis=(-1, -2))[..., None], pressed[..., :-1]], axis=-1)
-    return np.asarray(pressed & ~before)
+    by_faces = np.any(found[..., : len(faces), :][..., faces, :], axis=(-1, -2))
+    return np.asarray(by_faces & ~before)

@@ -99,6 +99,10 @@ class ImpulseStep:
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
         self._compiled = self.neighbourhood.is_compiled and self.written
+        every = zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True)
+        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
+        self.faces = np.array(slots, dtype=bool)
+        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
@@ -254,6 +258,8 @@ class ImpulseStep:
             return np.zeros((*q.shape[:-1], 0))
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
+        if self.kernel:
+            return np.asarray(self.dyn.contact_list_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)

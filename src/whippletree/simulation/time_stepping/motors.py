@@ -79,8 +79,7 @@ class Motors:
         """Commands (m, actuators) at m times, where they do not depend on the state."""
         if self.actuated is None:
             return np.zeros((len(t), self.count))
-        nowhere = np.zeros(0)
-        return np.array([self.actuated.commands(time, nowhere, nowhere) for time in t.tolist()], dtype=float)
+        return np.asarray(self.actuated.commands_over(t), dtype=float)
 
     def driven(self) -> Driven:
         """The functions that a step asks, for a kernel, and whether it takes dampers."""

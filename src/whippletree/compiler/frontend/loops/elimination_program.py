@@ -3,8 +3,8 @@
 What :mod:`whippletree.constraints.front_elimination` does for one state in Python, for ladders, trusses and grids of
 any length. The code does not grow with them: elements of joints and of constraints are traced once per type
 (:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
-looked up. A front is stored row by row, four numbers at a time (:data:`CHUNK`); its boundary comes first, so that every
-loop begins at 0.
+looked up. Of a front the lower triangle is stored, row by row, four numbers at a time (:data:`CHUNK`), each row as long
+as it must be; its boundary comes first, so that every loop begins at 0.
 
     bodies     pose and twist of every body, its element and its joint's, from parents to tips
     closures   rows of every constraint, from the bodies that it holds on to
@@ -437,8 +437,9 @@ class EliminationProgram(WorkSpace):
         self.width = max([len(own) for own in plan.unknowns] or [1])
         self.chunks = -(-self.width // CHUNK)
         counts = [len(own) for own in plan.unknowns] or [0]
-        starts = np.cumsum([0, *counts])
-        self.add(Buffer("front", "work", (int(starts[-1]), self.chunks, CHUNK)))
+        self.row_starts = _row_starts(counts)
+        self.front_chunks = sum(int(_chunks_of_rows(n).sum()) for n in counts)
+        self.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
         width, fronts = self.width, max(len(counts), 1)
 
         def padded(lists: Sequence[Sequence[int]], columns: int) -> Array:
@@ -449,12 +450,18 @@ class EliminationProgram(WorkSpace):
 
         inner = [len(front.boundary) for front in plan.fronts]
         own = [len(front.own) for front in plan.fronts]
-        self.index("front rows", padded([range(a, a + n) for a, n in zip(starts, counts, strict=False)], width))
+        self.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
         self.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
         self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
-        self.index(
-            "pivots down", padded([range(n - 1, b - 1, -1) for n, b in zip(counts, inner, strict=False)], max(own))
-        )
+        down = [list(range(n - 1, b - 1, -1)) for n, b in zip(counts, inner, strict=False)]
+        self.index("pivot places", padded(down, max(own)))
+        pairs = [[places[k : k + 2] for k in range(0, len(places), 2)] for places in down]
+        steps = max(map(len, pairs))
+        both = [padded([[pair[k] for pair in own] for own in pairs], steps) for k in (0, -1)]
+        self.index("pivots down", np.stack(both, axis=-1))
+        self.index("pairs", padded([[len(pair) - 1 for pair in own] for own in pairs], steps))
+        self.index("rests", padded([[pair[-1] for pair in own] for own in pairs], steps))
+        self.index("front steps", [len(own) for own in pairs])
         self.index("front inner", inner)
         self.index("front own", own)
         self.index("front parent", [max(front.parent, 0) for front in plan.fronts])
@@ -462,23 +469,19 @@ class EliminationProgram(WorkSpace):
         self.index("chunk of", places // CHUNK)
         self.index("unit of", places % CHUNK)
         self.index("chunks up to", places // CHUNK + 1)
-        self.index("row chunks", np.concatenate([np.full(n, -(-n // CHUNK)) for n in counts]))
         self.table("is motion", (~plan.rows).astype(float))
 
     def _clear_fronts(self) -> list[Statement]:
         code = Code()
         for u in range(CHUNK):
-            code.store(0.0, "front", Index("front row"), Index("chunk"), Index(None, u))
-        rows = int(self.buffers["row chunks"].shape[0])
-        count = Lookup("count", Address("row chunks", (Index("front row"),)))
-        return [Loop("front row", rows, (count, Loop("chunk", Index("count"), (code.block(),))))]
+            code.store(0.0, "front", Index("chunk"), Index(None, 0), Index(None, u))
+        return [Loop("chunk", self.front_chunks, (code.block(),))]
 
     def _scatter(self, table: Array) -> Statement:
         """values added to their places in the fronts."""
         fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
-        starts = np.cumsum([0, *[len(own) for own in self.plan.unknowns]])
         self.index("entry value", table[:, 2])
-        self.index("entry row", starts[fronts] + i)
+        self.index("entry row", [self.row_starts[f][k] for f, k in zip(fronts.tolist(), i.tolist(), strict=True)])
         self.index("entry chunk", j // CHUNK)
         self.index("entry unit", j % CHUNK)
         code = Code()
@@ -505,41 +508,79 @@ class EliminationProgram(WorkSpace):
         return [Loop(f"of {name}", len(used), (*self._lookups(f"of {name}", looks), code.block()))]
 
     def inwards(self) -> Statement:
-        """Elimination, from the first front to the last."""
-        self.work(factor=(1,), scaled=(1,), mobile=(1,))
-        pivot = Code()
-        d = pivot.load("front", Index("pivot row"), Index("pivot chunk"), Index("pivot unit"))
-        pivot.store(d, "pivot", Index("unknown"))
-        pivot.store(1 / d, "inverse", Index("unknown"))
-        pivot.store(pivot.load("y", Index("unknown")) / d, "scaled", Index(None, 0))
-        row = Code()
-        x = row.load("front", Index("pivot row"), Index("chunk of i"), Index("unit of i"))
-        factor = x * row.load("inverse", Index("unknown"))
-        row.store(factor, "factor", Index(None, 0))
-        y = row.load("y", Index("other"))
-        row.store(y - x * row.load("scaled", Index(None, 0)), "y", Index("other"))
-        # of a row, how far the bodies alone would let it move
-        mobile = row.load("is motion", Index("unknown")) * (1 - row.load("is motion", Index("other")))
-        row.store(row.load("size", Index("other")) + mobile * factor * x, "size", Index("other"))
-        update = Code()
-        for u in range(CHUNK):
-            at = (Index("row of i"), Index("chunk"), Index(None, u))
-            product = update.load("factor", Index(None, 0)) * update.load(
-                "front", Index("pivot row"), Index("chunk"), Index(None, u)
-            )
-            update.store(update.load("front", *at) - product, "front", *at)
-        inner_loop = Loop("chunk", Index("chunks of i"), (update.block(),))
-        rows = Loop("i", Index("p"), (*self._at_i(), row.block(), inner_loop))
-        pivots = Loop("step", Index("own"), (*self._at_pivot(), pivot.block(), rows))
-        return Loop("f", len(self.plan.fronts), (*self._at_front(), pivots, self._hand_up()))
+        """Elimination, from the first front to the last; two pivots at a time, so that memory is passed over once for
+        both. The last pivot of a front may be alone: the second factor is 0 then.
+        """
+        self.work(factor=(2,), scaled=(2,), reciprocal=(2,))
+        alone = Code()
+        alone.store(0.0, "scaled", Index(None, 1))
+        alone.store(0.0, "reciprocal", Index(None, 1))
+        first = self._pivot("pivot row", "pivot chunk", "pivot unit", "unknown", 0)
+        second = self._pivot("second row", "second chunk", "second unit", "second unknown", 1)
+        pair = Loop("pair", Index("paired"), (*self._at_second(), *self._row_under(1), second))
+        others = Loop("i", Index("rest"), (*self._at_i(), *self._row_under(2)))
+        step = (*self._at_pair(), alone.block(), first, pair, *self._at_second()[:2], others)
+        steps = Loop("step", Index("steps"), step)
+        return Loop("f", len(self.plan.fronts), (*self._at_front(), steps, self._hand_up()))
+
+    def _pivot(self, row: str, chunk: str, unit: str, unknown: str, number: int) -> Block:
+        """One pivot, its reciprocal, and what its equation takes from others."""
+        code = Code()
+        d = code.load("front", Index(row), Index(chunk), Index(unit))
+        code.store(d, "pivot", Index(unknown))
+        code.store(1 / d, "inverse", Index(unknown))
+        code.store(1 / d, "reciprocal", Index(None, number))
+        code.store(code.load("y", Index(unknown)) / d, "scaled", Index(None, number))
+        return code.block()
+
+    def _row_under(self, pivots: int) -> list[Statement]:
+        """Row i of a front after one pivot or two: its right-hand side, and its numbers up to the diagonal."""
+        row, update = Code(), Code()
+        y, size = row.load("y", Index("other")), row.load("size", Index("other"))
+        at = (Index("row of i"), Index("chunk"), Index("unit"))
+        left = update.load("front", *at)
+        for k, (above, unknown) in enumerate((("pivot row", "unknown"), ("second row", "second unknown"))[:pivots]):
+            x = row.load("front", Index(above), Index("chunk of i"), Index("unit of i"))
+            factor = x * row.load("reciprocal", Index(None, k))
+            row.store(factor, "factor", Index(None, k))
+            y = y - x * row.load("scaled", Index(None, k))
+            # of a row, how far the bodies alone would let it move
+            mobile = row.load("is motion", Index(unknown)) * (1 - row.load("is motion", Index("other")))
+            size = size + mobile * factor * x
+            numbers = update.load("front", Index(above), Index("chunk"), Index("unit"))
+            left = left - update.load("factor", Index(None, k)) * numbers
+        row.store(y, "y", Index("other"))
+        row.store(size, "size", Index("other"))
+        update.store(left, "front", *at)
+        chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
+        return [row.block(), Loop("chunk", Index("chunks of i"), (chunk,))]
+
+    def _at_pair(self) -> list[Statement]:
+        return [
+            Lookup("p", Address("pivots down", (Index("f"), Index("step"), Index(None, 0)))),
+            Lookup("i", Address("pivots down", (Index("f"), Index("step"), Index(None, 1)))),
+            Lookup("paired", Address("pairs", (Index("f"), Index("step")))),
+            Lookup("rest", Address("rests", (Index("f"), Index("step")))),
+            *self._at_pivot()[1:],
+        ]
+
+    def _at_second(self) -> list[Statement]:
+        """The second pivot of a pair, as a row under the first one too; the first one again where it is alone."""
+        return [
+            Lookup("second row", Address("front rows", (Index("f"), Index("i")))),
+            Lookup("second unknown", Address("front unknowns", (Index("f"), Index("i")))),
+            Lookup("second chunk", Address("chunk of", (Index("i"),))),
+            Lookup("second unit", Address("unit of", (Index("i"),))),
+            *self._at_i(),
+        ]
 
     def _at_front(self) -> list[Statement]:
-        looks = [("own", "front own"), ("inner", "front inner"), ("parent", "front parent")]
+        looks = [("own", "front own"), ("steps", "front steps"), ("inner", "front inner"), ("parent", "front parent")]
         return self._lookups("f", looks)
 
     def _at_pivot(self) -> list[Statement]:
         return [
-            Lookup("p", Address("pivots down", (Index("f"), Index("step")))),
+            Lookup("p", Address("pivot places", (Index("f"), Index("step")))),
             Lookup("pivot row", Address("front rows", (Index("f"), Index("p")))),
             Lookup("unknown", Address("front unknowns", (Index("f"), Index("p")))),
             Lookup("pivot chunk", Address("chunk of", (Index("p"),))),
@@ -749,6 +790,18 @@ class _SeenRows(FrameRows):
 
     def twists(self) -> list[Array]:
         return self._twists
+
+
+def _chunks_of_rows(size: int) -> Array:
+    """Of the lower triangle of a front: how many chunks each row takes."""
+    return np.arange(size) // CHUNK + 1
+
+
+def _row_starts(sizes: Sequence[int]) -> list[Array]:
+    """For each front, the first chunk of each of its rows; all rows lie one after the other."""
+    rows = [_chunks_of_rows(n) for n in sizes]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(rows))[:-1]]) if sum(sizes) else np.zeros(0, dtype=int)
+    return np.split(starts, np.cumsum(sizes)[:-1])
 
 
 def _constants(numbers: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,37 @@
+"""Gaps of all candidates as time steps see them: the narrow phase of a step by itself, for many states.
+
+Pairs that have a form for time steps only (:mod:`whippletree.contact.geometry.step_forms`) are unknown to the compiled
+functions of contacts; in Python a look at the gaps of one state takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whippletree.compiler.program import Address, Buffer, Index, Loop, Program, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
+from whippletree.compiler.rollout.contact_list_trees import SCREW, tree_in_step
+from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
+from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.model import Model
+
+
+def contact_list_gaps_program(model: Model) -> Program:
+    """q (nq,) → gaps (candidates,), m, of a model whose steps are compiled over lists."""
+    space = StepSpace(model, Driven(), single=True)
+    nodes = len(space.tree.nodes)
+    space.add(Buffer("q", "input", (model.nq,)), Buffer("gaps", "output", (space.contacts,)))
+    space.work(now_q=(model.nq,), pose=(nodes + 1, POSE), screw=(model.nv, SCREW), touch=(space.contacts, TOUCH))
+    tree = tree_in_step(space)
+    narrow, _, tables = narrow_phase(
+        space.blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], None
+    )
+    space.add(*tables)
+    identity = [*np.eye(3, dtype=int).ravel().tolist(), 0, 0, 0]
+    world = Piece((POSE,), tuple(Address("pose", (Index(None, nodes), Index(None, i))) for i in range(POSE)))
+    begin = traced_block(lambda q: [q, identity], [space.at("q")], [space.at("now q"), world])
+    first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
+    copy = traced_block(lambda gap: [gap], [first], [space.at("gaps", BLOCK)])
+    body: list[Statement] = [begin, *tree.poses(), *narrow, Loop(BLOCK, space.contacts, (copy,))]
+    return space.program("contact_list_gaps", body)
