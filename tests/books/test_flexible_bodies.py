@@ -51,26 +51,9 @@ def test_hanging_flexible_pendulum(ends):
 
 def test_flexible_slider_crank_at_its_straight_start():
     """IVP test set, with the physical axial mass: ẍ₃ = −225, q̈₃ = 4668.75, q̈₄ = 4837.5."""
-    length, side, E, rho = 0.3, 0.008, 2e11, 7870.0
-    rod = wt.flexible.beam(
-        length=length,
-        mass_per_length=rho * side**2,
-        bending_stiffness=E * side**4 / 12,
-        axial_stiffness=E * side**2,
-        rotary_inertia=rho * side**4 / 12,
-        shapes={
-            "y": [lambda x: np.sin(np.pi * x / length), lambda x: np.sin(2 * np.pi * x / length)],
-            "x": [lambda x: 4 * x / length * (1 - x / length), lambda x: x / length * (2 * x / length - 1)],
-        },
-    )
+    model = wt.mechanisms.flexible_slider_crank(speed=150.0)
+    rod = model.joints[model.joint_index("rod/modes")].flexible
     assert abs(rod.integrals.rigid().rotation[2, 2] - 0.0045339259) < 1e-10
-    builder = wt.Builder("slider-crank", (0, 0, 0)).body("crank", 1.0, inertia=(1, 1, 1)).flexible_body("rod", rod)
-    builder.body("slider", 0.075552, inertia=(1, 1, 1)).joint("crank", "revolute", "world", "crank")
-    builder.joint("knee", "revolute", "crank", "rod", position=(0.15, 0, 0))
-    builder.joint("wrist", "revolute", "rod/tip", "slider")
-    builder.constraint("guide", "slider", "world", "slider", axis=(1, 0, 0))
-    builder.constraint("drive", "prescribed", "crank", motion=lambda t: 150 * t)
-    model = builder.build()
     ref, q = wt.reference(model), model.home.q
     v = ref.project_velocity(q, np.array([150.0, -225.0, 0, 0, 0, 0, 75.0]), 0.0)
     a = ref.forward_dynamics(q, v, ref.passive_forces(q, v), 0.0)

@@ -6,6 +6,8 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install
 from strategies import make_flexible_model, make_motion
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.functions.registry import find
 
 
 def mixed_model():
@@ -42,6 +44,37 @@ def test_the_same_bits_on_an_emulated_device(monkeypatch):
     q, v, tau = 0.005 * np.random.default_rng(0).normal(size=(3, 70, model.nv))
     expected = wt.compile(model).forward_dynamics(q, v, tau)
     assert wt.compile(model, target="cuda").forward_dynamics(q, v, tau).tobytes() == expected.tobytes()
+
+
+def chain(links, modes=2):
+    beam = wt.flexible.beam(length=1.0, bending_stiffness=200.0, mass_per_length=0.5, modes=modes, rotary_inertia=1e-4)
+    builder, before = wt.Builder("chain", (0, -9.81, 0)), "world"
+    for k in range(links):
+        builder.flexible_body(f"b{k}", beam).joint(f"j{k}", "revolute", before, f"b{k}")
+        before = f"b{k}/tip"
+    return builder.build()
+
+
+def operations(model):
+    program = unrolled_program(model, find("forward_dynamics", model), (), ())
+    return sum(block.code.operations for block in program.body)
+
+
+@pytest.mark.parametrize(("modes", "each"), [(1, 194), (2, 284), (4, 485)])
+def test_code_grows_linearly_with_bodies(modes, each):
+    """As docs/performance.md says: the numbers of operations differ by a constant from the second link on."""
+    counts = [operations(chain(links, modes)) for links in (2, 3, 6)]
+    assert counts[1] - counts[0] == each
+    assert counts[2] - counts[1] == 3 * each
+
+
+def test_too_many_flexible_bodies_are_refused_by_what_they_are():
+    model = chain(160)
+    zero = np.zeros(model.nv)
+    with pytest.raises(wt.UnsupportedError, match=r"has flexible bodies and 640 moving parts .*up to 600 of them"):
+        wt.compile(model).forward_dynamics(model.home.q, zero, zero)
+    with pytest.raises(wt.UnsupportedError, match="up to 150 of them"):
+        wt.compile(model).mass_matrix(model.home.q)
 
 
 def linkage():

@@ -54,6 +54,10 @@ UNROLL_MATRICES_UP_TO = 150
 UNROLL_LINES_UP_TO = 500
 """The same for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
 
+UNROLL_FLEXIBLE_UP_TO = 600
+"""Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
+three or more: 150 links of two modes take 43 000 operations."""
+
 
 def compile(  # the public name; Python's own compile is not used here
     model: Model,
@@ -517,7 +521,7 @@ class Compiled(CompiledTable):
         by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
         can_loop = (by_bodies or by_clusters) and not self.parameters
         linear = function.linear and not function.derived
-        most = UNROLL_UP_TO if can_loop else UNROLL_LINES_UP_TO if linear else UNROLL_MATRICES_UP_TO
+        most = UNROLL_UP_TO if can_loop else self._unrolled_up_to(function, linear)
         if count <= most:
             # loops are for CPUs: on a GPU what goes through memory costs more than code
             fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
@@ -526,6 +530,12 @@ class Compiled(CompiledTable):
             return cluster_loop_program(function, self._tree)
         if can_loop:
             return loop_program(function, self._tree)
+        if self.model.is_flexible:
+            raise UnsupportedError(
+                f"{function.name}: model {self.model.name!r} has flexible bodies and {count} moving parts (a flexible "
+                f"body has three or more), and is only unrolled, up to {most} of them here. "
+                f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
+            )
         grows = "is written out body by body" if linear else "grows faster than their number"
         reason = "leaves parameters open" if function.loops else grows
         raise UnsupportedError(
@@ -533,6 +543,14 @@ class Compiled(CompiledTable):
             f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
             f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
         )
+
+    def _unrolled_up_to(self, function: Function, linear: bool) -> int:
+        """Moving parts up to which a function that cannot loop is written out."""
+        entry = CATALOGUE.get(function.name)
+        grows = function.derived or entry is None or not entry.loops or bool(self.model.constraints)
+        if self.model.is_flexible and not grows:
+            return UNROLL_FLEXIBLE_UP_TO
+        return UNROLL_LINES_UP_TO if linear else UNROLL_MATRICES_UP_TO
 
     def _loops_over_clusters(self, function: Function) -> bool:
         """Whether a function honours constraints by passes over clusters."""

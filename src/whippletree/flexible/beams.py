@@ -6,7 +6,8 @@ The fields of a beam along x are sums of Legendre polynomials, on which the Rayl
 
 For modes of a uniform beam this converges faster than any power of the degree: with :data:`EXTRA_DEGREES` more than
 modes all frequencies have twelve digits. The modes are then polynomials, so that Gauss's quadrature gives the integrals
-over the mass without error, shortening included.
+over the mass without error, shortening included. The same beam as a chain of rigid links with springs between them is
+there to compare with.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import scipy.linalg
 from numpy.polynomial import Legendre
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import NameLookupError, WhippletreeError
+from whippletree.errors import ModelError, NameLookupError, WhippletreeError
 from whippletree.flexible.integrals import Samples, integrate_samples
+from whippletree.model.builder import Builder
 from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, frozen_integrals
 from whippletree.model.frozen import frozen_array, pose_matrix
 
@@ -169,6 +171,8 @@ def beam(
         if word not in ("y", "z", "x", "twist"):
             raise NameLookupError("direction of modes", str(word), ("y", "z", "x", "twist"))
     _require_positive(length=length, mass_per_length=mass_per_length)
+    _require_counts(counts)
+    _require_positive(zero_too=True, damping_ratio=damping_ratio, **_each("rotary_inertia", rotary_inertia))
     places = {"root": 0.0, "tip": length} if frames is None else dict(frames)
     off = [f"{name!r} at {x}" for name, x in places.items() if not 0 <= x <= length]
     if off:
@@ -203,6 +207,60 @@ def beam(
     return _body(length, mass_per_length, inertias, found, stiffness, damping_ratio, stiffening, places)
 
 
+def lumped_chain(
+    builder: Builder,
+    name: str,
+    parent: str,
+    *,
+    length: float,
+    bending_stiffness: float,
+    mass_per_length: float,
+    links: int = 10,
+    damping: float = 0.0,
+    clamped: bool = True,
+    polar_inertia: float = 0.0,
+) -> Builder:
+    """Hang a beam along x on a body, bending about z, as ``links`` rigid rods with hinges and springs between them.
+
+    Rods are l = L / links long with half a rod at both ends, so that hinges sit in the middle of the pieces that they
+    bend: k = EI / l. The rods are ``NAME 0`` … ``NAME links``, the hinges ``NAME hinge 1`` …, and the frame ``NAME
+    tip`` is at the end. Frequencies converge with the square of l.
+
+    Args:
+        builder: which the parts are added to.
+        name, parent: of the beam, and of the body that its root is fixed to.
+        length, bending_stiffness, mass_per_length: L, EI, ρA; m, N m², kg/m.
+        links: how many hinges.
+        damping: of every hinge, N m s/rad.
+        clamped: whether the first half rod is welded to the parent; else it hangs on a hinge ``NAME root``.
+        polar_inertia: ρIₚ, kg m, for motions about x.
+    """
+    if not isinstance(links, (int, np.integer)) or links < 1:
+        raise ModelError("lumped_chain", [f"links is {links!r}, expected a whole number, 1 or more"])
+    _require_positive(
+        "lumped_chain", length=length, bending_stiffness=bending_stiffness, mass_per_length=mass_per_length
+    )
+    _require_positive("lumped_chain", zero_too=True, damping=damping, polar_inertia=polar_inertia)
+    piece = length / links
+    before = parent
+    for k in range(links + 1):
+        size = piece / 2 if k in (0, links) else piece
+        mass, own = mass_per_length * size, f"{name} {k}"
+        about = mass * size**2 / 12
+        builder.body(own, mass, center=(size / 2, 0, 0), inertia=(polar_inertia * size, about, about))
+        if k == 0:
+            kind = "weld" if clamped else "revolute"
+            builder.joint(f"{name} root", kind, parent, own, axis=(0, 0, 1))
+        else:
+            at = piece / 2 if k == 1 else piece
+            builder.joint(
+                f"{name} hinge {k}", "revolute", before, own, position=(at, 0, 0), axis=(0, 0, 1),
+                stiffness=bending_stiffness / piece, damping=damping,
+            )  # fmt: skip
+        before = own
+    return builder.frame(f"{name} tip", before, position=(piece / 2, 0, 0))
+
+
 class _Stiffness(NamedTuple):
     bending: Any
     shear: Any
@@ -227,6 +285,8 @@ class _Stiffness(NamedTuple):
 
 def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
     field = _interpolated(function, length)
+    if not np.all(np.isfinite(field.coef)):
+        raise BeamError("beam: a shape is not finite everywhere on the beam")
     return BeamMode(None, field, field.deriv())
 
 
@@ -440,11 +500,24 @@ def _one(value: Any, number: int) -> Any:
     return value if value is None or np.ndim(value) == 0 else value[number]
 
 
-def _require_positive(**numbers: Any) -> None:
+def _each(word: str, value: Any) -> dict[str, Any]:
+    """One number, or two, by name."""
+    return {word: value} if np.ndim(value) == 0 else {f"{word}[{k}]": x for k, x in enumerate(value)}
+
+
+def _require_counts(counts: Mapping[str, Any]) -> None:
+    for word, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise BeamError(f"beam: {count!r} modes along {word!r}, expected a whole number, 0 or more")
+
+
+def _require_positive(where: str = "beam", /, *, zero_too: bool = False, **numbers: Any) -> None:
     for word, value in numbers.items():
         try:
-            good = value is not None and np.isfinite(value) and value > 0
+            good = value is not None and np.isfinite(value) and (value > 0 or (zero_too and value == 0))
         except TypeError:
             good = False
         if not good:
-            raise BeamError(f"beam: {word} is {value!r}, expected a positive number")
+            raise BeamError(
+                f"{where}: {word} is {value!r}, expected a {'number from 0 on' if zero_too else 'positive number'}"
+            )

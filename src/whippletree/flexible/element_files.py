@@ -159,8 +159,12 @@ def _freedoms(path: Path, table: Mapping[int, Array]) -> list[tuple[int, int]]:
 
 def _triangle(path: Path, size: int) -> Any:
     """A symmetric matrix from one triangle, row column value in each line, counted from 1."""
+    # Fortran may write exponents with D; commas stand for blanks
+    plain = _text(path).replace(",", " ").replace("D", "E").replace("d", "e")
+    if not plain.strip():
+        raise FileError(str(path), ["the file is empty: expected row, column and value in each line"])
     try:
-        entries = np.loadtxt(io.StringIO(_text(path)), ndmin=2)
+        entries = np.loadtxt(io.StringIO(plain), ndmin=2)
     except ValueError as error:
         raise FileError(str(path), [f"expected row, column and value in each line: {error}"]) from None
     if entries.shape[1:] != (3,):
@@ -168,11 +172,27 @@ def _triangle(path: Path, size: int) -> Any:
     bad = np.flatnonzero(~np.isfinite(entries).all(axis=1))
     if len(bad):
         raise FileError(str(path), [f"line {bad[0] + 1}: {entries[bad[0]].tolist()} is not finite"])
+    broken = np.flatnonzero((entries[:, :2] != np.round(entries[:, :2])).any(axis=1))
+    if len(broken):
+        raise FileError(
+            str(path),
+            [f"line {broken[0] + 1}: rows and columns are whole numbers, found {entries[broken[0]].tolist()}"],
+        )
     rows, cols = (entries[:, k].astype(int) - 1 for k in (0, 1))
     if len(rows) and (min(rows.min(), cols.min()) < 0 or max(rows.max(), cols.max()) >= size):
         worst = int(np.argmax(np.maximum(rows, cols)))
         raise FileError(
             str(path), [f"line {worst + 1}: row {rows[worst] + 1} or column {cols[worst] + 1} of {size} freedoms"]
+        )
+    _, first, counts = np.unique(np.sort(np.stack([rows, cols]), axis=0), axis=1, return_index=True, return_counts=True)
+    if len(counts) and counts.max() > 1:
+        again = int(first[np.argmax(counts)])
+        raise FileError(
+            str(path),
+            [
+                f"line {again + 1}: row {rows[again] + 1}, column {cols[again] + 1} is there twice, as it is or "
+                f"transposed: expected one triangle of a symmetric matrix"
+            ],
         )
     A = sp.csc_matrix((entries[:, 2], (rows, cols)), shape=(size, size))
     return (A + A.T - sp.diags(A.diagonal())).tocsc()
@@ -184,6 +204,9 @@ def _market(path: Path) -> Any:
     except (ValueError, OverflowError) as error:
         raise FileError(str(path), [f"this is no Matrix Market file: {error}"]) from None
     A = sp.csc_matrix(found)
+    if np.iscomplexobj(A.data):
+        raise FileError(str(path), ["the matrix is complex: a stiffness or mass matrix is real"])
+    A = A.astype(float)
     if A.shape[0] != A.shape[1]:
         raise FileError(str(path), [f"the matrix has shape {A.shape}, expected a square one"])
     if not np.all(np.isfinite(A.data)):

@@ -4,13 +4,15 @@ An element has six freedoms at each end (displacement, rotation). Its fields are
 shear of Timoshenko where a shear stiffness is given, and its matrices are exact integrals over them:
 
     K = ∫ EI θ'² + kGA (w' − θ)² + EA u'² + GJ φ'²        M = ∫ ρA (u² + w²) + ρI θ² + ρIₚ φ²
+
+What bending shortens an element by, ½ ∫ w'², is kept beside them: from it comes geometric stiffening.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +37,19 @@ class Section:
     rotary_inertia: tuple[float, float] = (0.0, 0.0)
 
 
+class Strut(NamedTuple):
+    """How long an element is after displacements u (12,) of its ends: d · u + ½ uᵀ G u longer, to second order."""
+
+    freedoms: Array
+    """(12,)"""
+    stiffness: float
+    """EA / l, N/m."""
+    d: Array
+    """(12,)"""
+    G: Array
+    """∫ w' w'ᵀ, 1/m, (12, 12)."""
+
+
 @dataclass(frozen=True, eq=False)
 class NodalModel:
     """A body of finite elements: K q + M q̈ = 0, with what each freedom moves."""
@@ -51,6 +66,8 @@ class NodalModel:
     """Names or numbers of nodes in the source -> row of ``points``."""
     edges: tuple[tuple[int, int], ...] = ()
     """Lines between nodes, for pictures."""
+    struts: tuple[Strut, ...] = ()
+    """How bending shortens the elements, where that is known."""
 
     def faults(self, where: str) -> list[str]:
         """What is wrong with the matrices and the nodes."""
@@ -115,7 +132,7 @@ def frame_of_beams(
 
 def _assembled(points: Array, pieces: list[tuple[int, int, Section]], up: Array) -> NodalModel:
     size = 6 * len(points)
-    rows, cols, stiff, heavy = [], [], [], []
+    rows, cols, stiff, heavy, struts = [], [], [], [], []
     for a, b, section in pieces:
         length = float(np.linalg.norm(points[b] - points[a]))
         if not length > 0:
@@ -128,11 +145,13 @@ def _assembled(points: Array, pieces: list[tuple[int, int, Section]], up: Array)
         cols.append(np.tile(at, 12))
         stiff.append((T.T @ K @ T).ravel())
         heavy.append((T.T @ M @ T).ravel())
+        d, G = shortening_of_element(length, section)
+        struts.append(Strut(at, section.axial_stiffness / length, T.T @ d, T.T @ G @ T))
     where = np.concatenate(rows), np.concatenate(cols)
     K, M = (sp.csc_matrix((np.concatenate(x), where), shape=(size, size)) for x in (stiff, heavy))
     freedoms = np.stack([np.repeat(np.arange(len(points)), 6), np.tile(np.arange(6), len(points))], axis=1)
     names = {k: k for k in range(len(points))}
-    return NodalModel(points, freedoms, K, M, names, tuple((a, b) for a, b, _ in pieces))
+    return NodalModel(points, freedoms, K, M, names, tuple((a, b) for a, b, _ in pieces), tuple(struts))
 
 
 def _axes(along: Array, up: Array) -> Array:
@@ -156,20 +175,44 @@ def element_matrices(length: float, section: Section) -> tuple[Array, Array]:
     ):
         K[np.ix_(at, at)] += stiffness * (slope * weights) @ slope.T
         M[np.ix_(at, at)] += density * (linear * weights) @ linear.T
-    for number, (at, sign) in enumerate((([1, 5, 7, 11], 1.0), ([2, 4, 8, 10], -1.0))):
-        EI = section.bending_stiffness[number]
-        GA = None if section.shear_stiffness is None else section.shear_stiffness[number]
-        soft = 0.0 if GA is None else 12 * EI / (GA * length**2)
-        w, dw, turn, dturn = _bending_fields(xi, length, soft)
-        # a slope dz/dx is a turn about −y
-        flip = np.array([1.0, sign, 1.0, sign])[:, None]
-        w, dw, turn, dturn = w * flip, dw * flip, turn * flip, dturn * flip
+    for number, at in enumerate(PLANES):
+        EI, GA = section.bending_stiffness[number], _shear(section, number)
+        w, dw, turn, dturn = _fields_in_plane(xi, length, section, number)
         K[np.ix_(at, at)] += EI * (dturn * weights) @ dturn.T
         if GA is not None:
             K[np.ix_(at, at)] += GA * ((dw - turn) * weights) @ (dw - turn).T
         M[np.ix_(at, at)] += section.mass_per_length * (w * weights) @ w.T
         M[np.ix_(at, at)] += section.rotary_inertia[number] * (turn * weights) @ turn.T
     return K, M
+
+
+def shortening_of_element(length: float, section: Section) -> tuple[Array, Array]:
+    """d (12,) and G (12, 12) of an element along its own x, as in :class:`Strut`."""
+    x, weights = np.polynomial.legendre.leggauss(4)
+    d, G = np.zeros(12), np.zeros((12, 12))
+    d[[0, 6]] = -1.0, 1.0
+    for number, at in enumerate(PLANES):
+        _, dw, _, _ = _fields_in_plane((x + 1) / 2, length, section, number)
+        G[np.ix_(at, at)] += (dw * weights * length / 2) @ dw.T
+    return d, G
+
+
+PLANES = ([1, 5, 7, 11], [2, 4, 8, 10])
+"""Displacements and turns of both ends of an element that bends along y, and along z."""
+
+
+def _shear(section: Section, number: int) -> float | None:
+    return None if section.shear_stiffness is None else section.shear_stiffness[number]
+
+
+def _fields_in_plane(xi: Array, length: float, section: Section, number: int) -> tuple[Array, Array, Array, Array]:
+    """w, w', θ, θ' (4, points) of unit displacements and turns of the ends."""
+    GA = _shear(section, number)
+    soft = 0.0 if GA is None else 12 * section.bending_stiffness[number] / (GA * length**2)
+    # a slope dz/dx is a turn about −y
+    flip = np.array([[1.0], [-1.0 if number else 1.0]] * 2)
+    w, dw, turn, dturn = (own * flip for own in _bending_fields(xi, length, soft))
+    return w, dw, turn, dturn
 
 
 def _bending_fields(xi: Array, length: float, soft: float) -> tuple[Array, Array, Array, Array]:

@@ -10,6 +10,13 @@ its mean axes. In both cases the reduced matrices are made diagonal, M = 1 and K
 motions. Mass, its moments, ∫ φ, ∫ s × φ and ∫ φᵢᵀ φⱼ are those of the mass matrix itself, rotary terms included; what
 remains (the symmetric part of ∫ s φᵀ, and ∫ φᵢ φⱼᵀ, which change the inertia as the body bends) is summed up over
 masses lumped at the nodes, in proportion to the diagonal of M.
+
+Geometric stiffening: bending makes element e shorter by −½ uᵀ Gₑ u, which stretches it unless its ends follow. Where
+they may they do, to second order in η, u = Σ φᵢ ηᵢ + ½ Σ gᵢⱼ ηᵢ ηⱼ with
+
+    K gᵢⱼ + Σₑ dₑ (EA/l)ₑ φᵢᵀ Gₑ φⱼ = 0
+
+so that loads along the shortening do the work that a geometric stiffness matrix would do.
 """
 
 from __future__ import annotations
@@ -44,6 +51,7 @@ def craig_bampton(
     root: str | None = None,
     modes: int = 6,
     damping_ratio: float = 0.0,
+    stiffening: bool = False,
 ) -> FlexibleBody:
     """Reduce a body of finite elements to the motions of its frames and its lowest modes.
 
@@ -54,15 +62,22 @@ def craig_bampton(
             that of ``body.points``.
         modes: how many modes with held interfaces to keep.
         damping_ratio: of every mode of the reduced body, 1 is critical.
+        stiffening: whether bending shortens the body (geometric stiffening); for bodies of ``frame_of_beams``.
 
     Raises:
-        ModelError: frames that are not nodes, matrices that fit nothing, a body that its root does not hold.
+        ModelError: frames that are not nodes, matrices that fit nothing, a body that its root does not hold, stiffening
+            of a body that does not say how its elements shorten.
     """
     where = "craig_bampton"
     faults = body.faults(where)
     if root is not None and root not in frames:
         faults.append(f"{where}: the root {root!r} is not one of the frames {', '.join(map(repr, frames))}")
     picked = {name: _nodes(body, name, given, faults) for name, given in frames.items()}
+    if stiffening and not body.struts:
+        faults.append(
+            f"{where}: K and M alone do not say how bending shortens the body, so stiffening=True has nothing to begin "
+            f"with. Make it with frame_of_beams, give the shortening to from_modes, or take a SID file with Geo_Stiff"
+        )
     if faults:
         raise ModelError(where, faults)
     origin = np.zeros(3) if root is None else body.points[picked[root]].mean(axis=0)
@@ -82,7 +97,29 @@ def craig_bampton(
             ],
         )
     shapes = basis @ vectors[:, rigid:]
-    return nodal_body(body, shapes, squares[rigid:], picked, origin, damping_ratio)
+    bends = _second_order(body, shapes, interfaces[root][0] if root is not None else None) if stiffening else None
+    return nodal_body(body, shapes, squares[rigid:], picked, origin, damping_ratio, bends=bends)
+
+
+def _second_order(body: NodalModel, shapes: Array, held: Array | None) -> Array:
+    """g (freedoms, n, n): how nodes follow what bending shortens the elements by; without ``held`` freedoms, in mean
+    axes."""
+    count, n = shapes.shape
+    right = np.zeros((count, n, n))
+    for strut in body.struts:
+        own = shapes[strut.freedoms]
+        np.add.at(right, strut.freedoms, -strut.stiffness * np.multiply.outer(strut.d, own.T @ strut.G @ own))
+    flat, K = right.reshape(count, n * n), sp.csc_matrix(body.stiffness)
+    if held is not None:
+        free = np.setdiff1d(np.arange(count), held)
+        found = np.zeros_like(flat)
+        found[free] = _factor(K[free][:, free].tocsc()).solve(flat[free])
+        return found.reshape(count, n, n)
+    rigid = _rigid_motions(body, body.points.mean(axis=0))
+    momenta = sp.csc_matrix(body.mass @ rigid)
+    block = sp.bmat([[K, momenta], [momenta.T, None]], format="csc")
+    found = scipy.sparse.linalg.splu(block).solve(np.concatenate([flat, np.zeros((6, n * n))]))
+    return np.asarray(found[:count].reshape(count, n, n))
 
 
 def nodal_body(
@@ -93,19 +130,33 @@ def nodal_body(
     origin: Array,
     damping_ratio: float = 0.0,
     names: Sequence[str] | None = None,
+    bends: Array | None = None,
 ) -> FlexibleBody:
-    """The flexible body of mass-normalised modes (freedoms, n) of a body of finite elements, with ω² (n,)."""
+    """The flexible body of mass-normalised modes (freedoms, n) of a body of finite elements, with ω² (n,).
+
+    ``bends``: second-order displacements (freedoms, n, n).
+    """
     n = shapes.shape[1]
+    pairs = None if bends is None else bends.reshape(-1, n * n)
     K = np.diag(squares)
     phi, psi = (np.stack([_components(body, shape)[half] for shape in shapes.T]) for half in (0, 1))
     made = []
     for name, nodes in frames.items():
         at = body.points[nodes].mean(axis=0)
         own_phi, own_psi = _mean_motion(body, nodes, phi, psi)
+        bent = None
+        if pairs is not None:
+            fields = [_components(body, pair) for pair in pairs.T]
+            moved, _ = _mean_motion(body, nodes, *(np.stack([f[half] for f in fields]) for half in (0, 1)))
+            bent = frozen_array(moved.reshape(n, n, 3), (n, n, 3))
         made.append(
-            FlexibleFrame(name, pose_matrix(at - origin), frozen_array(own_phi, (n, 3)), frozen_array(own_psi, (n, 3)))
+            FlexibleFrame(
+                name, pose_matrix(at - origin), frozen_array(own_phi, (n, 3)), frozen_array(own_psi, (n, 3)), bent
+            )
         )
     integrals = _integrals(body, shapes, phi, origin)
+    if pairs is not None:
+        integrals = _with_shortening(body, integrals, pairs, origin)
     drawn = np.swapaxes(phi, 0, 1)
     return FlexibleBody(
         frozen_integrals(integrals),
@@ -260,6 +311,25 @@ def _total_mass(body: NodalModel) -> float:
     return float(np.trace(T.T @ (body.mass @ T)) / 3)
 
 
+def _with_shortening(body: NodalModel, integrals: ModalIntegrals, pairs: Array, origin: Array) -> ModalIntegrals:
+    """The integrals with those of second-order displacements (freedoms, n²)."""
+    n = integrals.modes
+    rigid = _rigid_motions(body, origin)
+    momenta = rigid.T @ (body.mass @ pairs)
+    moved = np.stack([_components(body, pair)[0] for pair in pairs.T])
+    return integrals._replace(
+        shortening=momenta[:3].T.reshape(n, n, 3),
+        position_shortening=_position_products(body, moved, momenta[3:].T, origin).reshape(n, n, 3, 3),
+    )
+
+
+def _position_products(body: NodalModel, fields: Array, moments: Array, origin: Array) -> Array:
+    """∫ s fᵀ (k, 3, 3) of fields (k, nodes, 3): symmetric parts over lumped masses, ∫ s × f (k, 3) as it is given."""
+    weighted = (body.points - origin) * lumped_masses(body)[:, None]
+    lumped = np.einsum("pa,kpb->kab", weighted, fields)
+    return np.asarray((lumped + np.swapaxes(lumped, 1, 2) + np.array([_skew(t) for t in -moments])) / 2)
+
+
 def _integrals(body: NodalModel, shapes: Array, phi: Array, origin: Array) -> ModalIntegrals:
     """Of first order by the mass matrix, of second order by lumped masses."""
     n = shapes.shape[1]
@@ -267,9 +337,7 @@ def _integrals(body: NodalModel, shapes: Array, phi: Array, origin: Array) -> Mo
     T, R = rigid[:, :3], rigid[:, 3:]
     s, masses, MS = body.points - origin, lumped_masses(body), body.mass @ shapes
     moment = R.T @ (body.mass @ T)
-    lumped = np.einsum("pa,npb->nab", s * masses[:, None], phi)
     turned = (R.T @ MS).T  # ∫ s × φ, rotary terms included
-    position_shapes = (lumped + np.swapaxes(lumped, 1, 2) + np.array([_skew(t) for t in -turned])) / 2
     products = np.einsum("ipa,jpb->ijab", phi * masses[None, :, None], phi)
     second = np.einsum("pa,pb->ab", s * masses[:, None], s)
     inertia = R.T @ (body.mass @ R)
@@ -278,7 +346,7 @@ def _integrals(body: NodalModel, shapes: Array, phi: Array, origin: Array) -> Mo
         first=np.array([moment[2, 1] - moment[1, 2], moment[0, 2] - moment[2, 0], moment[1, 0] - moment[0, 1]]) / 2,
         second=second,
         shapes=(T.T @ MS).T,
-        position_shapes=position_shapes,
+        position_shapes=_position_products(body, phi, turned, origin),
         shape_products=products,
         rotary=inertia - (np.trace(second) * np.eye(3) - second),
         rotary_shapes=np.zeros((n, 3)),

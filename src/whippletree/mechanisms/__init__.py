@@ -13,7 +13,15 @@ from whippletree.errors import NameLookupError
 from whippletree.mechanisms.andrews import andrews
 from whippletree.mechanisms.contact_textbook import bouncing_ball, painleve_rod, rocking_block, sliding_block
 from whippletree.mechanisms.legged import hopper, humanoid, planar_biped, quadruped, rimless_wheel, simplest_walker
-from whippletree.mechanisms.linkages import crank_slider, four_bar, four_bar_chain, gear_train, n_four_bar, peaucellier
+from whippletree.mechanisms.linkages import (
+    crank_slider,
+    flexible_slider_crank,
+    four_bar,
+    four_bar_chain,
+    gear_train,
+    n_four_bar,
+    peaucellier,
+)
 from whippletree.mechanisms.piles import box_stack, newtons_cradle, spheres_in_box
 from whippletree.mechanisms.spatial_linkages import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
 from whippletree.mechanisms.trees import cart_pole, chain, double_pendulum, pendulum, rod_inertia, tree
@@ -27,6 +35,7 @@ __all__ = [
     "crank_slider",
     "delta_robot",
     "double_pendulum",
+    "flexible_slider_crank",
     "four_bar",
     "four_bar_chain",
     "gear_train",

@@ -125,6 +125,41 @@ def crank_slider(
     )
 
 
+def flexible_slider_crank(speed: float = 150.0) -> Model:
+    """The slider-crank of the IVP test set, whose rod bends and stretches; its physical axial mass, no gravity.
+
+    A crank of 0.15 m turns at ``speed``, rad/s; a steel rod of 0.3 m and 8 mm × 8 mm, straight at first, drives a
+    slider along x. Joints ``crank``, ``knee`` and ``wrist`` turn; the modal coordinates of ``rod`` belong to the shapes
+    sin πx, sin 2πx across, and 4x(1 − x), x(2x − 1) along it, linear in the strains.
+    """
+    from whippletree.flexible import beam
+
+    length, side, E, rho = 0.3, 0.008, 2e11, 7870.0
+    elastic = beam(
+        length=length,
+        mass_per_length=rho * side**2,
+        bending_stiffness=E * side**4 / 12,
+        axial_stiffness=E * side**2,
+        rotary_inertia=rho * side**4 / 12,
+        shapes={
+            "y": [lambda x: np.sin(math.pi * x / length), lambda x: np.sin(2 * math.pi * x / length)],
+            "x": [lambda x: 4 * x / length * (1 - x / length), lambda x: x / length * (2 * x / length - 1)],
+        },
+    )
+    return (
+        Builder("flexible slider-crank", (0, 0, 0))
+        .body("crank rod", 1.0, inertia=(0.1, 0.1, 0.1))
+        .flexible_body("rod", elastic)
+        .body("slider", 0.075552, inertia=(1e-5, 1e-5, 1e-5))
+        .joint("crank", "revolute", WORLD, "crank rod")
+        .joint("knee", "revolute", "crank rod", "rod", position=(0.15, 0, 0))
+        .joint("wrist", "revolute", "rod/tip", "slider")
+        .constraint("guide", "slider", WORLD, "slider", axis=(1, 0, 0))
+        .constraint("drive", "prescribed", "crank", motion=lambda t: speed * t)
+        .build()
+    )
+
+
 def n_four_bar(n: int = 2) -> Model:
     """n four-bar loops in a row (IFToMM A02): n + 1 upright side rods and n couplers of 1 m and 1 kg, all pinned.
 

@@ -200,7 +200,16 @@ def _matrix_faults(where: str, body: FlexibleBody) -> list[str]:
             faults.append(f"{where}: its {word} is not symmetric")
     if not float(body.integrals.mass) > 0:
         faults.append(f"{where}: its mass is {body.integrals.mass}, expected a positive number")
-    if faults or not body.n:
+    if faults:
+        return faults
+    central = np.linalg.eigvalsh(np.asarray(body.rigid_data[2], dtype=float))
+    if central[0] < -SYMMETRY_TOLERANCE * np.abs(np.asarray(body.integrals.rigid().rotation, dtype=float)).max():
+        faults.append(
+            f"{where}: mass, first and second moments do not belong together: about its centre of mass the undeformed "
+            f"body has the moment of inertia {central[0]:.6g} kg m². A planar body needs all of them, too"
+        )
+        return faults
+    if not body.n:
         return faults
     own = np.linalg.eigvalsh(M)
     if own[0] <= DEFINITE_TOLERANCE * own[-1]:

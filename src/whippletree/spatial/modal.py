@@ -201,11 +201,11 @@ class DeformedInertia:
         return self.rigid.carried(X.pose if isinstance(X, ModalWeight) else X)
 
 
-class ModalWeight(NamedTuple):
-    """The edge from a parent to a body with n modes: φ* V = (X* V, 0)."""
+@dataclass(frozen=True, eq=False)
+class _PosedWeight:
+    """An edge at a body with modes, beside the pose of its frame."""
 
     pose: Pose
-    n: int
 
     @property
     def R(self) -> Array:
@@ -214,6 +214,13 @@ class ModalWeight(NamedTuple):
     @property
     def p(self) -> Array:
         return self.pose.p
+
+
+@dataclass(frozen=True, eq=False)
+class ModalWeight(_PosedWeight):
+    """The edge from a parent to a body with n modes: φ* V = (X* V, 0)."""
+
+    n: int
 
     def __matmul__(self, other: Any) -> Pose:
         """The pose, seen from the parent, of a frame of the body."""
@@ -233,20 +240,12 @@ class ModalWeight(NamedTuple):
         return np.concatenate([self.pose.weight(), zeros(6, self.n)], axis=1)
 
 
-class PortWeight(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PortWeight(_PosedWeight):
     """The edge from a body with modes to a frame on it: φ* (V, η̇) = X* V + S η̇."""
 
-    pose: Pose
     S: Array
     """(6, n): twists of the frame, in its axes, for unit modal velocities."""
-
-    @property
-    def R(self) -> Array:
-        return self.pose.R
-
-    @property
-    def p(self) -> Array:
-        return self.pose.p
 
     def __matmul__(self, other: Pose) -> PortWeight:
         """The same for a frame that is fixed to this one."""
