@@ -10,8 +10,9 @@ import whippletree as wt
 from long_mechanisms import floating_ladder
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import LONG_SYSTEM
+from whippletree.constraints.light_loops import is_light
 from whippletree.constraints.node_rows import factor_cost, is_long, is_swept
-from whippletree.constraints.redundancy import FAINT, is_light
+from whippletree.constraints.redundancy import FAINT
 from whippletree.constraints.routes import row_weights
 from whippletree.mechanisms import chain, n_four_bar
 
@@ -59,9 +60,9 @@ def test_a_row_that_all_but_vanishes_is_not_trusted(scale, trusted):
     np.testing.assert_allclose(wt.compile(model).forward_dynamics(*state), a, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("share", "light"), [(1e-4, False), (1e-6, True), (0.0, True)])
+@pytest.mark.parametrize(("share", "light"), [(0.1, False), (1e-2, True), (1e-6, True), (0.0, True)])
 def test_a_loop_is_light_where_its_inertia_is_out_of_proportion(share, light):
-    """With M = diag(1, μ) and rows [1 ±1], A M⁻¹ Aᵀ at unit diagonal has the least eigenvalue 2μ / (1 + μ)."""
+    """With M = diag(1, μ) and rows [1 ±1], 1 / μ cancels in A M⁻¹ Aᵀ: ``schur`` loses the digits of μ."""
     assert is_light(np.diag([1.0, share]), np.array([[1.0, 1.0], [1.0, -1.0]])) is light
 
 

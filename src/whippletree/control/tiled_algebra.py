@@ -38,7 +38,8 @@ class TiledAlgebra:
 
     def __init__(self, space: WorkSpace) -> None:
         self.space = space
-        space.work(row_sums=(TILE, TILE))
+        # a tile or group that others are changed by is copied first: what is written side by side is read nowhere else
+        space.work(row_sums=(TILE, TILE), own_tile=(TILE, TILE), own_group=(TILE,))
 
     def lanes(self, function: Callable[..., Any], reads: Sequence[Piece], writes: Sequence[Piece]) -> Statement:
         """A function of single numbers for the four numbers of a group."""
@@ -166,8 +167,9 @@ class TiledAlgebra:
         row = at(H, K, None, J, LANE)
         scale = self.lanes(scaled, [row, at(inverse, K)], [row])
         here = at(H, I, None, J, LANE)
-        update = self.lanes(minus, [here, at(H, K, None, I, None), row], [here])
-        below = Loop(I, Index(K), (Loop(J, Index(I, 1), (update,)),))
+        take = traced_block(lambda a: [a], [at(H, K, None, I, None)], [at("own tile")])
+        update = self.lanes(minus, [here, at("own tile"), at(H, K, None, J, LANE)], [here])
+        below = Loop(I, Index(K), (take, Loop(J, Index(I, 1), (update,))))
         return [Loop(K, tiles, (invert, Loop(J, Index(K), (scale,)), below), backwards=True)]
 
     def solve(self, H: str, inverse: str, x: str) -> list[Statement]:
@@ -178,8 +180,8 @@ class TiledAlgebra:
         def minus(x: Any, G: Array, y: Array) -> list[Any]:
             return [x - sum_of_products(G, y)]
 
-        down = self.lanes(minus, [at(x, J, LANE), row, at(x, K)], [at(x, J, LANE)])
-        ahead = traced_block(lambda x, L: [L @ x], [at(x, K), at(inverse, K)], [at(x, K)])
+        down = self.lanes(minus, [at(x, J, LANE), row, at("own group")], [at(x, J, LANE)])
+        ahead = traced_block(lambda x, L: [L @ x] * 2, [at(x, K), at(inverse, K)], [at(x, K), at("own group")])
         sums = at("row sums", None, LANE)
         more = self.lanes(lambda s, G, x: [s + G * x], [sums, row, at(x, J, LANE)], [sums])
         clear = self.lanes(lambda: [[0] * TILE], [], [sums])

@@ -307,14 +307,15 @@ def may_graze(times: Array, values: Array) -> Array:
         return dips
     before, here, after = values[:-2], values[1:-1], values[2:]
     back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
-    falling, rising = (here - before) / back, (after - here) / ahead
-    bend = (rising - falling) / (back + ahead)
-    curved = np.where(bend > 0, bend, 1.0)
-    slope = (falling * ahead + rising * back) / (back + ahead)
-    place = -slope / (2 * curved)
-    lowest = here - slope**2 / (4 * curved)
-    within = (place > -(1 + BEYOND_SAMPLES) * back) & (place < (1 + BEYOND_SAMPLES) * ahead)
-    low = lowest < GRAZING * curved * (back + ahead) ** 2 / 4
+    with np.errstate(divide="ignore", invalid="ignore"):  # samples of a step below rounding are at one time
+        falling, rising = (here - before) / back, (after - here) / ahead
+        bend = (rising - falling) / (back + ahead)
+        curved = np.where(bend > 0, bend, 1.0)
+        slope = (falling * ahead + rising * back) / (back + ahead)
+        place = -slope / (2 * curved)
+        lowest = here - slope**2 / (4 * curved)
+        within = (place > -(1 + BEYOND_SAMPLES) * back) & (place < (1 + BEYOND_SAMPLES) * ahead)
+        low = lowest < GRAZING * curved * (back + ahead) ** 2 / 4
     dips[1:-1] = (bend > 0) & within & low & (before > 0) & (here > 0) & (after > 0)
     return dips
 

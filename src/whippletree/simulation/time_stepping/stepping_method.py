@@ -302,7 +302,8 @@ class TimeStepping(Method):
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged[row]))
         self.at_rounding += int(np.sum(made.at_rounding[row]))
-        self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
+        with np.errstate(over="ignore"):  # a run on its way out of bounds
+            self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
         self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
 
     def _warn_of_misses(self, row: int, made: Advance, number: int) -> None:
@@ -310,9 +311,11 @@ class TimeStepping(Method):
         missed = float(np.max(made.residual_velocity[number], initial=0.0))
         if self._missed or self.task.start.ndim > 1 or missed < max(RESIDUAL_WORTH_TELLING, self.stepper.tolerance):
             return
-        self._missed = True
         names = np.array(self.stepper.blocks.names, dtype=object)
         pressing = names[np.abs(made.impulses[number]).max(axis=-1, initial=0.0) > 0]
+        if not len(pressing):
+            return  # velocities beyond bounds: no law of contact is at fault
+        self._missed = True
         warnings.warn(
             f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
             f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
