@@ -80,6 +80,7 @@ def test_several_results(chain):
         (np.zeros(3, int), wt.ScalarError, "out holds int64 values, expected float64"),
         ([0.0] * 3, wt.ScalarError, "out is a list, expected an array of float64"),
         ("a", wt.ScalarError, "out is a str, expected an array of float64"),
+        (np.ma.masked_array(np.zeros(4)), wt.ScalarError, "out is a masked array"),
         ((), wt.ShapeError, "out has 0 arrays, expected 1: a"),
         ((np.zeros(3), np.zeros(3)), wt.ShapeError, "out has 2 arrays, expected 1: a"),
     ],

@@ -223,6 +223,14 @@ def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> Non
     assert not model.constraints
 
 
+def test_an_equality_of_the_world_with_itself_is_left_out_by_name(tmp_path: Path) -> None:
+    inner = "<body name='rod'><joint axis='0 1 0'/><geom size='.1' pos='0 0 .1'/></body>"
+    tie = "<equality><connect name='nothing' body1='world' anchor='0 0 0'/></equality>"
+    (tmp_path / "tied.xml").write_text(f"<mujoco><worldbody>{inner}</worldbody>{tie}</mujoco>")
+    with pytest.warns(wt.LeftOutWarning, match="equalities of the world with itself: 'nothing'"):
+        assert wt.load(tmp_path / "tied.xml").constraints == ()
+
+
 def test_a_mocap_body_follows_a_given_motion(tmp_path: Path) -> None:
     """It pushes a ball without friction along, through a collision and at any mass; the file alone lets it stand."""
     text = """<mujoco><option timestep=".002"/><worldbody><geom name="floor" type="plane" size="0 0 1" friction="0"/>

@@ -83,7 +83,7 @@ def check_out(
 
     Raises:
         ShapeError: too many or too few, of the wrong shape, read-only, or one memory for two results.
-        ScalarError: no array, or one that cannot hold such numbers.
+        ScalarError: no array, a masked one, or one that cannot hold such numbers.
     """
     given = out if isinstance(out, tuple) else (out,)
     if len(given) != len(buffers):
@@ -98,6 +98,8 @@ def check_out(
         kind = np.dtype(np.int64) if buffer.integer else np.dtype(dtype)
         if not isinstance(array, np.ndarray):
             raise ScalarError(f"{function}: {place} is a {type(array).__name__}, expected an array of {kind}")
+        if isinstance(array, np.ma.MaskedArray):
+            raise ScalarError(f"{function}: {place} is a masked array, which results have no mask for: give its .data")
         expected = (*batch, *(sizes[d] if isinstance(d, str) else d for d in buffer.shape))
         if array.shape != expected:
             raise ShapeError(

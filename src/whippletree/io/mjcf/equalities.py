@@ -25,17 +25,21 @@ def add_equalities(draft: Draft, parts: Parts) -> None:
     """Every equality of the file to the draft's builder."""
     from mujoco import mjtEq
 
+    bodies = (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD)
     mocap = {body.name for body in parts.spec.bodies if body.mocap}
     for part in parts.spec.equalities:
         if not mocap.isdisjoint((part.name1, part.name2)):
             # rigid, it would tie the mechanism to a body that stands still here
             draft.leave_out("equalities with mocap bodies", part.name)
             continue
+        if part.type in bodies and part.name1 == WORLD and part.name2 in ("", WORLD):
+            draft.leave_out("equalities of the world with itself", part.name)
+            continue
         draft.declare("constraint", part.name, line_of(part))
         if part.type == mjtEq.mjEQ_JOINT:
             on = tuple(name for name in (part.name1, part.name2) if name)
             tied: Tied | None = "coupling", on, {"coefficients": _coupling(parts, part)}
-        elif part.type in (mjtEq.mjEQ_CONNECT, mjtEq.mjEQ_WELD):
+        elif part.type in bodies:
             kind = "point" if part.type == mjtEq.mjEQ_CONNECT else "weld"
             tied = kind, _tied_frames(draft, parts, part, kind), {}
         else:
