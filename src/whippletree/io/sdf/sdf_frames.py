@@ -94,6 +94,8 @@ class Frames:
         holder = self._canonical if at == MODEL else self._holders.get(at, at)
         if holder in self._links:
             self._holders |= dict.fromkeys(seen, holder)
+        elif at != MODEL:  # thousands of frames in a circle are followed once
+            self._holders |= {lost: lost for lost in seen}
         return holder if at == MODEL or holder in self._links else name
 
 
