@@ -155,12 +155,7 @@ class Recorded(NumPyScalar):
     def __pow__(self, exponent: Any) -> Any:
         if not isinstance(exponent, int):
             return scalars.power(self, exponent)
-        if exponent < 0:
-            return 1 / self**-exponent
-        result: Any = 1
-        for _ in range(exponent):
-            result = result * self
-        return result
+        return scalars.power_by_products(self, exponent)
 
     def __lt__(self, other: Any) -> bool:
         return self.value < float(other)

@@ -211,7 +211,18 @@ def _selected(values: tuple[float, ...], x: Any, first: int) -> Any:
     return select(less(x, first + half), below, above)
 
 
-def _negated(condition: Any) -> Any:
+def power_by_products(x: Scalar, exponent: int) -> Any:
+    """x to a whole power, on any scalar."""
+    if exponent < 0:
+        return 1 / power_by_products(x, -exponent)
+    result: Any = 1
+    for _ in range(exponent):
+        result = result * x
+    return result
+
+
+def negated(condition: Any) -> Any:
+    """not condition, whether it is known already or not."""
     return not condition if isinstance(condition, (bool, np.bool_)) else ~condition
 
 
@@ -469,12 +480,7 @@ class Dual(NumPyScalar):
             exponent = int(exponent)
         if not isinstance(exponent, int):
             return power(self, exponent)
-        if exponent < 0:
-            return 1 / self**-exponent
-        result: Any = 1
-        for _ in range(exponent):
-            result = result * self
-        return result
+        return power_by_products(self, exponent)
 
     def __rpow__(self, base: Any) -> Any:
         return power(base, self)
@@ -604,11 +610,11 @@ ELEMENTWISE.update(
     sign=sign,
     less=less,
     greater=lambda a, b: less(b, a),
-    less_equal=lambda a, b: _negated(less(b, a)),
-    greater_equal=lambda a, b: _negated(less(a, b)),
+    less_equal=lambda a, b: negated(less(b, a)),
+    greater_equal=lambda a, b: negated(less(a, b)),
     logical_and=lambda a, b: a & b,
     logical_or=lambda a, b: a | b,
-    logical_not=_negated,
+    logical_not=negated,
     radians=lambda x: x * (math.pi / 180),
     deg2rad=lambda x: x * (math.pi / 180),
     where=select,

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select
+from whippletree.arithmetic.scalars import less, negated, select
 from whippletree.compiler.program import Index, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.contact.problem.cones import largest, negated
+from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
 from whippletree.control.tiled_algebra import GROUP, LANE, LINE, TILE, I, TiledAlgebra, groups
 

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
-from whippletree.contact.problem.cones import both, brought_inside, largest, length, negated
+from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.problem.cones import both, negated
+from whippletree.contact.problem.cones import both
 from whippletree.spatial import Pose, cross
 
 NOWHERE = 1e9

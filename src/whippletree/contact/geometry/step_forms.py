@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE, box_on_box, largest_of_three
 from whippletree.contact.geometry.closed_forms import (
     Touch,
@@ -28,7 +28,7 @@ from whippletree.contact.geometry.closed_forms import (
     either_order,
 )
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Shape
-from whippletree.contact.problem.cones import both, largest, negated
+from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
 NEARER = 1e-9

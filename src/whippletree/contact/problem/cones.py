@@ -82,12 +82,7 @@ def largest(values: Any) -> Any:
 
 def not_less(a: Any, b: Any) -> Any:
     """The condition a ≥ b."""
-    return negated(scalars.less(a, b))
-
-
-def negated(condition: Any) -> Any:
-    """not condition, whether it is known already or not."""
-    return (not condition) if isinstance(condition, (bool, np.bool_)) else ~condition
+    return scalars.negated(scalars.less(a, b))
 
 
 def both(a: Any, b: Any) -> Any:

@@ -22,8 +22,8 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import less, select
-from whippletree.contact.problem.cones import both, cone_violation, largest, length, natural_map, negated, not_less
+from whippletree.arithmetic.scalars import less, negated, select
+from whippletree.contact.problem.cones import both, cone_violation, largest, length, natural_map, not_less
 from whippletree.contact.problem.delassus import Matrix, is_sparse, part
 
 IMMOBILE = 2.0**-40
