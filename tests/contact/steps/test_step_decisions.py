@@ -1,4 +1,4 @@
-"""Pieces of a time step, each alone: separation of overlaps, blocks of the problem, forces and works of moving parts."""
+"""Pieces of a time step, each alone: separation of overlaps, blocks of the problem, forces and works."""
 
 import numpy as np
 import pytest
