@@ -21,7 +21,7 @@ from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import WhippletreeError
+from whippletree.errors import ConditioningWarning, WhippletreeError
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
@@ -48,10 +48,6 @@ digits of the state do less than this share of this share."""
 
 SINGULAR_START = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
-
-
-class ConditioningWarning(UserWarning):
-    """A run whose accelerations keep few digits, or whose tolerance was raised to what the model can give."""
 
 
 class Watch:
