@@ -79,7 +79,7 @@ def test_bodies_rest_at_the_sum_of_their_margins(tmp_path: Path) -> None:
     assert run.contact_gap.values[-1] == pytest.approx([0.0], abs=1e-9)
 
 
-def test_condim_and_softness_are_named(tmp_path: Path) -> None:
+def test_softness_is_named(tmp_path: Path) -> None:
     text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body pos="0 0 1"><freejoint/><geom name="foot" size=".1" condim="6" solref=".01 1"/></body></worldbody>
     </mujoco>"""
@@ -87,7 +87,6 @@ def test_condim_and_softness_are_named(tmp_path: Path) -> None:
         load_text(tmp_path, text)
     (warning,) = warned
     assert "softness (solref, solimp): 'foot'" in str(warning.message)
-    assert "torsional and rolling friction (condim 4 and 6): 'floor with foot'" in str(warning.message)
 
 
 def test_contacts_limits_and_actuators_are_a_choice(tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ class Neighbourhood:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _found(Snapshot(self.contacts, q), reach)
 
+    def turning_jacobian(self, q: Array, near: Near) -> Any:
+        """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
+        at = Snapshot(self.contacts, q)
+        return at.turning_jacobian(near.numbers, at.within(float(near.gaps.max(initial=0.0))))
+
     def joint_forces(self, q: Array, forces: Array) -> Array:
         """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,), from the rows of those that carry a force."""
         numbers = np.flatnonzero(np.any(forces, axis=1))

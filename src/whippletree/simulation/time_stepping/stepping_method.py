@@ -182,6 +182,9 @@ class TimeStepping(Method):
             "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
             "limit_force": Variable(("limit",), "forces of joint limits", "N m or N", _joints(blocks.limited)),
             "friction_force": Variable(("rubbing",), "dry friction of joints", "N m or N", _joints(blocks.rubbing)),
+            "contact_moment": Variable(
+                ("contact", "direction"), "torsional and rolling friction: about normal, tangents 1 and 2", "N m", names
+            ),
             "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
             "residual_velocity": Variable((), "largest natural map since the last output", "m/s"),
             "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
@@ -199,6 +202,7 @@ class TimeStepping(Method):
         }
         empty = {"limit_force": not blocks.limited, "friction_force": not blocks.rubbing}
         empty["limit_overshoot"] = not blocks.limited
+        empty["contact_moment"] = not blocks.moments
         empty["correction_work"] = self.task.start.ndim > 1  # kernels do not ask
         return {name: variable for name, variable in found.items() if not empty.get(name)}
 
@@ -361,7 +365,7 @@ class TimeStepping(Method):
     def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
         contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
-        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.passive
+        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.first_moment
         gaps, limits, signs = found
         values = (
             made._asdict()
@@ -371,6 +375,7 @@ class TimeStepping(Method):
                 "contact_force": forces[..., :contacts, :],
                 "limit_force": forces[..., contacts:end, 0] * signs,
                 "friction_force": forces[..., end:last, 1],
+                "contact_moment": self._moments(forces),
                 "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
                 "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
                 "energy_balance": self._balance(made.state, work),
@@ -382,6 +387,13 @@ class TimeStepping(Method):
             memo |= {word: np.asarray(done[i]) for word, done in work.items()}
             own = {name: column[i : i + 1] for name, column in rows.items()}
             yield Chunk(self.task.times[first + i : first + i + 1], made.state[i : i + 1], memo, variables=own)
+
+    def _moments(self, forces: Array) -> Array:
+        """Moments (..., contacts, 3) of torsional and rolling friction, of forces (..., blocks, 3)."""
+        found = np.zeros((*forces.shape[:-2], self.stepper.contacts, 3))
+        for i, moment in enumerate(self.stepper.blocks.moments, start=self.stepper.blocks.first_moment):
+            found[..., moment.candidate, list(moment.axes)] = forces[..., i, 1 : 1 + len(moment.axes)]
+        return found
 
     def account(self) -> dict[str, Any]:
         return {
