@@ -132,7 +132,7 @@ def test_dry_friction_of_a_joint_is_a_disc():
 def test_the_same_code_runs_on_numbers_of_any_precision():
     problem = random_problem(3, 2, 6, 0.4)
     with mpmath.workdps(60):
-        exact = ContactProblem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem])
+        exact = ContactProblem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem[:4]])
         impulse, measure = solve_by_sweeps(exact, 200)
         assert measure.velocity < mpmath.mpf(10) ** -50
     double, _ = solve_by_sweeps(problem, 200)
