@@ -323,6 +323,12 @@ class ImpulseStep:
             return self._chosen(self._gaps(q), J, reach)
         return self.neighbourhood.within(q, reach) if self.contacts else self._nothing_near
 
+    def immovable(self, q: Array) -> set[int]:
+        """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
+        near = self._within(q, 0.0)
+        rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
+        return {int(number) for number, row in zip(near.numbers, rows[::3], strict=True) if not row.any()}
+
     def _chosen(self, gaps: Array, J: Array, reach: float) -> Near:
         close = np.flatnonzero(gaps <= reach)
         return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
