@@ -365,3 +365,38 @@ def test_heights_in_the_file_itself_beside_an_included_one(tmp_path: Path) -> No
       <body pos="0 0 3"><freejoint/><geom name="ball" size=".1"/></body></worldbody></mujoco>"""
     model = load_text(tmp_path, text)
     assert [(contact.first, contact.second) for contact in model.contacts] == [("ball", "ground")]
+
+
+# --- spelling, colours, options ---
+
+
+def test_materials_of_tendons_are_not_missed(tmp_path: Path) -> None:
+    text = """<mujoco><asset><material name="gold"/></asset><worldbody><site name="a"/>
+      <body><joint axis="0 1 0"/><geom size=".1"/><site name="b" pos=".1 0 .3"/></body></worldbody>
+      <tendon><spatial name="rope" material="gold" stiffness="3"><site site="a"/><site site="b"/></spatial></tendon>
+    </mujoco>"""
+    assert [tendon.name for tendon in load_text(tmp_path, text).tendons] == ["rope"]
+
+
+def test_attributes_without_a_space_between_them_are_read_and_told(tmp_path: Path) -> None:
+    text = """<mujoco><!-- a="b"c -->
+      <worldbody><body><freejoint/>
+        <geom name="hull"type='sphere'size=".1" pos="0 0 1"/></body></worldbody></mujoco>"""
+    model = load_text(tmp_path, text)
+    assert [geometry.name for geometry in model.geometries] == ["hull"]
+    assert model.source.endswith(
+        "- attributes that follow each other without a space are read as if there were one: line 3"
+    )
+    with pytest.raises(wt.FileError, match="line 3: not well-formed XML"):
+        load_text(tmp_path, text.replace("'sphere'", "sphere"))
+
+
+def test_options_of_the_solver_and_one_law_for_all_contacts_are_told(tmp_path: Path) -> None:
+    text = """<mujoco><option integrator="RK4" cone="elliptic" impratio="10" timestep=".004"><flag override="enable"/>
+      </option><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="one law for all contacts"):
+        model = load_text(tmp_path, text)
+    assert model.time_step == 0.004
+    assert "options of MuJoCo's solver are not taken over: integrator = rk4, cone = elliptic, impratio = 10.0" in (
+        model.source
+    )

@@ -1,7 +1,7 @@
 """Torsional and rolling friction of MuJoCo (``condim`` 4 and 6, elliptic cones) against ours.
 
-At rest its soft contacts come to ours as they stiffen. At the bound of the cone they need not: its convex cone lifts what
-slips, be it by spinning, so that the ball hops a little; rates agree to a few percent.
+At rest its soft contacts come to ours as they stiffen. At the bound of the cone they need not: its convex cone lifts
+what slips, be it by spinning, so that the ball hops a little; rates agree to a few percent.
 """
 
 from __future__ import annotations
