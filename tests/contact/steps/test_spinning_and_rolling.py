@@ -90,6 +90,21 @@ def test_sliding_then_rolling_then_rest_is_of_first_order() -> None:
     assert errors[-1] < 5e-3
 
 
+def test_reactions_know_the_moments_of_contacts() -> None:
+    """A foot that an arm leads round presses on the floor: the slider between them carries what stops them both."""
+    rho, foot, arm, mass = 0.02, 0.03, 0.05, 2.0
+    b = wt.Builder("drill").body("arm", 1.0, inertia=(0.1, 0.1, arm)).body("foot", mass, inertia=(0.1, 0.1, foot))
+    b.joint("turn", "revolute", "world", "arm", axis=(0, 0, 1))
+    b.joint("press", "prismatic", "arm", "foot", axis=(0, 0, 1), start=0.1)
+    b.geometry("sole", "foot", "sphere", radius=0.1).geometry("floor", "world", "half_space")
+    model = b.contact("drill", "sole", "floor", friction=0.5, torsional=rho).build()
+    run = wt.simulate(model, v0=[20.0, 0.0], duration=0.1, method="time_stepping", reactions=True)
+    slowing = rho * mass * G / (arm + foot)
+    assert run.v.values[-1, 0] == pytest.approx(20.0 - slowing * 0.1, abs=1e-9)
+    carried = run.joint_reactions.sel(reaction="press").values[5]
+    assert carried[:3] == pytest.approx([0, 0, rho * mass * G - foot * slowing], abs=1e-9)
+
+
 # --- one problem, every way ---
 
 
