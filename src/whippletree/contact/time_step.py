@@ -34,7 +34,7 @@ from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
 from whippletree.contact.problem.cones import both, largest
-from whippletree.contact.problem.contact_problem import ContactProblem, Moments
+from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs
 from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
@@ -71,7 +71,7 @@ class Axis(NamedTuple):
     friction: Any
 
 
-class Moment(NamedTuple):
+class ContactMoment(NamedTuple):
     """Torsional or rolling friction of a contact candidate."""
 
     candidate: int
@@ -112,7 +112,7 @@ class ContactBlocks:
         self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
         self.rubbing = [axis for axis in axes if axis.friction != 0]
         self.moments = [
-            Moment(i, share, axes)
+            ContactMoment(i, share, axes)
             for i, c in enumerate(self.contacts.candidates)
             for share, axes in ((c.torsional, SPINNING), (c.rolling, ROLLING))
             if share != 0
@@ -135,14 +135,14 @@ class ContactBlocks:
         return len(self.contacts.candidates) + len(self.limited) + len(self.rubbing)
 
     @cached_property
-    def hosts(self) -> Moments | None:
+    def hosts(self) -> LoadedDiscs | None:
         """Which contact presses on which block, and ρ; None where none does."""
         if not self.moments:
             return None
         host, share = np.arange(self.count), zeros(self.count)
         for i, moment in enumerate(self.moments, start=self.first_moment):
             host[i], share[i] = moment.candidate, moment.share
-        return Moments(host, share)
+        return LoadedDiscs(host, share)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 import whippletree as wt
 from contact_problems import mixed_problem
 from whippletree.contact.problem.cones import natural_map
-from whippletree.contact.problem.contact_problem import Moments, block_mass
+from whippletree.contact.problem.contact_problem import LoadedDiscs, block_mass
 from whippletree.contact.problem.solver import solve
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
@@ -88,6 +88,20 @@ def test_sliding_then_rolling_then_rest_is_of_first_order() -> None:
     slope = np.polyfit(np.log([100, 200, 400, 800]), np.log(errors), 1)[0]
     assert slope < -0.8
     assert errors[-1] < 5e-3
+
+
+@pytest.mark.parametrize("below", ["half_space", "box"])
+def test_faces_without_friction_are_slowed_down_by_all_their_corners_together(below: str) -> None:
+    """Loads of four corners are not unique, their sum is; upon a box the kernel has an interior-point method, too."""
+    rho, inertia = 0.01, 0.02
+    b = wt.Builder("plate").body("plate", MASS, inertia=(0.01, 0.01, inertia))
+    b.joint("free", "free", "world", "plate", start=(0, 0, 0.05, 1, 0, 0, 0))
+    b.geometry("plate", "plate", "box", size=(0.4, 0.3, 0.1))
+    size = {} if below == "half_space" else {"size": (1, 1, 1), "position": (0, 0, -0.5)}
+    b.geometry("table", "world", below, **size)
+    run = stepped(b.contact("lies", "plate", "table", torsional=rho).build(), [0, 0, 3.0, 0, 0, 0], 0.1)
+    assert run.attrs["path"] == "compiled"
+    assert run.v.values[:, 2] == pytest.approx(3.0 - rho * MASS * G / inertia * run.time.values, abs=1e-7)
 
 
 def test_reactions_know_the_moments_of_contacts() -> None:
@@ -183,7 +197,11 @@ def test_random_problems_with_moments_are_solved(seed: int) -> None:
     host[k:], share[k:] = moments, rng.uniform(0.01, 0.3, len(moments))
     zeros = np.zeros(len(moments))
     whole = type(problem).of(
-        every, g, np.concatenate([problem.friction, zeros]), np.concatenate([problem.cap, zeros]), Moments(host, share)
+        every,
+        g,
+        np.concatenate([problem.friction, zeros]),
+        np.concatenate([problem.cap, zeros]),
+        LoadedDiscs(host, share),
     )
     found = solve(whole, np.zeros((size, 3)), sweeps, tolerance=1e-9)
     assert found.converged or found.at_rounding

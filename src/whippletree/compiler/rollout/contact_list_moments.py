@@ -34,7 +34,7 @@ class MomentRows:
         if hosts is not None:
             # blocks that nothing presses on are their own hosts, by nothing
             space.index("host", hosts.host)
-            space.table("share", hosts.share)
+            space.table("moment share", hosts.share)
 
     @property
     def kinds(self) -> list[int]:

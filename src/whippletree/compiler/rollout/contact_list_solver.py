@@ -78,7 +78,7 @@ class ListSolver:
 
     B, own, local, g, shift, approach   of a block, see :mod:`~whippletree.compiler.rollout.contact_lists`
     friction, cap                       of a block
-    host, share                         the contact that presses on a block, and the radius of its disc per normal
+    host, moment share                  the contact that presses on a block, and the radius of its disc per normal
                                         impulse, beside ``cap``; only where there is torsional or rolling friction
     soft, passive                       compliance of the first tangent, which ``own`` includes, and whether (1 or 0) a
                                         block's work counts as that of contacts; only where there are servos
@@ -162,7 +162,7 @@ class ListSolver:
         found = [*self.space.each(("friction", "cap"), BLOCK), self.space.at("dt", STEP)]
         if self.pressed:
             normal = Piece((), (Address(impulse, (Index("host"), Index(None, 0))),))
-            found += [self.space.at("share", BLOCK), normal]
+            found += [self.space.at("moment share", BLOCK), normal]
         return found
 
     def law(self, given: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:

@@ -28,7 +28,7 @@ def contact_sweeps(loaded: bool = False) -> CompiledFunction:
 
     The arrays are those of :class:`whippletree.contact.problem.contact_problem.ContactProblem`; only the length of
     ``rounds`` counts. ``local`` (k, 9) is scratch. ``loaded``: with the matrix of
-    :meth:`~whippletree.contact.problem.contact_problem.Moments.loads`.
+    :meth:`~whippletree.contact.problem.contact_problem.LoadedDiscs.loads`.
     """
     return compile_function(sweeps_program(loaded), threads=1)
 

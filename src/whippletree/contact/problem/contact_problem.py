@@ -33,7 +33,7 @@ IMMOBILE = 2.0**-40
 nothing, such as the second tangent of a planar mechanism: it carries no impulse."""
 
 
-class Moments(NamedTuple):
+class LoadedDiscs(NamedTuple):
     """Discs whose radius follows the normal impulse of another block: moments against spinning and rolling."""
 
     host: Array
@@ -41,11 +41,11 @@ class Moments(NamedTuple):
     share: Array
     """ρ, the radius per normal impulse, m, (k,); 0 for blocks whose radius is their cap alone."""
 
-    def part(self, numbers: Array) -> Moments:
+    def part(self, numbers: Array) -> LoadedDiscs:
         """Those of some blocks, hosts among them."""
         place = np.zeros(len(self.host), dtype=int)
         place[numbers] = np.arange(len(numbers))
-        return Moments(place[self.host[numbers]], self.share[numbers])
+        return LoadedDiscs(place[self.host[numbers]], self.share[numbers])
 
     def loads(self) -> Array:
         """ρ as a matrix (k, k), by block and host."""
@@ -66,7 +66,7 @@ class ContactProblem(NamedTuple):
     """μ, (k,)."""
     cap: Array
     """Largest impulse of dry friction, N s or N m s, (k,); 0 for contacts and limits."""
-    moments: Moments | None = None
+    moments: LoadedDiscs | None = None
     """Blocks whose disc is larger than the cap by what presses on it, if there are any."""
 
     @property
@@ -92,7 +92,7 @@ class ContactProblem(NamedTuple):
         return np.asarray(self.cap + self.moments.share * np.maximum(impulse[self.moments.host, 0], 0.0))
 
     @staticmethod
-    def of(matrix: Matrix, g: Array, friction: Array, cap: Array, moments: Moments | None = None) -> ContactProblem:
+    def of(matrix: Matrix, g: Array, friction: Array, cap: Array, moments: LoadedDiscs | None = None) -> ContactProblem:
         """The problem of a matrix (3k, 3k), dense or sparse."""
         k = len(g)
         return ContactProblem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap, moments)
