@@ -15,6 +15,7 @@ contact_lists     a step of a single scene, over lists of what touches
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
+contact_list_moments   its torsional and rolling friction: rows that follow a contact
 contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities

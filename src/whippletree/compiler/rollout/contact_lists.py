@@ -48,6 +48,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
@@ -91,7 +92,7 @@ USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 
 ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
-"""Kinds of blocks."""
+"""Kinds of blocks, before those of moments."""
 
 
 def reason_against_lists(model: Model) -> str | None:
@@ -188,6 +189,7 @@ class _ListBuilder(StepSpace):
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__(model, driven, single)
         self.ranges = ServoRanges(self)
+        self.moments = MomentRows(self)
         self._arguments()
         self._memory()
         self._tables()
@@ -275,11 +277,12 @@ class _ListBuilder(StepSpace):
         """What is known of every block beforehand."""
         blocks = self.blocks
         axes = [*blocks.limited, *blocks.rubbing]
-        servos = len(blocks.servos)
+        servos, moments = len(blocks.servos), len(blocks.moments)
         kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing)
+        kinds += [1 + SERVO + kind for kind in self.moments.kinds]
         self.index("kind", kinds + [SERVO] * servos)
-        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * servos)
-        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * servos)
+        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * (moments + servos))
+        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * (moments + servos))
         self.index("servo", [0] * blocks.passive + list(range(servos)))
         self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
@@ -388,7 +391,7 @@ class _ListBuilder(StepSpace):
         places = range(first, self.blocks.count)
         if not places:
             return found
-        rubbing = [1] * (self.blocks.passive - first)
+        rubbing = [1] * (self.blocks.passive - first)  # moments are taken in with their contacts, later
         writes = [self.some("flag", places), self.some("gap", places)]
         servos = [self.at("saturated")] if self.ranges.count else []
         always = [1] * (len(places) if not servos else len(rubbing))
@@ -413,6 +416,7 @@ class _ListBuilder(StepSpace):
     def _round(self) -> list[Statement]:
         """Steps 3 to 5."""
         return [
+            *self.moments.with_contacts(),
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             self.put(0, self.at("y")),
             Each(BLOCK, ACTIVE, tuple(self._rows())),
@@ -431,6 +435,7 @@ class _ListBuilder(StepSpace):
         cases: list[tuple[Statement, ...]] = [(), (), (), ()]
         if self.contacts:
             cases[CONTACT] = self._contact_rows()
+        cases += self.moments.rows()
         if self.blocks.limited:
             copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
             cases[LIMIT] = (*self.look_up("limit"), copy)

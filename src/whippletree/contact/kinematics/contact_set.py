@@ -44,6 +44,8 @@ class Candidate:
     friction: Any
     restitution: Any
     law: str | None = None
+    torsional: Any = 0
+    rolling: Any = 0
 
 
 class Points(NamedTuple):
@@ -125,6 +127,10 @@ class ContactSet(Listed):
         """J (3k, nv), rows normal, tangent 1, tangent 2 of one candidate after the other."""
         return Meetings(m, self.pairs, m.still(q)).jacobian()
 
+    def turning_jacobian(self, m: Mechanism, q: Array) -> Array:
+        """(3k, nv): angular velocity of the first body against the second's about the axes of each candidate."""
+        return Meetings(m, self.pairs, m.still(q)).turning_jacobian()
+
     def velocity(self, m: Mechanism, q: Array, v: Array) -> Array:
         """J v (3k,), without forming J."""
         return Meetings(m, self.pairs, m.moving(q, v)).velocity()
@@ -142,7 +148,8 @@ class ContactSet(Listed):
             c = pair.contact
             for slot in range(pair.slots):
                 name = c.name if pair.slots == 1 else f"{c.name}.{slot}"
-                yield Candidate(name, c.name, slot, *pair.bodies, c.friction, c.restitution, c.law)
+                law = c.friction, c.restitution, c.law, c.torsional, c.rolling
+                yield Candidate(name, c.name, slot, *pair.bodies, *law)
 
 
 def _looked_at(pair: Pair) -> int:

@@ -6,7 +6,7 @@ large to write down, and for pairs without a closed form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -124,14 +124,21 @@ class Snapshot:
 
     def jacobian(self, numbers: Array, at: Points | None = None) -> Any:
         """J (3n, nv) of some candidates, sparse; ``at`` are the points that they are taken from, if not all."""
+        at = self.points if at is None else at
+        return self._rows(numbers, lambda nodes: self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers]))
+
+    def turning_jacobian(self, numbers: Array, at: Points) -> Any:
+        """Of the angular velocities of some candidates' bodies about the axes, (3n, nv), sparse."""
+        return self._rows(numbers, lambda nodes: self.posture.turning_rows(nodes, at.axes[numbers]))
+
+    def _rows(self, numbers: Array, rows: Callable[[Array], tuple[Array, Array, Array]]) -> Any:
+        """Three rows of each of some candidates, of its first body less those of its second."""
         from scipy.sparse import coo_array
 
-        at = self.points if at is None else at
         pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
         parts = []
         for side, sign in ((0, 1), (1, -1)):
-            nodes = self.layout.nodes[self.layout.sides[pairs, side]]
-            entries, owner, column = self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers])
+            entries, owner, column = rows(self.layout.nodes[self.layout.sides[pairs, side]])
             parts.append((sign * entries, 3 * owner[:, None] + np.arange(3), np.repeat(column[:, None], 3, axis=1)))
         data, row, column = (np.concatenate(words).ravel() for words in zip(*parts, strict=True))
         return coo_array((data, (row, column)), shape=(3 * len(numbers), self.system.model.nv)).tocsr()
