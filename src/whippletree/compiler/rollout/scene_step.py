@@ -206,7 +206,11 @@ class _StepBuilder(WorkSpace):
             self.at("gravity"),
             self.at("now dt"),
         ]
-        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free", "vel"), NODE))
+        return traced_block(
+            find,
+            reads,
+            [*self.each(("pose", "centre", "mobility", "start", "free"), NODE), self.solver.of_body("vel", NODE)],
+        )
 
     def _expect(self) -> Statement:
         """Whether a body would go too far without impulses."""
@@ -240,7 +244,7 @@ class _StepBuilder(WorkSpace):
 
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
-        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.at("vel", NODE)])
+        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.solver.of_body("vel", NODE)])
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
@@ -250,7 +254,7 @@ class _StepBuilder(WorkSpace):
             left = remaining[0] + largest([unused[0], 0])
             joined = less(complete[0], 0)
             solved = select(joined, -1, select(less(0, done[0]), 1, -1))
-            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 2 * glance[0])]]
+            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 8 * glance[0])]]
 
         counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
         counts.append(self.at("glance"))
@@ -338,7 +342,8 @@ class _StepBuilder(WorkSpace):
             ]
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
-        reads = self.each(("now q", "now v", "tau", "vel", "moved", "pose", "bodies", "far", "swing"), NODE)
+        reads = [*self.each(("now q", "now v", "tau"), NODE), self.solver.of_body("vel", NODE)]
+        reads += self.each(("moved", "pose", "bodies", "far", "swing"), NODE)
         reads += [self.at("budget"), self.at("now dt"), self.at("gravity"), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
         return traced_block(move, reads, [*writes, *totals])
@@ -346,7 +351,11 @@ class _StepBuilder(WorkSpace):
     def _accept(self) -> list[Statement]:
         copy = traced_block(
             lambda q, v, far, V, free: [q, v, [far], V - free],
-            self.each(("next q", "next v", "next far", "vel", "free"), NODE),
+            [
+                *self.each(("next q", "next v", "next far"), NODE),
+                self.solver.of_body("vel", NODE),
+                self.at("free", NODE),
+            ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
         )
         count = traced_block(
