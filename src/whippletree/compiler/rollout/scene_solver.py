@@ -41,9 +41,10 @@ ACTIVE, CONTACT = "active", "contact"
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
 
-FIRST_SWEEPS, FINE = 30, 1e-2
-"""The first sweeps of a step go on until they change so small a share of the tolerance: a scene at rest, whose impulses
-are those of the step before, comes to rest to rounding in a few steps."""
+FINE, CLOSE, INVESTED = 1e-2, 20.0, 300
+"""Where the impulses of the step before leave so small a share of the tolerance there is nothing to do. Where they
+leave no more than so many times the tolerance, some sweeps may go on to that share: a scene at rest then needs
+none, step after step."""
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -122,6 +123,7 @@ class SceneSolver:
     centre, mobility, start, free        of a body
     impulse                              where the solution begins and ends
     now dt, tolerance, left sweeps       the step, what is asked for, and how many sweeps it may take
+    remaining                            sweeps that the step may take beyond those
 
     ``vel`` are the velocities that come out; ``residual``, ``works`` and ``made`` tell of the solution.
     """
@@ -156,6 +158,7 @@ class SceneSolver:
             left_sweeps=(1,),
             settled=(1,),
             done=(1,),
+            invested=(1,),  # sweeps that go on to a share of the tolerance
             wait=(1,),  # pairs of sweeps until the residual is looked at again
             reached=(1,),  # whether the tolerance is
             going_on=(1,),
@@ -260,11 +263,19 @@ class SceneSolver:
 
     def solve(self) -> list[Statement]:
         """Pairs of sweeps, each begun ahead of the last, until the residual is small; none if it is from the start."""
-        at, put, address = self.space.at, self.space.put, self.space.address
+        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
+
+        def look_first(residual: Array, tolerance: Any, *counts: Array) -> list[Any]:
+            made, left, remaining = (count[0] for count in counts)
+            close = less(residual[1], CLOSE * tolerance)
+            more = select(close, select(less(remaining, INVESTED), remaining, INVESTED), 0)
+            rests = select(less(FINE * tolerance, residual[1]), -1, 1)
+            return [[rests], [1], [made + more], [left + more], [remaining - more]]
+
         fine = traced_block(
-            lambda residual, tolerance: [[select(less(FINE * tolerance, residual[1]), -1, 1)], [1]],
-            [at("residual"), at("tolerance")],
-            [at("done"), at("reached")],
+            look_first,
+            [at("residual"), at("tolerance"), *each(("made", "left sweeps", "remaining"))],
+            each(("done", "reached", "invested", "left sweeps", "remaining")),
         )
         look = (*self.measure(), self._end())
         once = (
@@ -297,9 +308,8 @@ class SceneSolver:
             against = -mobility * ((delta + d) @ (after - before))
             return [after, d, [largest([change[0], mobility * mobility * (d @ d)])], [uphill[0] + against]]
 
-        def judge(change: Array, wait: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
-            first = less(made[0], FIRST_SWEEPS)
-            enough = select(first, FINE * tolerance, EAGER * tolerance)
+        def judge(change: Array, invested: Array, wait: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
+            enough = select(less(made[0], invested[0]), FINE * tolerance, EAGER * tolerance)
             busy = less(enough * enough, change[0])
             looks = select(busy, -1, select(less(0, wait[0]), -1, 1))
             settled = select(less(left[0], 4), 1, looks)
@@ -315,7 +325,7 @@ class SceneSolver:
         second = traced_block(back, [*more, *reads], [*writes, *totals])
         told = traced_block(
             judge,
-            [at("change"), at("wait"), *counts, at("tolerance")],
+            [at("change"), at("invested"), at("wait"), *counts, at("tolerance")],
             [at("settled"), at("going on"), at("wait"), *counts],
         )
         return [
