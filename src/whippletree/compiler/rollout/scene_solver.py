@@ -242,22 +242,22 @@ class SceneSolver:
             approach = relative_velocity(row, *start)
             shift = shifts(np.array([touch[0]], dtype=object), approach[:1], np.array([e], dtype=object), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            after = pushed(row, p, mobilities, velocities)
-            return [
-                row,
-                own,
-                *lever_tables(row, *mobilities),
-                list(block_scaling(G)),
-                [(G[0, 0] + G[1, 1] + G[2, 2]) / 3],
-                [shift],
-                approach,
-                *after,
-            ]
+            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities)]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), at("now dt")]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = each(("row", "own", "columns", "rows", "scaling", "mean mobility", "shift", "approach"), CONTACT)
+        writes = each(("row", "own", "shift", "approach"), CONTACT)
         return [self.each(traced_block(rows, reads, [*writes, *self.both("vel")]))]
+
+    def _tables(self) -> Statement:
+        """What sweeps want to know of a contact."""
+
+        def tables(row: Array, own: Array, first: Array, second: Array) -> list[Any]:
+            mean = (own[0] + own[3] + own[5]) / 3
+            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean]]
+
+        reads = [*self.space.each(("row", "own"), CONTACT), *self.both("mobility")]
+        return traced_block(tables, reads, self.space.each(("columns", "rows", "scaling", "mean mobility"), CONTACT))
 
     # ---- its solution --------------------------------------------------------------------------------------------
 
@@ -286,9 +286,16 @@ class SceneSolver:
         return [
             *self.measure(),
             fine,
-            put(0, at("wait")),
-            *self._remember("impulse", "vel"),
-            Until("sweep", MOST_SWEEPS, address("done"), once),
+            traced_block(lambda done: [-done], [at("done")], [at("going on")]),
+            If(
+                address("going on"),
+                (
+                    put(0, at("wait")),
+                    self.each(self._tables()),
+                    *self._remember("impulse", "vel"),
+                    Until("sweep", MOST_SWEEPS, address("done"), once),
+                ),
+            ),
         ]
 
     def _sweep(self) -> list[Statement]:
@@ -452,7 +459,7 @@ class SceneSolver:
             put(0, at("overlap")),
             self.each(first),
             decide,
-            If(self.space.address("apart"), (*self._remember("push", "moved"), iterate)),
+            If(self.space.address("apart"), (self.each(self._tables()), *self._remember("push", "moved"), iterate)),
         ]
 
     def _apart_sweeps(self) -> list[Statement]:
