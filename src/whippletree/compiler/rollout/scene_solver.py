@@ -27,7 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Register, Statement, Until
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.contact.problem.cones import largest
@@ -35,8 +35,8 @@ from whippletree.contact.problem.contact_problem import BlockScaling, block_meas
 from whippletree.contact.time_step import RELAXATION_SPEED, shifts
 from whippletree.spatial import add_cross, cross
 
-ACTIVE, CONTACT = "active", "contact"
-"""The list of contacts that may matter in a step, and the register of one of them."""
+ACTIVE, CONTACT, TOUCHED = "active", "contact", "touched"
+"""The list of contacts that may matter in a step, the register of one of them, and the list of their bodies."""
 
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
@@ -141,6 +141,7 @@ class SceneSolver:
             approach=("C", 3),
             delta=("C", 3),  # of the impulse in the sweep there
             impulse_before=("C", 3),  # after the pair of sweeps before
+            loaded=("N",),  # whether a body has contacts
             vel_before=("N", 2, LANES),  # and the velocities that it led to
             uphill=(1,),
             theta=(1,),
@@ -242,12 +243,17 @@ class SceneSolver:
             approach = relative_velocity(row, *start)
             shift = shifts(np.array([touch[0]], dtype=object), approach[:1], np.array([e], dtype=object), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities)]
+            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities), [1], [1]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), at("now dt")]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = each(("row", "own", "shift", "approach"), CONTACT)
-        return [self.each(traced_block(rows, reads, [*writes, *self.both("vel")]))]
+        writes = [*each(("row", "own", "shift", "approach"), CONTACT), *self.both("vel")]
+        writes += [at("loaded", FIRST), at("loaded", SECOND)]
+        return [
+            Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
+            self.each(traced_block(rows, reads, writes)),
+            Collect(TOUCHED, BODY, "N", self.space.address("loaded", BODY)),
+        ]
 
     def _tables(self) -> Statement:
         """What sweeps want to know of a contact."""
@@ -352,7 +358,7 @@ class SceneSolver:
         return [
             self.space.put(1, at("theta")),
             Each(CONTACT, ACTIVE, (loops[0],)),
-            Loop(BODY, "N", (loops[1],)),
+            Each(BODY, TOUCHED, (loops[1],)),
         ]
 
     def _go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
@@ -376,7 +382,7 @@ class SceneSolver:
         return [
             traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
             Each(CONTACT, ACTIVE, (loops[0],)),
-            Loop(BODY, "N", (loops[1],)),
+            Each(BODY, TOUCHED, (loops[1],)),
         ]
 
     def _end(self) -> Statement:

@@ -32,7 +32,14 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
-from whippletree.compiler.rollout.scene_solver import ACTIVE, CONTACT, SceneSolver, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_solver import (
+    ACTIVE,
+    CONTACT,
+    TOUCHED,
+    SceneSolver,
+    matrix_of,
+    relative_velocity,
+)
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
 from whippletree.contact.problem.cones import largest
@@ -149,6 +156,7 @@ class _StepBuilder(WorkSpace):
             crowd=(1,),  # how many they are
         )
         self.numbers_list(ACTIVE, "C")
+        self.numbers_list(TOUCHED, "N")
         self.solver = SceneSolver(self)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
         self.add(*lists, *self.outputs)

@@ -18,6 +18,9 @@ from whippletree.contact.kinematics.scene_layout import Grouped, SceneLayout
 SMALLEST = 2.0**-40
 """Share of the largest radius below which balls are sorted as if they had that size; points have none."""
 
+FEW = 150
+"""Balls that are compared each with each: quicker than making a tree."""
+
 ROUNDING = 1 + 1e-12
 """Makes up for the rounding of distances in the trees; every pair is looked at once more."""
 
@@ -99,6 +102,15 @@ def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Arra
     return np.full(len(others), -np.inf)  # a terrain may be anywhere
 
 
+def _compare_all(centres: Array, half: Array) -> tuple[Array, Array]:
+    """Every ball against every other one."""
+    x, y, z = (column[:, None] - column for column in centres.T)
+    sums = half[:, None] + half
+    a, b = np.nonzero(x * x + y * y + z * z <= sums * sums)
+    once = a < b
+    return a[once], b[once]
+
+
 def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array]:
     """Pairs of balls (n, 3), (n,) whose surfaces are at most ``reach`` apart: numbers (k,) and (k,)."""
     from scipy.spatial import cKDTree
@@ -106,6 +118,8 @@ def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array
     half = radii + reach / 2
     if len(radii) < 2 or not np.isfinite(centres).all():
         return np.triu_indices(len(radii), 1)  # what is nowhere may be anywhere
+    if len(radii) <= FEW:
+        return _compare_all(centres, half)
     levels = np.ceil(np.log2(np.maximum(half, half.max() * SMALLEST))).astype(np.int64)
     members = [np.flatnonzero(levels == level) for level in np.unique(levels)]
     trees = [cKDTree(centres[own], leafsize=8, compact_nodes=False, balanced_tree=False) for own in members]
