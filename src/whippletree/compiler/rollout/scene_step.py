@@ -40,6 +40,7 @@ from whippletree.compiler.rollout.scene_solver import (
     matrix_of,
     relative_velocity,
 )
+from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
 from whippletree.contact.problem.cones import largest
@@ -264,7 +265,9 @@ class _StepBuilder(WorkSpace):
             slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
             # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
             spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
-            return [[select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))]]
+            listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
+            # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
+            return [[select(less(touch[0], NOWHERE / 2), listed, -1)]]
 
         reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
         return traced_block(near, reads, [self.at("flag", CONTACT)])
@@ -308,7 +311,8 @@ class _StepBuilder(WorkSpace):
             centres, velocities = of_bodies[:2], of_bodies[2:]
             rate = relative_velocity(_row(touch, *centres), *velocities)[0]
             listed = less(0, flag)
-            missed = select(listed, 0, largest([-(touch[0] / h + rate), 0]))
+            beyond = largest([-(touch[0] / h + rate), 0])
+            missed = select(listed, 0, select(less(touch[0], NOWHERE / 2), beyond, 0))
             joins = less(tolerance, missed)
             return [
                 [select(joins, 1, flag)],
