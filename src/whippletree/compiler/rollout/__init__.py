@@ -24,6 +24,6 @@ contact_list_gaps   gaps of all candidates, by its narrow phase alone
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
-scene_solver      its contact problem: sweeps, accelerated gradients, and the projection of positions
+scene_solver      its contact problem: sweeps with momentum, and the projection of positions
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """
