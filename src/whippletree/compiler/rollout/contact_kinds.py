@@ -17,7 +17,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
-from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.program.looped_blocks import looped_block
+from whippletree.compiler.program.traced_blocks import Piece, piece
 from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
@@ -50,9 +51,14 @@ class Member:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What pairs of one kind share."""
-        shapes = tuple(kind_of(shape) for shape in self.pair.shapes)
+        shapes = tuple(kind_of(shape) for shape in self.pair.compared)
         moving = tuple(place.node >= 0 for place in self.places)
-        return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers))
+        return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers) if self.folds else ())
+
+    @property
+    def folds(self) -> bool:
+        """Whether numbers that are 0 or ±1 become part of the code; that of solids is long and written once."""
+        return self.pair.solids is None
 
 
 def narrow_phase(
@@ -72,7 +78,7 @@ def narrow_phase(
     for pair in pairs:
         places = pair.places(tree)
         numbers = [*numbers_of_pose(places[0].pose), *numbers_of_pose(places[1].pose)]
-        numbers += [x for shape in pair.shapes for x in numbers_of_shape(shape)]
+        numbers += [x for shape in pair.compared for x in numbers_of_shape(shape)]
         numbers.append(float(pair.contact.margin))
         member = Member(pair, places, first, tuple(numbers))
         kinds.setdefault(member.kind, []).append(member)
@@ -86,7 +92,8 @@ def narrow_phase(
     late: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds.values()):
-        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach).loop()
+        folds = members[0].folds
+        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds).loop()
         statements.append(loop)
         buffers += tables
     for number, members in enumerate(coarse.values()):
@@ -134,15 +141,15 @@ class _Kind:
         reads += [piece(table, PAIR, None) for table in tables]
         slots = self.members[0].pair.slots
         writes = [self._slot(self.first.name, slot) for slot in range(slots)]
-        compare: tuple[Statement, ...] = (traced_block(self._touches, reads, writes),)
+        compare, work = looped_block(self._touches, reads, writes, self.name)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
-            compare = (If(Address("within", (Index(self.first.name),)), compare),)
+            compare = [If(Address("within", (Index(self.first.name),)), tuple(compare))]
             if judges:
                 nodes = [b.name for b in self.nodes.values()]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
-                compare, tables = (*judge, *compare), [*tables, *more]
-        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables]
+                compare, tables = [*judge, *compare], [*tables, *more]
+        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables, *work]
 
     def _slot(self, register: Register, slot: int) -> Piece:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
@@ -161,7 +168,7 @@ class _Kind:
             own = pose_of(np.array(numbers[POSE * side : POSE * (side + 1)], dtype=object))
             poses.append(pose_of(bodies[side]) @ own if side in bodies else own)
         shapes, at = [], 2 * POSE
-        for shape in member.pair.shapes:
+        for shape in member.pair.compared:
             size = len(numbers_of_shape(shape))
             shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size

@@ -172,7 +172,7 @@ class _Layout(NamedTuple):
     """How far apart each pair touches, m, (pairs,)."""
     groups: list[_Group]
     others: Array
-    """Numbers of the pairs without a closed form."""
+    """Numbers of the pairs without a closed form, and of solids: they are compared one by one."""
 
 
 def _layout(system: ContactSet) -> _Layout:
@@ -199,7 +199,7 @@ def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
         kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
-        if pair.touching is None:
+        if pair.touching is None or pair.solids:
             others.append(k)
         else:
             members.setdefault(kinds, []).append(k)
@@ -224,7 +224,7 @@ def _group(pairs: list[Pair], numbers: Array) -> _Group:
 
 def is_slow(pair: Pair) -> bool:
     """Whether comparing a pair takes Python milliseconds: it has no closed form, or one that iterates."""
-    return pair.touching is None or _iterates(*pair.shapes)
+    return pair.touching is None or pair.solids is not None or _iterates(*pair.shapes)
 
 
 def _iterates(first: Shape, second: Shape) -> bool:

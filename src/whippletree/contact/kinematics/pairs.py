@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
 from whippletree.contact.geometry.shapes import Shape, shape_of
+from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.geometry.solids import Solid, solids_of
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
@@ -32,6 +34,13 @@ class Pair:
     touching: Touching | None
     """The closed form; None where there is none."""
     slots: int
+    solids: tuple[Solid, Solid] | None = None
+    """The shapes as solids, where the form is that of solids."""
+
+    @property
+    def compared(self) -> tuple[Shape | Solid, Shape | Solid]:
+        """What the form takes: the shapes, or their solids."""
+        return self.solids or self.shapes
 
     def places(self, tree: Skeleton) -> tuple[Place, Place]:
         """Where the two geometries are fixed."""
@@ -44,7 +53,7 @@ class Pair:
     def touches(self, X: Pose, Y: Pose) -> list[Touch]:
         """The candidates with the two geometries at these poses; gaps are counted from the contact's margin."""
         if self.touching is not None:
-            found = self.touching(*self.shapes, X, Y)
+            found = self.touching(*self.compared, X, Y)
         else:
             found = coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
         return (
@@ -79,6 +88,21 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
     if faults:
         raise ModelError(f"model {model.name!r}", faults)
     return tuple(pairs)
+
+
+def pairs_with_solids(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs, those without a form with that of solids, if both shapes are bounded and convex."""
+    bare = [pair for pair in pairs if pair.touching is None and coal_pairs.can_collide(*pair.shapes)]
+    shapes = {id(shape): shape for pair in bare for shape in pair.shapes}
+    solids = dict(zip(shapes, solids_of(list(shapes.values())), strict=True))
+    found = []
+    for pair in pairs:
+        if pair in bare:
+            first, second = (solids[id(shape)] for shape in pair.shapes)
+            form = SolidForm(first, second)
+            pair = replace(pair, touching=form, slots=form.slots, solids=(first, second))
+        found.append(pair)
+    return tuple(found)
 
 
 def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) -> Pair:
