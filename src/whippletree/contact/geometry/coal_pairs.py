@@ -86,8 +86,7 @@ def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list
     if not all(np.all(np.isfinite(part)) for part in (*x, *y)):
         nowhere = Touch(math.nan, vector(*[math.nan] * 3), np.full((3, 3), math.nan, dtype=object))
         return [nowhere] * slots(first, second)
-    met = witness(first, second, x, y, _nearest(first, second, x, y))
-    nearest = met.touch(X, Y)
+    nearest = nearest_touch(first, second, X, Y)
     if isinstance(first, Box | Hull) and isinstance(second, Box | Hull):
         found = flat_touches(Placement(first, X, x), Placement(second, Y, y), _values(nearest.axes[0]), _balls_against)
     else:
@@ -99,6 +98,12 @@ def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list
     filled = [absent if touch is None else touch for touch in found]
     alone = all(real_value(touch.gap) > real_value(nearest.gap) + WITNESS for touch in filled)
     return [*filled, nearest if alone else absent]
+
+
+def nearest_touch(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> Touch:
+    """Where two shapes are nearest, to rounding."""
+    x, y = _placed(X), _placed(Y)
+    return witness(first, second, x, y, _nearest(first, second, x, y)).touch(X, Y)
 
 
 class Tracker:

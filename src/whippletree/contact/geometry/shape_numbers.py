@@ -31,7 +31,7 @@ def kind_of(shape: Shape | Solid) -> Any:
     """What shapes of one kind share: their type, or themselves where they are more than a few numbers; of solids, their
     tables, and whether they have flats."""
     if isinstance(shape, Solid):
-        return Solid, id(shape.tables), bool(shape.flat_count)
+        return Solid, id(shape.tables), bool(shape.flat)
     return type(shape) if _is_numbers(shape) else id(shape)
 
 

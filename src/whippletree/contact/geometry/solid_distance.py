@@ -13,9 +13,9 @@ next one:
     n₁ = argmax sep(n) + δ n · n₀        sep(n₁) ≥ sep(n₀) + δ (1 − n₀ · n₁)
 
 So no round is worse than the one before, and where n stays, the gap along it is a local maximum of sep: the shortest
-way out. A face that meets a corner is found in one round. Polytopes need no more than that. Round solids come closer
-and closer only, so the rounds end early for them, and Newton's method goes on from there
-(:mod:`~whippletree.contact.geometry.solid_normals`).
+way out. A face that meets a corner is found in one round. Round solids come closer and closer only, so the rounds end
+early for them; and where solids are close the vector between two edges is mostly rounding. There Newton's method goes
+on from the corners that are nearest (:mod:`~whippletree.contact.geometry.solid_normals`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ NEAREST_ROUNDS = 64
 WAY_OUT_ROUNDS = 12
 """Rounds of the search for the shortest way out, at most; three are usual."""
 
-CLEARLY_APART = 1e-7
-"""Share of the solids' size by which they must be apart for their nearest points to tell the direction."""
+CLEARLY_APART, BARELY_APART = 1e-2, 1e-7
+"""Shares of the solids' size by which they must be apart for the vector between their nearest points to be their normal
+to rounding, also where an edge is nearest, across which it must be; and for it to tell the direction at all."""
 
 MOVED_AWAY = 0.05
 """Share of their size by which they are moved apart where they are not."""
@@ -76,19 +77,27 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
         _, n, gap, _ = state
         *parts, size = given
         own = sides.of(parts)
-        away = select(less(CLEARLY_APART * size, gap), 0, MOVED_AWAY * size - gap)
+        away = select(less(BARELY_APART * size, gap), 0, MOVED_AWAY * size - gap)
         v, corners = _nearest_corners(own, n, away)
         _, found = unit_or(v, n)
         reached = own.separation(found)
-        for other, tie in ((polished_normal(own, corners, found), 0), *_axes(own, found, FLUSH_AXIS * size)):
-            along = own.separation(other)
-            better = negated(less(along, reached - tie))
-            found = chosen(better, other, found)
-            reached = select(better, along, reached)
-        worse = less(reached, gap - FLUSH_AXIS * size)
+        done = select(own.is_round(), -1, select(less(reached, CLEARLY_APART * size), -1, 1))
+        begin = [done, found, reached]
+        _, found, reached = iterate(polish, begin, [*parts, *corners, size], 1)
+        worse = less(reached, gap)
         point = corners.first_point(own, found)
         over = negated(both(less(gap + SAME_DISTANCE * size, reached), less(0, away)))
         return [select(over, 1, -1), chosen(worse, n, found), select(worse, gap, reached), point]
+
+    def polish(state: list[Any], given: list[Any]) -> list[Any]:
+        _, found, reached = state
+        *parts, share, one, two, size = given
+        own, corners = sides.of(parts), Corners(share, one, two)
+        for other, tie in ((polished_normal(own, corners, found), 0), *_axes(own, found, FLUSH_AXIS * size)):
+            along = own.separation(other)
+            better = negated(less(along, reached - tie))
+            found, reached = chosen(better, other, found), select(better, along, reached)
+        return [1, found, reached]
 
     state = [-1, n, gap, vector(0, 0, 0)]
     _, n, gap, point = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
@@ -141,8 +150,7 @@ def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]
     """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
     both between which it is."""
     shift = away * n
-    round_ = less(0, sides.solids[0].radii @ sides.solids[0].radii + sides.solids[1].radii @ sides.solids[1].radii)
-    near = select(round_, ROUND_DISTANCE, SAME_DISTANCE)
+    near = select(sides.is_round(), ROUND_DISTANCE, SAME_DISTANCE)
     w, a, b = _support(sides, n, shift)
 
     def come_nearer(state: list[Any], given: list[Any]) -> list[Any]:

@@ -89,7 +89,7 @@ def _newton_step(sides: Sides, apart: Array, line: Array, n: Array) -> Array:
     sound = less(0, abs(det))
     rate = select(sound, 1 / select(sound, det, 1), 0)
     # sep falls off to all sides of its maximum: gradient · e = (H + sep) step
-    return rate * (c * x - b * y) * u + rate * (a * y - b * x) * w
+    return vector(*(rate * (c * x - b * y) * u + rate * (a * y - b * x) * w))
 
 
 def _curvature(sides: Sides, n: Array, x: Array, y: Array) -> Any:

@@ -20,8 +20,18 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import entry, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import BESIDE_BOX, NOWHERE
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
+from whippletree.contact.geometry.shapes import HalfSpace
 from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
-from whippletree.contact.geometry.solids import FLAT, Solid, SolidTables
+from whippletree.contact.geometry.solids import (
+    AROUND,
+    FLAT,
+    OCTANTS,
+    Solid,
+    SolidTables,
+    corner_at,
+    farthest_corner,
+    farthest_in_range,
+)
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -50,7 +60,7 @@ class SolidForm:
     """Finds the candidates of two solids; a form as those of :mod:`~whippletree.contact.geometry.closed_forms`."""
 
     def __init__(self, first: Solid, second: Solid) -> None:
-        self.flat = bool(first.flat_count and second.flat_count)
+        self.flat = bool(first.flat and second.flat)
         """Whether both have flats."""
         self.slots = len(DIRECTIONS) + 1 if self.flat else 1
 
@@ -61,10 +71,32 @@ class SolidForm:
         nearest = Touch(gap, Y.p + near.point - first.margin * near.normal, axes)
         if not self.flat:
             return [nearest]
-        corners = _overlap(first, second, X, Y, axes)
+        # no two points of convex solids are nearer along the normal: corners are cut by BESIDE_BOX beside an edge
+        corners = [touch._replace(gap=largest([touch.gap, gap])) for touch in _overlap(first, second, X, Y, axes)]
         least = -largest([-touch.gap for touch in corners])
         alone = less(gap, least - NEARER_POINT)
         return [*corners, nearest._replace(gap=select(alone, gap, NOWHERE))]
+
+
+class HullOnPlane:
+    """Finds the candidates of a hull with many corners on a half-space: the lowest corner of each octant about its
+    middle, as :func:`~whippletree.contact.geometry.closed_forms.corners_on_plane` does, in loops over its corners."""
+
+    slots = OCTANTS
+
+    def __call__(self, first: Solid, second: HalfSpace, X: Pose, P: Pose) -> list[Touch]:
+        normal, tables = P.R[:, 2], first.tables
+        axes = np.stack([normal, P.R[:, 0], P.R[:, 1]])
+        down = -(X.R.T @ normal)
+        touches = []
+        for octant in range(OCTANTS):
+            place = (OCTANTS + 1) * first.number + octant
+            start, end = (entry(tables.octants, place + i) for i in (0, 1))
+            number, _ = farthest_in_range(tables, start, end - 1, 1, down)
+            point = X.point(corner_at(tables, number))
+            gap = select(less(start, end), normal @ (point - P.p), NOWHERE)
+            touches.append(Touch(gap, point, axes))
+        return touches
 
 
 class _Flat(NamedTuple):
@@ -119,22 +151,24 @@ def _overlap(first: Solid, second: Solid, X: Pose, Y: Pose, axes: Array) -> list
 
 
 def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _Flat:
-    """The flat of a solid that looks most towards the other one: along ``side`` times the normal."""
+    """Of the flats around the corner that is farthest along ``side`` times the normal, the one that looks most there."""
     tables = solid.tables
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
         _, at, best, row = state
         end, towards = given
-        own = vector(*[entry(tables.flats, FLAT * at + i) for i in range(FLAT)])
+        place = FLAT * entry(tables.beside, at)
+        own = vector(*[entry(tables.flats, place + i) for i in range(FLAT)])
         score = _score(own, towards)
         better = less(best, score)
         after = at + 1
         return [select(less(after, end), -1, 1), after, select(better, score, best), chosen(better, own, row)]
 
     towards = side * turn[0]
-    end = solid.first_flat + solid.flat_count
-    begin = [-1, solid.first_flat, -2, vector(*[0] * FLAT)]
-    most = max(len(tables.flats.values) // FLAT, 1)
+    corner = farthest_corner(solid, towards).number
+    start, end = (entry(tables.around, AROUND * corner + i) for i in (2, 3))
+    begin = [-1, start, -2, vector(*[0] * FLAT)]
+    most = max(int(b - a) for a, b in zip(tables.around.values[2::AROUND], tables.around.values[3::AROUND]))
     _, _, score, row = iterate(look, begin, [end, towards], most)
     k = vector(*row[:3])
     # a line of a round solid is moved outwards, across itself

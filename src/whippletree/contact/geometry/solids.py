@@ -11,8 +11,9 @@ be 0, and of a ball of the radius ``margin``:
     box, hull    its corners          0            0          its faces
 
 A *flat* is a face with its outline, or a line along which the shape may lie on another one. Corners, flats and outlines
-of all solids of a model are in three tables, so that a solid is a few numbers: one code serves all pairs, whatever
-their shapes and however many corners they have.
+of all solids of a model are in common tables, so that a solid is a few numbers: one code serves all pairs, whatever
+their shapes and however many corners they have. Each corner knows its neighbours, along which the search for the
+farthest one climbs, and the flats around it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import Table, entry, less, select, sqrt
 from whippletree.contact.geometry.polytopes import corner_points, faces_of
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
-from whippletree.contact.problem.cones import largest
 
 CAP_CORNERS = 16
 """Corners of the polygon that stands for a cylinder's cap where it lies on another flat. What is nearest to the other
@@ -38,9 +38,17 @@ shape is found on the cap itself."""
 CORNERS_PER_ROUND = 4
 """Corners that are looked at together in the search for the farthest one."""
 
-FLAT = 8
+CLIMBED_CORNERS = 32
+"""Corners up to which all are looked at; of more, one in √n, and then the neighbours of the best."""
+
+FLAT = 7
 """Numbers of a flat: normal or direction (3), whether it is a line, by how much that is moved outwards, the number of
-its first outline corner, and how many it has; one is left over."""
+its first outline corner, and how many it has."""
+
+AROUND = 4
+"""Numbers of what is around a corner: where its neighbours begin and end, and where its flats do."""
+
+OCTANTS = 8
 
 
 class SolidTables(NamedTuple):
@@ -48,9 +56,16 @@ class SolidTables(NamedTuple):
 
     corners: Table
     """x, y and z of every corner."""
+    around: Table
+    neighbours: Table
+    """Numbers of corners, those around one after the other."""
+    beside: Table
+    """Numbers of flats, likewise."""
     flats: Table
     outlines: Table
     """x, y and z of every corner of every outline, in order around the outward normal."""
+    octants: Table
+    """Of every solid, where the corners in each octant about its middle begin, and where the last ones end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +88,19 @@ class Solid:
         return self.numbers[1]
 
     @property
-    def radii(self) -> Array:
-        """Of its rounding, (3,)."""
-        return vector(*self.numbers[2:5])
+    def stride(self) -> Any:
+        """Every how manieth of its corners the search for the farthest one begins with."""
+        return self.numbers[2]
+
+    @property
+    def flat(self) -> Any:
+        """Whether it has flats, 1 or 0."""
+        return self.numbers[3]
+
+    @property
+    def number(self) -> Any:
+        """Its own number."""
+        return self.numbers[4]
 
     @property
     def margin(self) -> Any:
@@ -83,24 +108,19 @@ class Solid:
         return self.numbers[5]
 
     @property
-    def first_flat(self) -> Any:
-        """Number of its first flat."""
-        return self.numbers[6]
-
-    @property
-    def flat_count(self) -> Any:
-        """How many flats it has."""
-        return self.numbers[7]
+    def radii(self) -> Array:
+        """Of its rounding, (3,)."""
+        return vector(*self.numbers[6:9])
 
     @property
     def middle(self) -> Array:
         """Of its extent, without the margin, in its frame, (3,)."""
-        return vector(*self.numbers[8:11])
+        return vector(*self.numbers[9:12])
 
     @property
     def half(self) -> Array:
         """Half lengths of its extent, without the margin, (3,)."""
-        return vector(*self.numbers[11:14])
+        return vector(*self.numbers[12:15])
 
     def with_numbers(self, numbers: Sequence[Any]) -> Solid:
         """A solid of the same tables."""
@@ -109,19 +129,72 @@ class Solid:
 
 def solids_of(shapes: Sequence[Shape]) -> list[Solid]:
     """The solids of some shapes, with common tables."""
-    corners, flats, outlines, rows = [], [], [], []
-    for shape in shapes:
-        points, radii, margin = _body(shape)
-        reach = points.max(axis=0) + radii, points.min(axis=0) - radii
-        faces = _flats(shape)
-        rows.append([len(corners), len(points), *radii, margin, len(flats), len(faces)])
-        rows[-1] += [*(reach[0] + reach[1]) / 2, *(reach[0] - reach[1]) / 2]
-        corners += points.tolist()
-        for face in faces:
-            flats.append([*face.normal, face.line, face.moved, len(outlines), len(face.outline), 0.0])
-            outlines += face.outline.tolist()
-    tables = SolidTables(*[Table(np.ravel(part) if part else [0.0]) for part in (corners, flats, outlines)])
+    lists = _Lists()
+    rows = [lists.add(number, shape) for number, shape in enumerate(shapes)]
+    tables = lists.tables()
     return [Solid(tuple(map(float, row)), tables, shape) for row, shape in zip(rows, shapes, strict=True)]
+
+
+class _Lists:
+    """The tables of solids, while they are filled."""
+
+    def __init__(self) -> None:
+        self.corners: list[Any] = []
+        self.around: list[Any] = []
+        self.neighbours: list[Any] = []
+        self.beside: list[Any] = []
+        self.flats: list[Any] = []
+        self.outlines: list[Any] = []
+        self.octants: list[Any] = []
+
+    def tables(self) -> SolidTables:
+        """A table has at least one entry."""
+        return SolidTables(*[Table(np.ravel(part) if part else [0.0]) for part in vars(self).values()])
+
+    def add(self, number: int, shape: Shape) -> list[Any]:
+        """Takes a shape in, and returns the numbers of its solid."""
+        points, radii, margin = _body(shape)
+        low, high = points.min(axis=0), points.max(axis=0)
+        # by octants about the middle, so that each has its own part of the list
+        octants = (points > (low + high) / 2) @ np.array([4, 2, 1])
+        points = points[np.argsort(octants, kind="stable")]
+        first, count = len(self.corners), len(points)
+        self.octants.append(first + np.searchsorted(np.sort(octants), np.arange(OCTANTS + 1)))
+        self.corners += points.tolist()
+        flats = self._add_flats(shape)
+        self._add_around(shape, points, first, flats)
+        stride = 1 if count <= CLIMBED_CORNERS else math.isqrt(count)
+        extent = [*(low + high) / 2, *(high - low) / 2 + radii]
+        return [first, count, stride, bool(flats), number, margin, *radii, *extent]
+
+    def _add_flats(self, shape: Shape) -> dict[int, _Flat]:
+        """The flats of a shape by their numbers."""
+        found = dict(enumerate(_flats(shape), start=len(self.flats)))
+        for flat in found.values():
+            self.flats.append([*flat.normal, flat.line, flat.moved, len(self.outlines), len(flat.outline)])
+            self.outlines += flat.outline.tolist()
+        return found
+
+    def _add_around(self, shape: Shape, points: Array, first: int, flats: dict[int, _Flat]) -> None:
+        """What is around each corner; both ends of an axis know all flats of a round solid."""
+        whole = isinstance(shape, Box | Hull)
+        links: dict[tuple[float, ...], set[int]] = {tuple(p): set() for p in points.tolist()}
+        places = {point: first + k for k, point in enumerate(links)}
+        if whole:
+            from scipy.spatial import ConvexHull
+
+            for simplex in ConvexHull(points).simplices.tolist():
+                for k in simplex:
+                    links[tuple(points[k].tolist())] |= {first + other for other in simplex if other != k}
+        beside: dict[tuple[float, ...], list[int]] = {point: [] for point in places}
+        for number, flat in flats.items():
+            for point in map(tuple, flat.outline.tolist()) if whole else places:
+                beside[point].append(number)
+        for point in places:
+            start, begin = len(self.neighbours), len(self.beside)
+            self.neighbours += sorted(links[point])
+            self.beside += beside[point]
+            self.around.append([start, len(self.neighbours), begin, len(self.beside)])
 
 
 class _Flat(NamedTuple):
@@ -186,12 +259,16 @@ class Sides(NamedTuple):
     def corners(self, n: Array) -> tuple[Array, Array]:
         """The corners (3,) of the first solid that is farthest along −n, and of the second one along n."""
         (first, second), (R, S) = self.solids, self.turns
-        return self.offset + R @ farthest_corner(first, -(R.T @ n)), S @ farthest_corner(second, S.T @ n)
+        return self.offset + R @ farthest_corner(first, -(R.T @ n)).point, S @ farthest_corner(second, S.T @ n).point
 
     def roundings(self, n: Array) -> tuple[Array, Array]:
         """What is beyond these corners: points (3,) of the first solid's rounding along −n, of the second's along n."""
         (first, second), (R, S) = self.solids, self.turns
         return R @ rounding(first.radii, -(R.T @ n)), S @ rounding(second.radii, S.T @ n)
+
+    def is_round(self) -> Any:
+        """Whether one of them has a rounding that is no ball."""
+        return less(0, sum(solid.radii @ solid.radii for solid in self.solids))
 
     def separation(self, n: Array) -> Any:
         """How far apart they are along a unit vector n (3,), without their margins, m."""
@@ -217,32 +294,72 @@ def rounding(radii: Array, along: Array) -> Array:
     return vector(*[scale * a * x for a, x in zip(radii, stretched, strict=True)])
 
 
-def farthest_corner(solid: Solid, along: Array) -> Array:
-    """The corner (3,) that is farthest in a direction (3,)."""
-    numbers = (*solid.numbers, *along)
-    if all(isinstance(x, (int, float)) for x in numbers):
-        points = solid.tables.corners.array.reshape(-1, 3)[int(solid.first) : int(solid.first + solid.count)]
-        return vector(*points[int(np.argmax(points @ along.astype(float)))].tolist())
-    table = solid.tables.corners
-    start = _corner(table, solid.first)
+class Farthest(NamedTuple):
+    """The corner of a solid that is farthest in a direction."""
+
+    number: Any
+    point: Array
+
+
+def farthest_corner(solid: Solid, along: Array) -> Farthest:
+    """The corner that is farthest in a direction (3,), all in the solid's frame."""
+    tables = solid.tables
+    plain = all(isinstance(x, (int, float)) for x in (*solid.numbers, *along))
+    stride = 1 if plain else solid.stride  # NumPy looks at all of them at once
+    number, height = farthest_in_range(tables, solid.first, solid.first + solid.count - 1, stride, along)
+
+    def climb(state: list[Any], given: list[Any]) -> list[Any]:
+        _, number, height = state
+        (along,) = given
+        start, end = (entry(tables.around, AROUND * number + i) for i in (0, 1))
+        _, _, top, best = iterate(_among_neighbours(tables), [-1, start, number, height], [end, along], most)
+        return [select(less(height, best), -1, 1), top, best]
+
+    most = max(int(end - start) for start, end in zip(tables.around.values[::AROUND], tables.around.values[1::AROUND]))
+    begin = [select(less(1, stride), -1, 1), number, height]
+    _, number, _ = iterate(climb, begin, [along], len(tables.around.values) // AROUND)
+    return Farthest(number, corner_at(tables, number))
+
+
+def _among_neighbours(tables: SolidTables) -> Any:
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, height = state
+        end, along = given
+        number = entry(tables.neighbours, at)
+        own = corner_at(tables, number) @ along
+        higher = less(height, own)
+        after = at + 1
+        return [select(less(after, end), -1, 1), after, select(higher, number, best), select(higher, own, height)]
+
+    return look
+
+
+def farthest_in_range(tables: SolidTables, first: Any, last: Any, stride: Any, along: Array) -> tuple[Any, Any]:
+    """Number and height of the corner that is farthest in a direction (3,), of those from first to last by strides."""
+    if all(isinstance(x, (int, float)) for x in (first, last, stride, *along)):
+        if last < first:
+            return first, 0
+        heights = tables.corners.array.reshape(-1, 3)[int(first) : int(last) + 1 : int(stride)] @ along.astype(float)
+        best = int(np.argmax(heights))
+        return first + best * stride, float(heights[best])
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
-        _, at, best, point = state
-        last, direction = given
-        for step in range(CORNERS_PER_ROUND):
-            own = _corner(table, -largest([-at - step, -last]))
-            height = own @ direction
-            better = less(best, height)
-            best = select(better, height, best)
-            point = vector(*[select(better, a, b) for a, b in zip(own, point, strict=True)])
-        after = at + CORNERS_PER_ROUND
-        return [select(less(last, after), 1, -1), after, best, point]
+        _, at, best, height = state
+        last, stride, along = given
+        for _ in range(CORNERS_PER_ROUND):
+            number = select(less(last, at), last, at)
+            own = corner_at(tables, number) @ along
+            higher = less(height, own)
+            best, height = select(higher, number, best), select(higher, own, height)
+            at = at + stride
+        return [select(less(last, at), 1, -1), at, best, height]
 
-    last = solid.first + solid.count - 1
-    most = -(-len(table.values) // (3 * CORNERS_PER_ROUND))
-    begin = [select(less(solid.first, last), -1, 1), solid.first + 1, start @ along, start]
-    return vector(*iterate(look, begin, [last, along], most)[3])
+    begin = [select(less(first, last), -1, 1), first + stride, first, corner_at(tables, first) @ along]
+    most = -(-len(tables.corners.values) // (3 * CORNERS_PER_ROUND))
+    _, _, number, height = iterate(look, begin, [last, stride, along], most)
+    return number, height
 
 
-def _corner(table: Table, number: Any) -> Array:
-    return vector(*[entry(table, 3 * number + i) for i in range(3)])
+def corner_at(tables: SolidTables, number: Any) -> Array:
+    """A corner (3,) by its number."""
+    return vector(*[entry(tables.corners, 3 * number + i) for i in range(3)])

@@ -110,7 +110,8 @@ class Snapshot:
         first, second = self.layout.sides[self.layout.others].T
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
         apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
-        near = ~(apart > reach)  # NaN is told, not left out
+        endless = [HalfSpace in map(type, self.system.pairs[k].shapes) for k in self.layout.others]
+        near = ~(apart > reach) | np.array(endless, dtype=bool)  # NaN is told, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:
@@ -118,6 +119,8 @@ class Snapshot:
         pair = self.system.pairs[number]
         X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
         reach = reach + self.layout.margins[number]
+        if HalfSpace in map(type, pair.shapes):
+            reach = np.inf
         if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
             return []
         return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
-from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
-from whippletree.contact.geometry.shapes import Shape, shape_of
-from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form, reversed_touch
+from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape, shape_of
+from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
 from whippletree.contact.geometry.solids import Solid, solids_of
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
@@ -34,8 +34,8 @@ class Pair:
     touching: Touching | None
     """The closed form; None where there is none."""
     slots: int
-    solids: tuple[Solid, Solid] | None = None
-    """The shapes as solids, where the form is that of solids."""
+    solids: tuple[Shape | Solid, Shape | Solid] | None = None
+    """The shapes as solids, where the form is that of solids; a half-space is none."""
 
     @property
     def compared(self) -> tuple[Shape | Solid, Shape | Solid]:
@@ -91,18 +91,37 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
 
 
 def pairs_with_solids(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs, those without a form with that of solids, if both shapes are bounded and convex."""
-    bare = [pair for pair in pairs if pair.touching is None and coal_pairs.can_collide(*pair.shapes)]
-    shapes = {id(shape): shape for pair in bare for shape in pair.shapes}
+    """The pairs, with the forms of solids for those that have no other, and for hulls of many corners on planes: there
+    the closed form is written out for every corner."""
+    taken = [pair for pair in pairs if pair.touching is None or _is_large_on_plane(*pair.shapes)]
+    shapes = {id(shape): shape for pair in taken for shape in pair.shapes if not isinstance(shape, HalfSpace)}
     solids = dict(zip(shapes, solids_of(list(shapes.values())), strict=True))
-    found = []
-    for pair in pairs:
-        if pair in bare:
-            first, second = (solids[id(shape)] for shape in pair.shapes)
-            form = SolidForm(first, second)
-            pair = replace(pair, touching=form, slots=form.slots, solids=(first, second))
-        found.append(pair)
-    return tuple(found)
+    numbers = {id(pair) for pair in taken}
+    return tuple(_with_solids(pair, solids) if id(pair) in numbers else pair for pair in pairs)
+
+
+def _with_solids(pair: Pair, solids: Mapping[int, Solid]) -> Pair:
+    first, second = (solids.get(id(shape), shape) for shape in pair.shapes)
+    form: SolidForm | HullOnPlane = HullOnPlane()
+    if isinstance(first, Solid) and isinstance(second, Solid):
+        form = SolidForm(first, second)
+    touching: Touching = form if isinstance(first, Solid) else _Turned(form)
+    return replace(pair, touching=touching, slots=form.slots, solids=(first, second))
+
+
+class _Turned:
+    """A form seen from the other side: that of a plane on a hull."""
+
+    def __init__(self, form: Touching) -> None:
+        self.form = form
+
+    def __call__(self, first: Any, second: Any, X: Pose, Y: Pose) -> list[Touch]:
+        return [reversed_touch(touch) for touch in self.form(second, first, Y, X)]
+
+
+def _is_large_on_plane(first: Shape, second: Shape) -> bool:
+    hull, plane = (first, second) if isinstance(second, HalfSpace) else (second, first)
+    return isinstance(plane, HalfSpace) and isinstance(hull, Hull) and len(hull.vertices) > SEPARATE_CORNERS
 
 
 def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) -> Pair:
