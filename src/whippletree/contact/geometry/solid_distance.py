@@ -6,9 +6,10 @@ For a unit vector n from the second solid to the first one,
 
 is how far they are apart along n, and the gap is its largest value. Where that is positive it is the distance, and the
 iteration of Gilbert, Johnson and Keerthi (1988) finds it: the point of A − B that is nearest to the origin, by way of
-triangles with corners in A − B. Where solids touch or overlap, that has no answer. Then the first solid is *moved away*
-along the best normal n₀ that is known, by a length δ at which they are apart, and the nearest points there give the
-next one:
+triangles with corners in A − B. So that is looked for first, and of solids that are apart nothing else. Where they touch
+or overlap, it ends at a triangle near the origin, whose normal is a good one to begin with. Then the first solid is
+*moved away* along the best normal n₀ that is known, by a length δ at which they are apart, and the nearest points there
+give the next one:
 
     n₁ = argmax sep(n) + δ n · n₀        sep(n₁) ≥ sep(n₀) + δ (1 − n₀ · n₁)
 
@@ -42,7 +43,7 @@ WAY_OUT_ROUNDS = 12
 
 CLEARLY_APART, BARELY_APART = 1e-2, 1e-7
 """Shares of the solids' size by which they must be apart for the vector between their nearest points to be their normal
-to rounding, also where an edge is nearest, across which it must be; and for it to tell the direction at all."""
+to rounding, also where an edge is nearest, across which it must be; and for it to be their normal at all."""
 
 MOVED_AWAY = 0.05
 """Share of their size by which they are moved apart where they are not."""
@@ -74,10 +75,10 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
     n, gap = _start(sides)
 
     def move_on(state: list[Any], given: list[Any]) -> list[Any]:
-        _, n, gap, _ = state
+        _, n, gap, _, begins = state
         *parts, size = given
         own = sides.of(parts)
-        away = select(less(BARELY_APART * size, gap), 0, MOVED_AWAY * size - gap)
+        away = select(less(0, begins), 0, MOVED_AWAY * size - gap)
         v, corners = _nearest_corners(own, n, away)
         _, found = unit_or(v, n)
         reached = own.separation(found)
@@ -86,21 +87,27 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
         _, found, reached = iterate(polish, begin, [*parts, *corners, size], 1)
         worse = less(reached, gap)
         point = corners.first_point(own, found)
-        over = negated(both(less(gap + SAME_DISTANCE * size, reached), less(0, away)))
-        return [select(over, 1, -1), chosen(worse, n, found), select(worse, gap, reached), point]
+        apart = less(BARELY_APART * size, reached)
+        stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
+        over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
+        return [over, chosen(worse, n, found), select(worse, gap, reached), point, -1]
 
     def polish(state: list[Any], given: list[Any]) -> list[Any]:
         _, found, reached = state
         *parts, share, one, two, size = given
         own, corners = sides.of(parts), Corners(share, one, two)
+        # inside of A − B its boundary is on the other side
+        turned = own.separation(-found)
+        inside = less(reached, turned)
+        found, reached = chosen(inside, -found, found), select(inside, turned, reached)
         for other, tie in ((polished_normal(own, corners, found), 0), *_axes(own, found, FLUSH_AXIS * size)):
             along = own.separation(other)
             better = negated(less(along, reached - tie))
             found, reached = chosen(better, other, found), select(better, along, reached)
         return [1, found, reached]
 
-    state = [-1, n, gap, vector(0, 0, 0)]
-    _, n, gap, point = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
+    state = [-1, n, gap, vector(0, 0, 0), 1]
+    _, n, gap, point, _ = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
     return Nearest(gap, vector(*n), vector(*point))
 
 
