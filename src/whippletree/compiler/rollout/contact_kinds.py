@@ -20,6 +20,7 @@ from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loo
 from whippletree.compiler.program.looped_blocks import looped_block
 from whippletree.compiler.program.traced_blocks import Piece, piece
 from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
+from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
     kind_of,
@@ -52,13 +53,16 @@ class Member:
     def kind(self) -> tuple[Any, ...]:
         """What pairs of one kind share."""
         shapes = tuple(kind_of(shape) for shape in self.pair.compared)
+        if not self.folds:
+            return shapes, self.pair.slots, ()
         moving = tuple(place.node >= 0 for place in self.places)
-        return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers) if self.folds else ())
+        return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers))
 
     @property
     def folds(self) -> bool:
-        """Whether numbers that are 0 or ±1 become part of the code; that of solids is long and written once."""
-        return self.pair.solids is None
+        """Whether numbers that are 0 or ±1 become part of the code. The forms of time steps and of solids are long: each
+        is written once, with all numbers from tables, and with the world as one more body."""
+        return self.pair.solids is None and closed_form(*self.pair.shapes) is not None
 
 
 def narrow_phase(
@@ -69,7 +73,7 @@ def narrow_phase(
 
     Args:
         pairs: all with a closed form.
-        poses: of the nodes in the world, (nodes, 12).
+        poses: of the nodes in the world, and of the world itself, (nodes + 1, 12).
         touches: where the candidates go, (candidates, 13).
         reach: what tells which pairs are close; None: all are compared.
     """
@@ -120,13 +124,15 @@ class _Kind:
         self.name = name
         self.members = members
         self.poses, self.touches, self.reach = poses, touches, reach
-        self.moving = [side for side in (0, 1) if members[0].places[side].node >= 0]
+        self.moving = [side for side in (0, 1) if not members[0].folds or members[0].places[side].node >= 0]
+        world = int(poses.shape[0]) - 1
+        nodes = [[world if place.node < 0 else place.node for place in m.places] for m in members]
         numbers = np.array([m.numbers for m in members], dtype=float)
         differs = [not folds or x not in (0, 1, -1) for x in members[0].numbers]
         self.open = np.flatnonzero(differs) if len(members) > 1 else np.zeros(0, int)
         """Which of the numbers come from the table."""
         self.table = Buffer(f"{self.name} numbers", "table", (len(members), len(self.open)), numbers[:, self.open])
-        self.nodes = {side: self._index(f"node {side}", [m.places[side].node for m in members]) for side in self.moving}
+        self.nodes = {side: self._index(f"node {side}", [own[side] for own in nodes]) for side in self.moving}
         self.first = self._index("first", [m.first for m in members])
 
     def _index(self, word: str, numbers: Sequence[int]) -> Buffer:

@@ -80,31 +80,13 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
         own = sides.of(parts)
         away = select(less(0, begins), 0, MOVED_AWAY * size - gap)
         v, corners = _nearest_corners(own, n, away)
-        _, found = unit_or(v, n)
-        reached = own.separation(found)
-        done = select(own.is_round(), -1, select(less(reached, CLEARLY_APART * size), -1, 1))
-        begin = [done, found, reached]
-        _, found, reached = iterate(polish, begin, [*parts, *corners, size], 1)
+        found, reached = _best_normal(own, corners, unit_or(v, n)[1], size)
         worse = less(reached, gap)
         point = corners.first_point(own, found)
         apart = less(BARELY_APART * size, reached)
         stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
         return [over, chosen(worse, n, found), select(worse, gap, reached), point, -1]
-
-    def polish(state: list[Any], given: list[Any]) -> list[Any]:
-        _, found, reached = state
-        *parts, share, one, two, size = given
-        own, corners = sides.of(parts), Corners(share, one, two)
-        # inside of A − B its boundary is on the other side
-        turned = own.separation(-found)
-        inside = less(reached, turned)
-        found, reached = chosen(inside, -found, found), select(inside, turned, reached)
-        for other, tie in ((polished_normal(own, corners, found), 0), *_axes(own, found, FLUSH_AXIS * size)):
-            along = own.separation(other)
-            better = negated(less(along, reached - tie))
-            found, reached = chosen(better, other, found), select(better, along, reached)
-        return [1, found, reached]
 
     state = [-1, n, gap, vector(0, 0, 0), 1]
     _, n, gap, point, _ = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
@@ -119,6 +101,38 @@ def chosen(condition: Any, a: Array, b: Array) -> Array:
 def _size(solid: Solid) -> Any:
     """Half the diagonal of its extent, m."""
     return sqrt(solid.half @ solid.half) + solid.margin
+
+
+def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[Array, Any]:
+    """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
+    on the other side), what Newton's method makes of the better one, and the z axes of both solids.
+
+    Where n is clear, as for polytopes that are apart, the others are not looked at.
+    """
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, reached = state
+        *parts, share, one, two, size, n = given
+        own, corners = sides.of(parts), Corners(share, one, two)
+        polishing = [select(both(less(1, at), less(at, 3)), -1, 1), best]
+        _, polished = iterate(polish, polishing, [*parts, *corners], 1)
+        tried, tie = n, 0
+        for k, (other, lack) in enumerate(((-n, 0), (polished, 0), *_axes(own, best, FLUSH_AXIS * size)), start=1):
+            here = less(k - 1, at)
+            tried, tie = chosen(here, other, tried), select(here, lack, tie)
+        along = own.separation(tried)
+        better = negated(less(along, reached - tie))
+        best, reached = chosen(better, tried, best), select(better, along, reached)
+        clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
+        return [select(clear, 1, select(less(at, 4), -1, 1)), at + 1, best, reached]
+
+    def polish(state: list[Any], given: list[Any]) -> list[Any]:
+        *parts, share, one, two = given
+        return [1, polished_normal(sides.of(parts), Corners(share, one, two), state[1])]
+
+    begin = [-1, 0, n, -NOWHERE]
+    _, _, best, reached = iterate(look, begin, [*sides.parts(), *corners, size, n], 5)
+    return vector(*best), reached
 
 
 def _axes(sides: Sides, n: Array, tie: Any) -> list[tuple[Array, Any]]:
@@ -145,9 +159,17 @@ def _start(sides: Sides) -> tuple[Array, Any]:
         best = select(better, apart, best)
         axis_of_boxes = chosen(better, select(less(along, 0), -1, 1) * axis, axis_of_boxes)
     _, straight = unit_or(line, vector(0, 1, 0))
-    gaps = [sides.separation(n) for n in (straight, axis_of_boxes)]
-    by_axis = less(gaps[0], gaps[1])
-    return chosen(by_axis, axis_of_boxes, straight), select(by_axis, gaps[1], gaps[0])
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, second, best, gap = state
+        *parts, straight, axis = given
+        tried = chosen(less(0, second), axis, straight)
+        along = sides.of(parts).separation(tried)
+        better = less(gap, along)
+        return [second, 1, chosen(better, tried, best), select(better, along, gap)]
+
+    _, _, n, gap = iterate(look, [-1, -1, straight, -NOWHERE], [*sides.parts(), straight, axis_of_boxes], 2)
+    return vector(*n), gap
 
 
 # ---- nearest points of solids that are apart -----------------------------------------------------------------------

@@ -65,6 +65,18 @@ class SolidForm:
         self.slots = len(DIRECTIONS) + 1 if self.flat else 1
 
     def __call__(self, first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
+        def find(_: list[Any], given: list[Any]) -> list[Any]:
+            a, R, p, b, S, q = given
+            touches = self._touches(first.with_numbers(a), second.with_numbers(b), Pose(R, p), Pose(S, q))
+            return [1, *[part for touch in touches for part in touch]]
+
+        # one round, so that the loops in it share what they are given and do not find it again and again
+        nothing = [-1, *[0, vector(0, 0, 0), np.zeros((3, 3), dtype=object)] * self.slots]
+        given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p]
+        _, *parts = iterate(find, nothing, given, 1)
+        return [Touch(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
+
+    def _touches(self, first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
         near = nearest_of_solids(first, second, X, Y)
         axes = axes_of(near.normal)
         gap = near.gap - first.margin - second.margin
