@@ -66,7 +66,7 @@ from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven,
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
-from whippletree.contact.kinematics.contact_set import contact_set, pairs_without_a_form
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import ContactBlocks, shifts
@@ -102,11 +102,6 @@ def reason_against_lists(model: Model) -> str | None:
     blocks = ContactBlocks(model, alone=True)
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    if not blocks.contacts.closed_form:
-        first, *more = pairs_without_a_form(model)
-        kinds = " against ".join(type(shape).__name__.lower() for shape in first.shapes)
-        others = f", nor have {len(more)} other pairs" if more else ""
-        return f"contact {first.contact.name!r}: {kinds} has no closed form{others}"
     long = model.nv > MOST_WRITTEN_VELOCITIES
     return (
         _reason_against_frames(model, blocks)
