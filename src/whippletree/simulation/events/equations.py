@@ -178,12 +178,12 @@ class EventEquations:
         u = np.concatenate([own, v @ self.joint_rows.T], axis=-1) if len(self.joint_rows) else own
         return u.reshape(*u.shape[:-1], self.count, 3)
 
-    def residual(self, t: float, q: Array) -> Array:
-        """Position residuals of the rows (r,); zero for rows without one."""
+    def residual(self, t: Array, q: Array) -> Array:
+        """Position residuals of the rows at m states (m, r); zero for rows without one."""
         if not self.rows:
-            return np.zeros(0)
-        g = np.append(self._many("constraint_residual", q=q, t=t), 0.0)
-        return g[self.position_rows]
+            return np.zeros((len(q), 0))
+        g = self._many("constraint_residual", q=q, t=t)
+        return np.concatenate([g, np.zeros((len(q), 1))], axis=1)[:, self.position_rows]
 
     def row_velocity(self, t: Any, q: Array, v: Array) -> Array:
         """A v + gₜ (..., r)."""

@@ -43,7 +43,7 @@ STEPS_PER_CALL = 16
 """Steps by machine code before guards are looked at, of all of them at once: those after an event are thrown away."""
 
 
-BEFORE_COMPILING = 20
+BEFORE_COMPILING = 6
 """Steps that a run from event to event takes in Python: its code takes a second to compile, once on each machine, as
 some tens of steps do. It is counted in steps, so that the bits of a run do not depend on what the cache holds."""
 
