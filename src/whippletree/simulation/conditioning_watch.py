@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from functools import cached_property, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import WhippletreeError
+from whippletree.model import Model
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
@@ -50,6 +52,10 @@ SINGULAR_START = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
 
 
+_LAST_STARTS: WeakKeyDictionary[Model, tuple[tuple[Any, ...], float]] = WeakKeyDictionary()
+"""Of each model: where its last run began, by which functions, and what was predicted there."""
+
+
 class ConditioningWarning(UserWarning):
     """A run whose accelerations keep few digits, or whose tolerance was raised to what the model can give."""
 
@@ -63,9 +69,20 @@ class Watch:
         self._v = v
         self.predicted = np.nan
         if np.isfinite(rtol):
-            calm = self._noise(q, v) < CLEAR * CLEAR * rtol
-            self.predicted = CLEAR * rtol if calm else self._prediction(q, v)
+            self.predicted = self._predicted_at_start()
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
+
+    def _predicted_at_start(self) -> float:
+        """Rounding error of the accelerations at the start, or what it is surely below; known from the last run of the
+        model, if that was from the same state."""
+        dyn = self.motion.of_run(0).dyn
+        start = self._q.tobytes(), self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)
+        known = _LAST_STARTS.get(self.model)
+        if known is None or known[0] != start:
+            calm = self._noise(self._q, self._v) < CLEAR * CLEAR * self.asked
+            known = start, CLEAR * self.asked if calm else self._prediction(self._q, self._v)
+            _LAST_STARTS[self.model] = known
+        return known[1]
 
     @cached_property
     def scale(self) -> float:

@@ -27,6 +27,7 @@ from whippletree.simulation.motion import Motion
 if TYPE_CHECKING:
     from whippletree.simulation.events.compiled_phase import CompiledPhases
     from whippletree.simulation.events.phase import Phase
+    from whippletree.simulation.events.sensitivity.phase_sensitivity import SceneTangent
 
 REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
@@ -65,6 +66,8 @@ class EventEquations:
         """Single states that were asked for last, each with the controller that acted there."""
         self.trials: dict[tuple[Any, ...], Phase] = {}
         """Phases that massless feet have tried last, by mode and state."""
+        self.tangent: SceneTangent | None = None
+        """How the pieces change with the state, once that is asked for."""
         self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
         touching = contact_set(self.model).candidates
         stops = tuple(stop.candidate for stop in self.stops.all)

@@ -192,7 +192,7 @@ class Guards:
         key = start, end
         times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
         gaps = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
-        dips = gaps & may_graze(times, values)
+        dips = gaps & may_graze(times, values) if gaps.any() else np.zeros(values.shape, dtype=bool)
         found: list[tuple[float, Guard]] = []
         earliest = end
         for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():

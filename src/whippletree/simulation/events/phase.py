@@ -13,6 +13,7 @@ least-energy corrections, so nothing drifts.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -106,6 +107,13 @@ class Phase:
             # the null spaces of the start serve the whole phase, also where it is taken up again
             _ = self.start_loads
             self.velocity_projected(time, q, v)
+
+    def begun_at(self, state: Array, still: float) -> Phase:
+        """The phase from a state next to its own, with the rows that were found there: a motion keeps them, too."""
+        phase = copy(self)
+        phase.state, phase.still = state, still
+        vars(phase).pop("start_loads", None)
+        return phase
 
     @cached_property
     def hyperstatic(self) -> bool:
@@ -223,10 +231,13 @@ class Phase:
         found = scene.compiled.loads(t, q, v, scene.motion.forces(t, q, v), held)
         if found is None:
             return None
-        first = len(scene.rows) + HELD_MOTIONS
-        held_rows = range(len(scene.rows), len(scene.rows) + len(self.holds))
-        places = [*self.kept, *held_rows, *(first + row for row in self.acting_rows)]
-        return found[0], found[1][:, places]
+        return found[0], found[1][:, self._compiled_places]
+
+    @cached_property
+    def _compiled_places(self) -> list[int]:
+        """Where the rows that act are among those of the machine code."""
+        own, first = len(self.scene.rows), len(self.scene.rows) + HELD_MOTIONS
+        return [*self.kept, *range(own, own + len(self.holds)), *(first + row for row in self.acting_rows)]
 
     def turned(self, t: Array, y: Array, d: Array) -> Turning:
         """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
@@ -261,7 +272,7 @@ class Phase:
 
     def _rows(self, at: At, contact_rows: list[int]) -> Array:
         """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
-        held = np.broadcast_to(self.holds, (len(at.M), *self.holds.shape))
+        held = np.repeat(self.holds[None], len(at.M), axis=0)
         return np.concatenate([at.A[:, self.kept], held, at.J[:, contact_rows]], axis=1)
 
     def _acting(self, at: At, R: Array, d: Array) -> Array:
@@ -277,7 +288,7 @@ class Phase:
 
     def slip_directions(self, q: Array, v: Array) -> Array:
         """d (m, k, 2) along the slip; past a stop, where the phase has ended, as if it went on."""
-        heading = np.broadcast_to(self.heading, (len(q), *self.heading.shape))
+        heading = np.repeat(self.heading[None], len(q), axis=0)
         if not self.turning:
             return heading
         u = self.scene.contact_velocity(q, v)[..., 1:]
