@@ -32,11 +32,11 @@ from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, IterationLimits, RateBlocks, Scheme
-    from whippletree.compiler.rollout.step_watch import GuardBlocks
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
     from whippletree.compiler.rollout.step_space import Driven
+    from whippletree.compiler.rollout.step_watch import GuardBlocks
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""

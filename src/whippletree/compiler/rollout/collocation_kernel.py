@@ -213,9 +213,7 @@ class RateBlocks(Protocol):
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """What comes with the call beside the rest, after the gains of an affine controller."""
 
-    def statements(
-        self, space: WorkSpace, controlled: bool, watched: bool
-    ) -> tuple[list[Statement], list[Statement]]:
+    def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
         """What comes before a controller and after it: from the state X at a point and its time T to its rates F, and
         where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
         decide. A controller reads q and v and writes tau; ``watched``: whether guards need more of each point."""

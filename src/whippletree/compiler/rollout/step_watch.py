@@ -138,9 +138,8 @@ class StepWatch:
         for value, first, enough in zip(guards, offset, least, strict=True):
             found = select(less(enough, value - first), found, 1)  # so that what is no number counts as crossing
         gaps = guards[: self.guards.gaps]
-        for samples in zip(earlier, last, gaps, grazing, strict=True):
-            *three, watched = samples
-            found = select(may_dip(*three, back, ahead) & less(0, watched), 1, found)
+        for one, two, three, watched in zip(earlier, last, gaps, grazing, strict=True):
+            found = select(may_dip(one, two, three, back, ahead) & less(0, watched), 1, found)
         return [last, gaps, [found]]
 
 
@@ -158,4 +157,3 @@ def may_dip(before: Any, here: Any, after: Any, back: Any, ahead: Any) -> Any:
     within = less(-(1 + BEYOND_SAMPLES) * back, place) & less(place, (1 + BEYOND_SAMPLES) * ahead)
     low = less(lowest, GRAZING * curved * (back + ahead) * (back + ahead) / 4)
     return bent & within & low & less(0, before) & less(0, here) & less(0, after)
-

@@ -26,9 +26,9 @@ from whippletree.compiler.rollout.collocation_kernel import (
     Verdict,
 )
 from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, mean_contraction
+from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
-from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
     EASED,
@@ -183,9 +183,7 @@ class CompiledSteps:
             else:
                 if motion.controller is not None and self._controller is None:
                     self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-                found = motion.dyn.collocation_steps(
-                    scheme, self.patience, motion.controller, self.blocks, self.guards
-                )
+                found = motion.dyn.collocation_steps(scheme, self.patience, motion.controller, self.blocks, self.guards)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return False

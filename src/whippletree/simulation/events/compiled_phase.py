@@ -202,9 +202,7 @@ class CompiledPhases:
         n = self.scene.model.nv
         return {"on": (self.rows,), "holds": (HELD_MOTIONS, n), "slide": (self.scene.count, 2), "rub": (n,)}
 
-    def statements(
-        self, space: WorkSpace, controlled: bool, watched: bool
-    ) -> tuple[list[Statement], list[Statement]]:
+    def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
         """Rates at a point, with the forces of the rows where these are watched, and the end of a step brought back to
         the rows."""
         at, model = space.at, self.scene.model

@@ -119,7 +119,7 @@ class SceneTangent:
         motion = self.scene.motion
         tau: Any = self._many("passive_forces", t, q, v) if has_passive_forces(self.scene.model) else 0.0
         if motion.controller is None:
-            return tau
+            return np.asarray(tau)
         slopes = [self._command_slopes(*state) for state in zip(t.tolist(), q, v, strict=True)]
         return np.asarray(tau + np.array(slopes))
 
