@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
     from whippletree.compiler.rollout.step_space import Driven
+    from whippletree.compiler.rollout.step_watch import GuardBlocks
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
@@ -268,28 +269,31 @@ class Compiled(CompiledTable):
         patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
+        guards: GuardBlocks | None = None,
     ) -> NamedFunction:
         """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
-        equations of motion, where they are not the model's.
+        equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
         """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key)
+        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key, guards and guards.key)
+
+        def kernel_under(control: Literal["none", "traced", "affine"]) -> CollocationKernel:
+            return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
+
         if controller is None:
-            return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, "none", self.route, blocks).program()
-            )
+            return self.program(key, lambda: kernel_under("none").program())
         if controller == "affine":
 
             def build() -> Program:
-                kernel = CollocationKernel(self.model, scheme, patience, "affine", self.route, blocks)
+                kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
             return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, "traced", self.route, blocks)
+            self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)

@@ -508,6 +508,21 @@ def corrected_velocity(
     return v + change, at.all_rows(impulses)
 
 
+def velocity_step(
+    m: Mechanism, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
+    if by_clusters(m):
+        return embedding.velocity_step(*_clustered(m, active), q, v, tau, h, t, m.base)
+    links = m.moving(q, v)
+    if by_sweeps(m):
+        return _long_velocity_step(m, links, q, v, tau, h, t, active)
+    at = closed(m, links, q, v, t, active)
+    b = h * (tau - bias_forces(m, links))
+    change, impulses = at.factor.solve(b, at.right(at.rows.velocity()))
+    return v + change, at.all_rows(impulses)
+
+
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
@@ -522,6 +537,20 @@ def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     at = closed(m, links, q, None, t, active)
     gaps[list(system.position_rows)] = at.rows.residual()
     return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(gaps)).a
+
+
+def _long_velocity_step(
+    m: Mechanism, links: Field, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """By sweeps: h times the accelerations, with A a + γ = −C f, and what takes the rest of the rows away."""
+    system = constraint_set(m.tree.model)
+    chosen = _chosen(system, active)
+    found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
+    rows = LongRows(m, system, sighted(m, links), q, v, t)
+    left = (rows.velocity() - h * rows.bias())[chosen.kept]
+    rest = recursive_dynamics.correct(m, links, rows, left, chosen)
+    after = m.sweep.map(lambda v, a, more, h: v + a * h + more, m.velocities(v), found.a, rest.a, m.everywhere(h))
+    return m.join(after), h * _trusted(m, system, chosen, found) + _trusted(m, system, chosen, rest)
 
 
 def _long_correction(

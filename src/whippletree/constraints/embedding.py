@@ -642,6 +642,31 @@ def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, facto
     return at.join(change), at.join_rows(all_forces_of(at, found))
 
 
+def velocity_step(
+    at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, h: Any, t: Any, base: Array
+) -> tuple[Any, Any]:
+    """v⁺ (nv,) and impulses p (m,) with M (v⁺ − v) = h (tau − c) + Aᵀ p and A v⁺ + gₜ = −C p.
+
+    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken, and then what is left of
+    the rows, A (v + h a) + gₜ = A v + gₜ − h (γ + C f).
+    """
+    links = moving_links(at, q, v)
+    own_rows, steps = rows(at, links, q, v, t), at.everywhere(h)
+    factors = _trusted_factors(at, links, own_rows, masks)
+    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    found = respond(at, links, factors, at.velocities(tau), gamma, base)
+    left = at.sweep.map(lambda own, bias, h: own.factored(own.velocity()) - bias * h, own_rows, gamma, steps)
+    nothing = at.sweep.map(lambda own: tuple(zeros(link.H.shape[1]) for link in own), links)
+    rest = respond(at, at_rest(at, links), factors, nothing, left, zeros(6))
+
+    def moved(v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any) -> tuple[Array, ...]:
+        return tuple(own + a * h + more for own, a, more in zip(v, first, second, strict=True))
+
+    after = at.sweep.map(moved, at.velocities(v), _accelerations(at, found), _accelerations(at, rest), steps)
+    forces, impulses = _all_forces(at, found), _all_forces(at, rest)
+    return at.join(after), at.join_rows(at.sweep.map(lambda f, p, h: f * h + p, forces, impulses, steps))
+
+
 def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     links = still_links(at, q)
