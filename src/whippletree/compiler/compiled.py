@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
 
-LIST_WIDTH = 1
+LIST_WIDTH = None
 """Lanes of kernels over lists. Scenes of a batch touch in different places and need different numbers of sweeps, and
 lanes wait for each other: µs per step and scene with 1, 2, 4 and 8 lanes, 128 scenes from random velocities: hopper
 1.0, 1.4, 1.5, 1.9; walker 2.7, 3.8, 3.4, 4.4; ant 17.8, 22.2, 19.3, 26.2."""

@@ -27,6 +27,7 @@ from whippletree.compiler.program.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Program,
     Register,
     Statement,
@@ -112,6 +113,8 @@ class _Run:
                     numbers = self.lists[statement.list]
                     for i in reversed(numbers) if statement.backwards else numbers:
                         self.statements(statement.body, {**known, statement.register: i})
+                case PerLane():
+                    self.statements(statement.body, known)
 
     def count(self, count: Dimension | Index, registers: Mapping[Register, int]) -> int:
         if isinstance(count, Index):
