@@ -198,7 +198,9 @@ def lane_by_lane():
     row = (
         Loop("k", 11, (fill,), side_by_side=True),
         put(-1, at("done", 0)),
-        Until("round", 5, at("done", 0), (Loop("k", 11, (halve,), side_by_side=True), judge, *done_where_little_is_left())),
+        Until(
+            "round", 5, at("done", 0), (Loop("k", 11, (halve,), side_by_side=True), judge, *done_where_little_is_left())
+        ),
         block(lambda v, s: v - s, [at("v", 10), at("s", "r")], [at("y", "r")]),
     )
     some = (Collect("positive", "r", 4, at("s", "r")), Each("r", "positive", row, backwards=True))

@@ -4,8 +4,8 @@
     work            lane vectors, one after the other
     table, index    plain numbers, the same for all lanes
 
-A lane that runs alone (:class:`~whippletree.compiler.program.PerLane`) finds its numbers in every W-th place of the work
-space. What only such lanes use lies in W copies, one after the other, so that its rows have neighbours.
+A lane that runs alone (:class:`~whippletree.compiler.program.PerLane`) finds its numbers in every W-th place of the
+work space. What only such lanes use lies in W copies, one after the other, so that its rows have neighbours.
 
 A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array,
 a run is transposed in registers; if not, it goes number by number (:mod:`~whippletree.compiler.cpu.copies`).

@@ -130,7 +130,9 @@ def _check_single_lanes(program: Program) -> None:
             raise ProgramError(f"{program.name}: lanes that run one after the other are parted again")
         for inner in inside:
             if isinstance(inner, (Collect, Each)) and inner.list not in alone:
-                raise ProgramError(f"{program.name}: the list {inner.list!r} is used for single lanes and for all at once")
+                raise ProgramError(
+                    f"{program.name}: the list {inner.list!r} is used for single lanes and for all at once"
+                )
         operations = {node[0] for block in every_block(statement.body) for node in block.code.nodes}
         if not operations <= PLAIN_OPERATIONS:
             raise ProgramError(f"{program.name}: lanes that run one after the other do more than plain arithmetic")

@@ -18,6 +18,11 @@ Here a step
    (:mod:`~whippletree.compiler.rollout.contact_list_positions`); the next step begins with these poses and gaps.
 
 A scene whose step leaves more than it may stops there: its later rows are NaN, and whoever called knows better methods.
+
+Scenes of a batch share the processor's lanes for the tree, the narrow phase and whatever else is the same work for all;
+they are solved one after the other, since they touch in different places and need different numbers of sweeps. µs per
+step and scene in a batch of 1024, all of it scene by scene and shared like this: hopper 1.04 and 0.67, half cheetah 1.7
+and 1.1, ant 6.6 and 5.3, humanoid 13 and 8. Sweeps, too, with all lanes at once were slower than scene by scene.
 """
 
 from __future__ import annotations
