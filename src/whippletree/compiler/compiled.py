@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
 
-LIST_WIDTH = 1
-"""Lanes of kernels over lists. Scenes of a batch touch in different places and need different numbers of sweeps, and
-lanes wait for each other: µs per step and scene with 1, 2, 4 and 8 lanes, 128 scenes from random velocities: hopper
-1.0, 1.4, 1.5, 1.9; walker 2.7, 3.8, 3.4, 4.4; ant 17.8, 22.2, 19.3, 26.2."""
-
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
 
@@ -457,7 +452,7 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
-        return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
+        return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     @cached_property
     def contact_list_gaps(self) -> NamedFunction:
@@ -472,13 +467,11 @@ class Compiled(CompiledTable):
 
         if not driven.timed:
             words = ("contact_lists", *(["held"] if driven.held else []))
-            return self.program(words, lambda: contact_lists_program(self.model, driven), width=LIST_WIDTH)
+            return self.program(words, lambda: contact_lists_program(self.model, driven))
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced
-            self._made[key] = self._compiled(
-                key, lambda: contact_lists_program(self.model, driven), known=False, width=LIST_WIDTH
-            )
+            self._made[key] = self._compiled(key, lambda: contact_lists_program(self.model, driven), known=False)
         return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
