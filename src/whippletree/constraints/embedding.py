@@ -647,7 +647,7 @@ def velocity_step(
 ) -> tuple[Any, Any]:
     """v⁺ (nv,) and impulses p (m,) with M (v⁺ − v) = h (tau − c) + Aᵀ p and A v⁺ + gₜ = −C p.
 
-    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken, and then what is left of
+    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken; then what is left of the
     the rows, A (v + h a) + gₜ = A v + gₜ − h (γ + C f).
     """
     links = moving_links(at, q, v)
@@ -662,8 +662,8 @@ def velocity_step(
     def moved(v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any) -> tuple[Array, ...]:
         return tuple(own + a * h + more for own, a, more in zip(v, first, second, strict=True))
 
-    after = at.sweep.map(moved, at.velocities(v), _accelerations(at, found), _accelerations(at, rest), steps)
-    forces, impulses = _all_forces(at, found), _all_forces(at, rest)
+    after = at.sweep.map(moved, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps)
+    forces, impulses = all_forces_of(at, found), all_forces_of(at, rest)
     return at.join(after), at.join_rows(at.sweep.map(lambda f, p, h: f * h + p, forces, impulses, steps))
 
 
