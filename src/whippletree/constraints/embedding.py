@@ -647,7 +647,7 @@ def velocity_step(
 ) -> tuple[Any, Any]:
     """v⁺ (nv,) and impulses p (m,) with M (v⁺ − v) = h (tau − c) + Aᵀ p and A v⁺ + gₜ = −C p.
 
-    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken; then what is left of the
+    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken; then what is left of
     the rows, A (v + h a) + gₜ = A v + gₜ − h (γ + C f).
     """
     links = moving_links(at, q, v)
