@@ -133,7 +133,7 @@ def test_ladders_cost_what_their_rungs_cost(make):
 
 
 def test_grids_are_eliminated_in_an_order_that_fits_them():
-    for n in (8, 12):
+    for n in (4, 8):
         edges = [(k, k + 1) for k in range(n * n) if (k + 1) % n] + [(k, k + n) for k in range(n * n - n)]
         order = elimination_order(edges, n * n)
         assert sorted(order) == list(range(n * n))

@@ -48,8 +48,9 @@ THINNING_MOVES = 40
 def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     """The nodes of a graph in an order of elimination that couples few of them.
 
-    ``edges`` may join any number of nodes (hyperedges). By least degree, or with cuts eliminated last where that takes
-    fewer operations: a ladder is taken down from one end, a large grid is cut in halves.
+    ``edges`` may join any number of nodes (hyperedges). By least degree, as they are numbered, or with cuts
+    eliminated last, whichever takes the fewest operations: a ladder is taken down from one end, a large grid is cut in
+    halves.
     """
     every = list(edges)
     near = _neighbours(every, count)
@@ -57,7 +58,9 @@ def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     orders = [
         least_degree_order(near, [max(0, r - deepest) for r in ranks]) for deepest in range(max(ranks, default=0))
     ]
-    return min([least_degree_order(near), *orders], key=lambda order: elimination_cost(order, every))
+    return min(
+        [least_degree_order(near), list(range(count)), *orders], key=lambda order: elimination_cost(order, every)
+    )
 
 
 def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
