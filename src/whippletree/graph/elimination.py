@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Front(NamedTuple):
-    """What is eliminated together."""
+    """A set of unknowns that are eliminated together."""
 
     own: tuple[int, ...]
     """Unknowns of its group, in the order of their elimination."""
@@ -55,12 +55,10 @@ def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     every = list(edges)
     near = _neighbours(every, count)
     ranks = _cut_ranks(near)
-    orders = [
-        least_degree_order(near, [max(0, r - deepest) for r in ranks]) for deepest in range(max(ranks, default=0))
-    ]
-    return min(
-        [least_degree_order(near), list(range(count)), *orders], key=lambda order: elimination_cost(order, every)
-    )
+    depths = range(max(ranks, default=0))
+    orders = [least_degree_order(near), list(range(count))]
+    orders += [least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in depths]
+    return min(orders, key=lambda order: elimination_cost(order, every))
 
 
 def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
@@ -74,7 +72,7 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
 
 
 def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]]) -> int:
-    """What an order costs: for everything that is eliminated, the square of the number of what it is coupled with then,
+    """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
     itself counted.
 
     An edge counts as a node does: its rows wait until both of its bodies are gone. Across a large grid there are more
