@@ -71,7 +71,7 @@ class _Readings:
 
     def __init__(self, model: Model, q: Array, v: Array, a: Array, run: xarray.Dataset | None = None) -> None:
         self.model, self.q, self.v, self.a, self.run = model, q, v, a, run
-        self.dyn: Compiled = compile_model(model.tree)
+        self.dyn: Compiled = compile_model(model.tree, watch="never")
 
     def all(self) -> dict[str, Array]:
         return {

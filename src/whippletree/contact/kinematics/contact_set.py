@@ -23,7 +23,7 @@ from whippletree.contact.geometry.coal_pairs import wandering_slots
 from whippletree.contact.geometry.shapes import Hull
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.kinematics.pair_kinematics import Meetings
-from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form
+from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form, pairs_with_solids
 from whippletree.model import Model
 from whippletree.spatial import Pose
 from whippletree.tree.mechanism import Mechanism
@@ -174,26 +174,18 @@ def contact_set(model: Model) -> ContactSet:
 
 def contact_set_of_steps(model: Model) -> ContactSet:
     """The contacts of a model as time steps see them: with the forms of
-    :mod:`whippletree.contact.geometry.step_forms`, if these leave no pair without one.
+    :mod:`whippletree.contact.geometry.step_forms` and :mod:`whippletree.contact.geometry.solid_pairs`, which leave no
+    pair without one.
     """
     usual = contact_set(model)
-    if usual.closed_form:
-        return usual
     model = usual.model
     found: ContactSet | None = model.__dict__.get("_contact_set_of_steps")
     if found is None:
-        found = ContactSet(model, find_pairs(model, step_form))
-        found = found if found.closed_form else usual
+        pairs = pairs_with_solids(usual.pairs if usual.closed_form else find_pairs(model, step_form))
+        plain = usual.closed_form and all(pair.solids is None for pair in pairs)
+        found = usual if plain else ContactSet(model, pairs)
         model.__dict__["_contact_set_of_steps"] = found
     return found
-
-
-def pairs_without_a_form(model: Model) -> list[Pair]:
-    """Pairs that have neither a closed form nor one for time steps: those that keep steps from being compiled."""
-    usual = contact_set(model)
-    if usual.closed_form:
-        return []
-    return [pair for pair in find_pairs(usual.model, step_form) if pair.touching is None]
 
 
 def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:

@@ -110,7 +110,8 @@ class Snapshot:
         first, second = self.layout.sides[self.layout.others].T
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
         apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
-        near = ~(apart > reach)  # NaN is told, not left out
+        endless = [HalfSpace in map(type, self.system.pairs[k].shapes) for k in self.layout.others]
+        near = ~(apart > reach) | np.array(endless, dtype=bool)  # NaN is told, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:
@@ -118,6 +119,8 @@ class Snapshot:
         pair = self.system.pairs[number]
         X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
         reach = reach + self.layout.margins[number]
+        if HalfSpace in map(type, pair.shapes):
+            reach = np.inf
         if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
             return []
         return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])
@@ -179,7 +182,7 @@ class _Layout(NamedTuple):
     """How far apart each pair touches, m, (pairs,)."""
     groups: list[_Group]
     others: Array
-    """Numbers of the pairs without a closed form."""
+    """Numbers of the pairs without a closed form, and of solids: they are compared one by one."""
 
 
 def _layout(system: ContactSet) -> _Layout:
@@ -206,7 +209,7 @@ def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
         kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
-        if pair.touching is None:
+        if pair.touching is None or pair.solids:
             others.append(k)
         else:
             members.setdefault(kinds, []).append(k)
@@ -231,7 +234,7 @@ def _group(pairs: list[Pair], numbers: Array) -> _Group:
 
 def is_slow(pair: Pair) -> bool:
     """Whether comparing a pair takes Python milliseconds: it has no closed form, or one that iterates."""
-    return pair.touching is None or _iterates(*pair.shapes)
+    return pair.touching is None or pair.solids is not None or _iterates(*pair.shapes)
 
 
 def _iterates(first: Shape, second: Shape) -> bool:

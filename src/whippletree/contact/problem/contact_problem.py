@@ -261,6 +261,51 @@ def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
     return negated(both(not_less(0, inverse), less(speed, b * b)))
 
 
+class BlockScaling(NamedTuple):
+    """What :func:`step_block` needs to know of a block, all of whose directions can be moved: 7 numbers."""
+
+    normal: Any
+    """1 / G_nn."""
+    coupling1: Any
+    """G_nt."""
+    coupling2: Any
+    inverse11: Any
+    """G_tt⁻¹."""
+    inverse12: Any
+    inverse22: Any
+    step: Any
+    """One over the larger principal value of G_tt."""
+
+
+def block_scaling(G: Array) -> BlockScaling:
+    """A block's own part (3, 3) of the Delassus matrix, prepared for many steps."""
+    a, b, d = G[1, 1], G[1, 2], G[2, 2]
+    rate = 1 / (a * d - b * b)
+    largest_ = (a + d) / 2 + length((a - d) / 2, b)
+    return BlockScaling(1 / G[0, 0], G[0, 1], G[0, 2], d * rate, -b * rate, a * rate, 1 / largest_)
+
+
+def step_block(at: BlockScaling, impulse: Array, velocity: Array, mu: Any) -> Array:
+    """A better impulse (3,) of a block whose velocity is that after ``impulse``: the normal first, then friction.
+
+    A third of what :func:`respond` costs, and exact where normal and tangents do not feel each other, as with balls.
+    Elsewhere a sliding block takes several steps, along −u_t at the rate of its more mobile direction; that fixed point
+    is Coulomb's law and no other: friction against the sliding velocity, not against what G makes of it.
+    """
+    normal = largest([impulse[0] - at.normal * velocity[0], 0])
+    d = normal - impulse[0]
+    u1, u2 = velocity[1] + at.coupling1 * d, velocity[2] + at.coupling2 * d
+    held1 = impulse[1] - at.inverse11 * u1 - at.inverse12 * u2
+    held2 = impulse[2] - at.inverse12 * u1 - at.inverse22 * u2
+    reach = mu * normal
+    sticks = not_less(reach * reach, held1 * held1 + held2 * held2)
+    slid1, slid2 = impulse[1] - at.step * u1, impulse[2] - at.step * u2
+    side = length(slid1, slid2)
+    outside = less(reach, side)
+    share = select(outside, reach / select(outside, side, 1), 1)
+    return np.array([normal, select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)], dtype=object)
+
+
 def swept(problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kappa: Array) -> tuple[Array, Array]:
     """Impulses (k, 3) and κ (k,) after one sweep over all blocks."""
     impulse, kappa = np.array(impulse, dtype=object), np.array(kappa, dtype=object)

@@ -275,6 +275,8 @@ class Events(Method):
         self.scene.compiled.ready = self._may_compile
         raw = phase_of(self.scene, mode, t, state)
         state = self._without_slow_slips(raw, t, raw.project(t, state), none)
+        if type(raw) is Phase and not raw.turning and not raw.hyperstatic:
+            return raw.begun_at(state, none / 2)
         return phase_of(self.scene, mode, t, state, none / 2)
 
     def _without_slow_slips(self, phase: Phase, t: float, y: Array, none: float) -> Array:

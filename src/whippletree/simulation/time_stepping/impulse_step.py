@@ -246,7 +246,10 @@ class ImpulseStep:
         if key not in self._implicit:
             servos = self._servo_damping(float(key))
             damping = implicit_dampings(self.model, float(key), servos).as_floats()
-            self._implicit[key] = Motion(compile(implicit_model(self.model, float(key), servos))), damping
+            self._implicit[key] = (
+                Motion(compile(implicit_model(self.model, float(key), servos), watch="never")),
+                damping,
+            )
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
