@@ -58,7 +58,10 @@ NEWTON_TURN = 8
 
 NEWTON_PATIENCE = 3
 """Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
-in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next."""
+in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next. Robots on feet are given the
+whole turn: damping must fall below the compliance with which four legs push against each other, 1e-8 of the largest for
+an ant that creeps. Of 36 000 steps of such ants, 3701 were left unsolved with this patience, 71 without, and 2 with the
+interior-point method after it; of a humanoid that falls and lies 394, 158 and 0."""
 
 DAMPING, EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
@@ -86,9 +89,10 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, velocities: int, thorough: bool = False) -> None:
-        """``thorough``: with the interior-point method, if the model is not too large for it."""
+    def __init__(self, space: WorkSpace, blocks: int, velocities: int, hyperstatic: bool = False) -> None:
+        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
         self.space, self.blocks, self.nv = space, blocks, velocities
+        self.patience = NEWTON_PATIENCE if hyperstatic else NEWTON_TURN
         self.servos = ["soft"] if "soft" in space.buffers else []
         n = velocities
         space.work(
@@ -119,7 +123,7 @@ class ListSolver:
             E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
         )
         self.system = DenseSolve(space, n)
-        self.interior = InteriorPoint(self) if thorough and n <= MOST_INTERIOR_VELOCITIES else None
+        self.interior = InteriorPoint(self) if n <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
         """The whole solution."""
@@ -326,7 +330,7 @@ class ListSolver:
             smallest, idle = progress
             halved = less(2 * residual[1], smallest)
             idle = select(halved, 0, idle + 1)
-            end = select(less(NEWTON_PATIENCE - 1, idle), 1, done[0])
+            end = select(less(self.patience - 1, idle), 1, done[0])
             return [[select(halved, residual[1], smallest), idle], [end]]
 
         count = traced_block(
