@@ -17,6 +17,7 @@
     └── DeviceError           a GPU is missing, or arrays are not where it can reach them
         └── DeviceMemoryError ... or it has not enough memory
 
+    ConditioningWarning       a result has fewer digits than its inputs explain, or a run fewer than it was asked for
     LeftOutWarning            something that a file says, or a model has, takes no part in what was asked for
 
 Each message says where, what was found, what was expected, why, and what to do, with names instead of indices.
@@ -61,8 +62,13 @@ class WhippletreeError(Exception):
         return _restored, (type(self), self.args, attributes)
 
 
+class ConditioningWarning(UserWarning):
+    """A result that keeps fewer digits than its inputs explain, or a run whose tolerance was raised to what the model
+    can give."""
+
+
 class LeftOutWarning(UserWarning):
-    """What a file says, or a model has, and what takes no part in what was asked for, by name."""
+    """Parts of a file or a model that take no part in the calculation asked for, by name."""
 
 
 def warn_caller(text: str, category: type[Warning] = LeftOutWarning) -> None:

@@ -91,7 +91,7 @@ def extras_are_those_that_the_library_asks_for():
     "README.md",
     "`make help` lists the targets",
     "make demo # sets itself up",
-    "make test # linters, types and all tests",
+    "make test # linters, types and tests",
 )
 @claim("docs/performance.md", "`make bench` prints the first tables", "`make bench-gpu` the last one")
 @claim("docs/conditioning.md", "`make study` regenerates everything below")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 KEEPS = ("final", "series", "events")
-"""What can be kept of a run beside its parameters and metrics."""
+"""Parts of a run that can be kept beside its parameters and metrics."""
 
 Metric = Callable[[Any], Any]
 
@@ -51,7 +51,7 @@ class Work:
 
 @dataclass(eq=False)
 class RunBlock:
-    """What was computed of a stretch of runs."""
+    """Results of a stretch of runs."""
 
     columns: dict[str, Any]
     """One entry for each run."""
@@ -166,7 +166,7 @@ def _functions(work: Work, case: Case, name: str, paths: tuple[str, ...]) -> Com
     """Of a case, compiled once."""
     if name not in work._functions:
         massless = case.options.get("massless", "refuse")
-        work._functions[name] = compile_model(case.model, massless=massless, parameters=paths)
+        work._functions[name] = compile_model(case.model, massless=massless, parameters=paths, watch="never")
     return work._functions[name]
 
 

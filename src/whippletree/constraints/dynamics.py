@@ -6,7 +6,7 @@ The route needs no choosing. ``schur`` where every motion of the tree has inerti
 ``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
 corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities. ``embedding`` takes loops
 one by one, ``elimination`` those that reach far: ladders, trusses, grids.
-All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
+All are free of branches on values, so they compile; their margins are those of the evaluation. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
 their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
 points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.dead_points`).
@@ -21,10 +21,18 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics
+from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics, singular_clusters
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
+from whippletree.constraints.dead_points import (
+    Dead,
+    SystemRates,
+    beside_rows,
+    branch_of_least_constraint,
+    branch_rows,
+    is_at_rest,
+    require_rest,
+)
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.long_solves import recursive
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
@@ -43,8 +51,8 @@ COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination"
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
 DEPENDENT, MASSLESS, PRESCRIBED = 0, 1, 2
-"""Numbers of the ways to fail, after the nodes of the tree in ``mechanism.doubts``: rows depend on each other, a motion
-has no inertia, accelerations that were given leave rows that no other joint can meet."""
+"""Numbers of the ways to fail, after the nodes of the tree in the margins of an evaluation: rows depend on each other,
+a motion has no inertia, accelerations that were given leave rows that no other joint can meet."""
 
 
 class Closed(NamedTuple):
@@ -104,11 +112,11 @@ def closed(
         # rows that are redundant elsewhere may not be here
         found = _closed_by(list(range(len(system.row_names))), m, system, links, rows, active, M)
         found = found._replace(factor=_on_branch(found, m, q, v, t, load))
-    _doubt(m, found.factor)
+    _require_pivots(m, found.factor)
     if m.route != "nullspace":
         A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
         usual = row_terms(system, active, found.kept).squares
-        _doubt_sizes(m, system, found.kept, [row @ row for row in A], usual)
+        _require_sizes(m, system, found.kept, [row @ row for row in A], usual)
     return found
 
 
@@ -146,7 +154,7 @@ def _closed_by_bodies(
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
     factor = front_elimination.eliminated(m, system, links, q, t, terms.mask)
-    _doubt(m, factor)
+    _require_pivots(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
 
@@ -178,44 +186,26 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     """The factor with rows that take the place of those that have vanished: along the velocity, or from rest."""
     factor, hard = _rigid_part(at)
     assert isinstance(factor, kkt.Nullspace)
-    rigid = [at.kept[i] for i in hard]
+    rates = SystemRates(m, at.system, [at.kept[i] for i in hard], q, t)
     y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
     gamma = at.right(at.rows.bias())
     b = at.factor.loaded(load, gamma) if isinstance(at.factor, kkt.Softened) else load
     beta = zeros(0)
     found = factor
     if not is_at_rest(v):
-        B, beta, y = branch_rows(m, at.system, rigid, y, q, v, t)
+        B, beta, y = branch_rows(rates, y, v, float(sum(abs(x) for x in v)))
+        B, beta = beside_rows(B, beta, factor, gamma[hard])
         found = kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE) if len(B) else factor
     dead = Dead(found.M, b, found.basis, found.particular(np.concatenate([gamma[hard], beta])))
-    chosen = branch_of_least_constraint(m, at.system, rigid, y, q, t, dead, moving=not is_at_rest(v))
+    chosen = branch_of_least_constraint(rates, m.tree.model, y, dead, moving=not is_at_rest(v))
     if chosen is not None:
         if chosen.others:
-            m.remarks.append(chosen.words(m.tree.model))
+            m.remark(chosen.words(m.tree.model))
         B = found.basis.T
         beta = np.concatenate([beta, -(B @ chosen.a.astype(object))])
         found = kkt.nullspace(found.M, np.concatenate([found.A, B]), RANK_TOLERANCE)
-    whole = _Branched(found, beta) if len(beta) else found
+    whole = kkt.Branched(found, beta) if len(beta) else found
     return at.factor._replace(rigid=whole) if isinstance(at.factor, kkt.Softened) else whole
-
-
-class _Branched(NamedTuple):
-    """A rank-revealing factor with rows that keep to a branch, whose bias is their own."""
-
-    factor: kkt.Nullspace
-    beta: Array
-
-    @property
-    def basis(self) -> Array:
-        """Motions that every row and the branch allow."""
-        return self.factor.basis
-
-    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
-        a, f = self.factor.solve(b, np.concatenate([gamma, self.beta]))
-        return kkt.Solution(a, f[: len(gamma)])
-
-    def margins(self, tolerance: Any) -> list[kkt.Margin]:
-        return self.factor.margins(tolerance)
 
 
 def _factored(
@@ -276,26 +266,31 @@ def whole_route(m: Mechanism, system: ConstraintSet) -> str:
     return "augmented" if system.light or m.tree.doubtful else "schur"
 
 
-def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
+def _require_pivots(m: Mechanism, factor: kkt.Factored) -> None:
     tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
     number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
-    m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
+    for kind, margin in factor.margins(tolerance):
+        m.require(len(m.tree.nodes) + number[kind], [margin])
 
 
-def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
+def _require_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
     """A row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size.
 
     Compliant rows may vanish: they feel their own inertia.
     """
     number = len(m.tree.nodes) + DEPENDENT
     found = zip(kept, sizes, usual, strict=True)
-    m.doubts += [(number, own - PIVOT_TOLERANCE * size) for i, own, size in found if not system.compliance[i]]
+    m.require(number, [own - PIVOT_TOLERANCE * size for i, own, size in found if not system.compliance[i]])
 
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
     if by_clusters(m):
-        return embedding.solve(*_clustered(m, active), q, v, tau, t, m.base)
+        clusters, masks = _clustered(m, active)
+        if m.reveals:
+            assert isinstance(clusters, embedding.UnrolledClusters)
+            return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
+        return embedding.solve(clusters, masks, q, v, tau, t, m.base)
     if by_sweeps(m):
         system = constraint_set(m.tree.model)
         chosen = _chosen(system, active)
@@ -305,7 +300,7 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     b = tau - bias_forces(m, links)
     at = closed(m, links, q, v, t, active, load=b)
     a, f = at.factor.solve(b, at.right(at.rows.bias()))
-    if isinstance(at.factor, kkt.Nullspace | _Branched) and at.system.structure.stuck:
+    if isinstance(at.factor, kkt.Nullspace | kkt.Branched) and at.system.structure.stuck:
         require_rest(at.system, v, b, at.factor.basis)
     return a, at.all_rows(f)
 
@@ -315,6 +310,16 @@ def by_clusters(m: Mechanism) -> bool:
     if m.route is None:
         return default_route(m, constraint_set(m.tree.model)) == "embedding"
     return m.route == "embedding"
+
+
+def reveals_by_clusters(model: Model, route: str | None) -> bool:
+    """Whether the rank-revealing route is taken by single clusters where rows depend on each other at a state.
+
+    A mechanism that cannot move at all, though its rows allow it to first order, is a matter of the whole.
+    """
+    system = constraint_set(model)
+    embeds = route == "embedding" or (route is None and is_cheaper_by_clusters(system))
+    return embeds and not system.structure.stuck
 
 
 def mass_diagonal(m: Mechanism, q: Any) -> Any:
@@ -426,14 +431,14 @@ def _chosen(system: ConstraintSet, active: Array | None) -> recursive_dynamics.C
 def _trusted(
     m: Mechanism, system: ConstraintSet, chosen: recursive_dynamics.Chosen, found: recursive_dynamics.LongSolution
 ) -> Array:
-    """The forces of all rows (m,); the margins of the solution go to the mechanism's doubts."""
+    """The forces of all rows (m,); what it rests on is required."""
     kept = chosen.kept
     number = len(m.tree.nodes) + DEPENDENT
     pivots = zip(found.complement.pivots, found.diagonal, strict=True)
-    m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
+    m.require(number, [pivot - PIVOT_TOLERANCE * d for pivot, d in pivots])
     # rows that are off have 1 there, which says nothing of their size
     usual = recursive_dynamics.typical_diagonal(system)
-    _doubt_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
+    _require_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
     f = zeros(len(system.row_names))
     f[kept] = found.f
     return f
@@ -482,8 +487,8 @@ def orthonormal_motions(m: Mechanism, q: Array, t: Any) -> Array:
     squares = [row @ row for row in A]
     number = len(m.tree.nodes) + DEPENDENT
     pairs = zip(found.remainders, squares, strict=True)
-    m.doubts += [(number, left - PIVOT_TOLERANCE * square) for left, square in pairs]
-    _doubt_sizes(m, system, kept, squares, row_terms(system, None, kept).squares)
+    m.require(number, [left - PIVOT_TOLERANCE * square for left, square in pairs])
+    _require_sizes(m, system, kept, squares, row_terms(system, None, kept).squares)
     return found.Q2
 
 
@@ -504,6 +509,21 @@ def corrected_velocity(
     return v + change, at.all_rows(impulses)
 
 
+def velocity_step(
+    m: Mechanism, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
+    if by_clusters(m):
+        return embedding.velocity_step(*_clustered(m, active), q, v, tau, h, t, m.base)
+    links = m.moving(q, v)
+    if by_sweeps(m):
+        return _long_velocity_step(m, links, q, v, tau, h, t, active)
+    at = closed(m, links, q, v, t, active)
+    b = h * (tau - bias_forces(m, links))
+    change, impulses = at.factor.solve(b, at.right(at.rows.velocity()))
+    return v + change, at.all_rows(impulses)
+
+
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
@@ -518,6 +538,20 @@ def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     at = closed(m, links, q, None, t, active)
     gaps[list(system.position_rows)] = at.rows.residual()
     return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(gaps)).a
+
+
+def _long_velocity_step(
+    m: Mechanism, links: Field, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """By sweeps: h times the accelerations, with A a + γ = −C f, and what takes the rest of the rows away."""
+    system = constraint_set(m.tree.model)
+    chosen = _chosen(system, active)
+    found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
+    rows = LongRows(m, system, sighted(m, links), q, v, t)
+    left = (rows.velocity() - h * rows.bias())[chosen.kept]
+    rest = recursive_dynamics.correct(m, links, rows, left, chosen)
+    after = m.sweep.map(lambda v, a, more, h: v + a * h + more, m.velocities(v), found.a, rest.a, m.everywhere(h))
+    return m.join(after), h * _trusted(m, system, chosen, found) + _trusted(m, system, chosen, rest)
 
 
 def _long_correction(

@@ -44,7 +44,7 @@ class Projected(NamedTuple):
     """Forces of the rows of constraints, then three of each contact candidate, (rows + 3 contacts,); 0 for contacts
     that do not carry."""
     residual: Array
-    """What neither motors nor rows can provide, (nv,): zero exactly when the motion can be had."""
+    """Forces that neither motors nor rows can provide, (nv,): zero exactly when the motion can be had."""
     a: Array
     """The accelerations (nv,), corrected to what the rows allow."""
 
@@ -53,7 +53,7 @@ class ProjectedDynamics:
     """Closed forms for one model. Made by :func:`projected`."""
 
     def __init__(self, model: Model, motors: Sequence[str] | None) -> None:
-        self.model, self.dyn = model, compile_model(model)
+        self.model, self.dyn = model, compile_model(model, watch="never")
         names = chosen_motors(model, motors)
         self.motors = [i for name in names for i in range(model.nv)[model.slice(name)]]
         self.passive = [i for i in range(model.nv) if i not in set(self.motors)]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Front(NamedTuple):
-    """What is eliminated together."""
+    """A set of unknowns that are eliminated together."""
 
     own: tuple[int, ...]
     """Unknowns of its group, in the order of their elimination."""
@@ -58,7 +58,7 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
 
 
 def elimination_cost(order: Sequence[int], near: Sequence[set[int]]) -> int:
-    """What an order costs: for every node the square of the number of later ones that it is coupled with, itself
+    """Cost of an order: for every node the square of the number of later ones that it is coupled with, itself
     counted."""
     return sum((1 + len(front.boundary)) ** 2 for front in find_fronts([[k] for k in order], near))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +18,27 @@ from whippletree.tree.steps import Manifold
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled
 
 
+class Margin(NamedTuple):
+    """A number that must be positive for an answer to exist, and that only the state decides."""
+
+    number: int
+    """Of the node whose pivot it is; beyond the nodes, of a way in which constraints can fail."""
+    value: Any
+
+
 class Mechanism:
     """What the functions of the catalogue work on. One evaluation makes one mechanism; nothing in it can go stale."""
 
-    def __init__(self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None) -> None:
-        """``route``: how the block matrix of constraints is solved; None for the one that the model calls for."""
+    def __init__(
+        self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None, *, reveals: bool = False
+    ) -> None:
+        """``route``: how the block matrix of constraints is solved; None for the one that the model calls for.
+        ``reveals``: whether clusters of loops whose rows depend on each other at a state take the rank-revealing route,
+        each for itself; numbers only.
+        """
         self.tree = tree
         self.route = route
+        self.reveals = reveals
         self.sweep: Sweeper = sweep if sweep is not None else Unrolled(tree.parents)
         self.nodes: Field = tree.nodes
         self.joints: Field = tree.joints
@@ -31,10 +46,8 @@ class Mechanism:
         self.base = falling(self.gravity)
         self.clustered: Any = None
         """The same mechanism as a tree of clusters, where that is not simply unrolled."""
-        self.doubts: list[tuple[int, Any]] = []
-        """(node, pivot): pivots that must be positive for an answer to exist and that only the state decides."""
-        self.remarks: list[str] = []
-        """What a user should know of the answer."""
+        self._margins: list[Margin] = []
+        self._remarks: list[str] = []
 
     @staticmethod
     def of(model: Model) -> Mechanism:
@@ -86,16 +99,40 @@ class Mechanism:
         """How velocities move coordinates."""
         return Manifold([node.joint for node in self.tree.nodes], self.tree.q_slices, self.tree.v_slices)
 
+    @property
+    def margins(self) -> tuple[Margin, ...]:
+        """What the evaluation so far has required."""
+        return tuple(self._margins)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know of the answer so far."""
+        return tuple(self._remarks)
+
+    def require(self, number: int, values: Iterable[Any]) -> None:
+        """Let the answer depend on these numbers being positive."""
+        self._margins += [Margin(number, value) for value in values]
+
+    def remark(self, text: str) -> None:
+        """Tell the user of the answer something about it."""
+        self._remarks.append(text)
+
+    def apart(self) -> Mechanism:
+        """The same mechanism for an evaluation within this one, whose margins are its own."""
+        inner = copy(self)
+        inner._margins = []
+        return inner
+
     def require_invertible(self, links: Field) -> None:
-        """Note the pivots of every joint that may lack inertia, for functions that invert M by another road."""
+        """Require inertia of every joint that may lack it, for functions that invert M by another road."""
         if self.tree.doubtful:
             nothing = [np.zeros(link.H.shape[1], dtype=object) for link in links]
             self.require_inertia(articulate(self.sweep, links, nothing))
 
     def require_inertia(self, freedoms: Field) -> None:
-        """Note the pivots that may fail to be positive: those of joints whose own body does not settle it."""
+        """Require the pivots that may fail to be positive: those of joints whose own body does not settle it."""
         for k in self.tree.doubtful:
-            self.doubts += [(k, pivot) for pivot in freedoms[k].pivots]
+            self.require(k, freedoms[k].pivots)
 
 
 def singular_motion(tree: Skeleton, node: int) -> SingularSystemError:

@@ -46,7 +46,7 @@ PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
 _OTHERS = (np.ndarray, scalars.Dual)
-"""What knows better than a traced scalar how to combine with one."""
+"""Types that know better than a traced scalar how to combine with one."""
 
 
 class Trace:
@@ -82,6 +82,10 @@ class Trace:
             self.nodes.append(key)
             self._scalars.append(found)
         return found
+
+    def iterate(self, step: Any, state: list[Any], given: list[Any], most: int) -> list[Any]:
+        """Rounds of an iteration; straight-line code has none."""
+        raise ScalarError("this code iterates until it is done, and straight-line code cannot: write it as a program")
 
     def node_at(self, index: int) -> Traced:
         """The traced scalar of an existing node."""
@@ -319,6 +323,11 @@ def _entry(table: Table, x: Any) -> Any:
     return _operation(table, x)
 
 
+def _iterate(step: Any, state: list[Any], given: list[Any], most: int) -> list[Any]:
+    trace = next(x.trace for x in (*state, *given) if isinstance(x, Traced))
+    return trace.iterate(step, state, given, most)
+
+
 def _select(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(condition, Traced):
         return a if condition else b
@@ -342,5 +351,6 @@ scalars.register(
         log=Traced.log,
         tanh=Traced.tanh,
         power=_power,
+        iterate=_iterate,
     ),
 )

@@ -54,6 +54,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
@@ -71,7 +72,7 @@ from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven,
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
-from whippletree.contact.kinematics.contact_set import contact_set, pairs_without_a_form
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import ContactBlocks, shifts
@@ -97,7 +98,7 @@ USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 
 ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
-"""Kinds of blocks."""
+"""Kinds of blocks, before those of moments."""
 
 
 def reason_against_lists(model: Model) -> str | None:
@@ -107,11 +108,6 @@ def reason_against_lists(model: Model) -> str | None:
     blocks = ContactBlocks(model, alone=True)
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    if not blocks.contacts.closed_form:
-        first, *more = pairs_without_a_form(model)
-        kinds = " against ".join(type(shape).__name__.lower() for shape in first.shapes)
-        others = f", nor have {len(more)} other pairs" if more else ""
-        return f"contact {first.contact.name!r}: {kinds} has no closed form{others}"
     long = model.nv > MOST_WRITTEN_VELOCITIES
     return (
         _reason_against_frames(model, blocks)
@@ -191,6 +187,7 @@ class _ListBuilder(StepSpace):
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__(model, driven, single)
         self.ranges = ServoRanges(self)
+        self.moments = MomentRows(self)
         self._arguments()
         self._memory()
         self._tables()
@@ -279,11 +276,12 @@ class _ListBuilder(StepSpace):
         """What is known of every block beforehand."""
         blocks = self.blocks
         axes = [*blocks.limited, *blocks.rubbing]
-        servos = len(blocks.servos)
+        servos, moments = len(blocks.servos), len(blocks.moments)
         kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing)
+        kinds += [1 + SERVO + kind for kind in self.moments.kinds]
         self.index("kind", kinds + [SERVO] * servos)
-        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * servos)
-        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * servos)
+        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * (moments + servos))
+        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * (moments + servos))
         self.index("servo", [0] * blocks.passive + list(range(servos)))
         self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
@@ -392,7 +390,7 @@ class _ListBuilder(StepSpace):
         places = range(first, self.blocks.count)
         if not places:
             return found
-        rubbing = [1] * (self.blocks.passive - first)
+        rubbing = [1] * (self.blocks.passive - first)  # moments are taken in with their contacts, later
         writes = [self.some("flag", places), self.some("gap", places)]
         servos = [self.at("saturated")] if self.ranges.count else []
         always = [1] * (len(places) if not servos else len(rubbing))
@@ -418,6 +416,7 @@ class _ListBuilder(StepSpace):
         """Steps 3 to 5."""
         keep = traced_block(lambda y: [y], [self.at("y")], [self.at("response")])
         solve = (
+            *self.moments.with_contacts(),
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             self.put(0, self.at("y")),
             Each(BLOCK, ACTIVE, tuple(self._rows())),
@@ -440,6 +439,7 @@ class _ListBuilder(StepSpace):
         cases: list[tuple[Statement, ...]] = [(), (), (), ()]
         if self.contacts:
             cases[CONTACT] = self._contact_rows()
+        cases += self.moments.rows()
         if self.blocks.limited:
             copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
             cases[LIMIT] = (*self.look_up("limit"), copy)

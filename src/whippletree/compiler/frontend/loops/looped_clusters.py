@@ -45,6 +45,8 @@ class ClusterMechanism(RecordedMechanism):
 class LoopedClusters:
     """The clusters of a mechanism, one value per type."""
 
+    reveals = False
+
     def __init__(self, m: ClusterMechanism) -> None:
         self.m, self.sweep, self.system = m, m.sweep, constraint_set(m.tree.model)
         clusters = cluster_tree(self.system)
@@ -106,7 +108,7 @@ class LoopedClusters:
         kept = [[j for j, level in enumerate(_levels(kind)) if level == "position"] for kind in self.kinds]
         return JoinedNumbers(self, field, "position", kept)
 
-    def doubt(self, margins: Field, pivots: Field) -> None:
+    def require(self, margins: Field, pivots: Field) -> None:
         """Let the status tell of a failed pivot: of a cluster, or of a joint that may lack inertia."""
         count = len(self.m.tree.nodes)
         numbers = np.zeros((len(self.clusters.clusters), 1))
