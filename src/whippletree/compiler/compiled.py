@@ -37,14 +37,10 @@ if TYPE_CHECKING:
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
     from whippletree.compiler.rollout.step_space import Driven
+    from whippletree.compiler.rollout.step_watch import GuardBlocks
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
-
-LIST_WIDTH = 1
-"""Lanes of kernels over lists. Scenes of a batch touch in different places and need different numbers of sweeps, and
-lanes wait for each other: µs per step and scene with 1, 2, 4 and 8 lanes, 128 scenes from random velocities: hopper
-1.0, 1.4, 1.5, 1.9; walker 2.7, 3.8, 3.4, 4.4; ant 17.8, 22.2, 19.3, 26.2."""
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -268,28 +264,31 @@ class Compiled(CompiledTable):
         patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
+        guards: GuardBlocks | None = None,
     ) -> NamedFunction:
         """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
-        equations of motion, where they are not the model's.
+        equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
         """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key)
+        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key, guards and guards.key)
+
+        def kernel_under(control: Literal["none", "traced", "affine"]) -> CollocationKernel:
+            return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
+
         if controller is None:
-            return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, "none", self.route, blocks).program()
-            )
+            return self.program(key, lambda: kernel_under("none").program())
         if controller == "affine":
 
             def build() -> Program:
-                kernel = CollocationKernel(self.model, scheme, patience, "affine", self.route, blocks)
+                kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
             return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, "traced", self.route, blocks)
+            self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
@@ -453,7 +452,7 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
-        return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
+        return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     @cached_property
     def contact_list_gaps(self) -> NamedFunction:
@@ -468,13 +467,11 @@ class Compiled(CompiledTable):
 
         if not driven.timed:
             words = ("contact_lists", *(["held"] if driven.held else []))
-            return self.program(words, lambda: contact_lists_program(self.model, driven), width=LIST_WIDTH)
+            return self.program(words, lambda: contact_lists_program(self.model, driven))
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced
-            self._made[key] = self._compiled(
-                key, lambda: contact_lists_program(self.model, driven), known=False, width=LIST_WIDTH
-            )
+            self._made[key] = self._compiled(key, lambda: contact_lists_program(self.model, driven), known=False)
         return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:

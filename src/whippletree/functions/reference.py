@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree import functions
-from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.rounding_tape import RoundingTape
-from whippletree.constraints.dynamics import ROUTES, require_route
+from whippletree.constraints.dynamics import ROUTES, require_route, reveals_by_clusters
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
+from whippletree.constraints.routes import fails
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
@@ -178,19 +178,30 @@ class ReferenceFunction:
         result, failed = self._by_route(tree, values, self.owner.route)
         if failed is not None and self.owner.model.constraints and not self.function.derived:
             # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
-            result, failed = self._by_route(tree, values, "nullspace")
+            result, failed = self._by_rank(tree, values)
         if failed is not None:
             raise failure(tree, failed, values)
         return result if isinstance(result, tuple) else (result,)
 
-    def _by_route(self, tree: Skeleton, values: Mapping[str, Any], route: str | None) -> tuple[Any, int | None]:
+    def _by_rank(self, tree: Skeleton, values: Mapping[str, Any]) -> tuple[Any, int | None]:
+        """By the rank-revealing route: for single clusters of loops where loops are embedded, else for the whole."""
+        route = self.owner.route
+        if reveals_by_clusters(tree.model, route):
+            result, failed = self._by_route(tree, values, route, reveals=True)
+            if failed is None:
+                return result, None
+        return self._by_route(tree, values, "nullspace")
+
+    def _by_route(
+        self, tree: Skeleton, values: Mapping[str, Any], route: str | None, *, reveals: bool = False
+    ) -> tuple[Any, int | None]:
         """The result, and the number of the first doubt that turned out to be justified."""
-        mechanism = Mechanism(tree, route=route)
+        mechanism = Mechanism(tree, route=route, reveals=reveals)
         with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
             result = self.function.implementation(mechanism, *self.names, *values.values())
         for remark in mechanism.remarks:
             warnings.warn(remark, TieWarning, stacklevel=4)
-        return result, next((number for number, pivot in mechanism.doubts if _fails(pivot)), None)
+        return result, next((number for number, pivot in mechanism.doubts if fails(pivot)), None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
@@ -251,17 +262,6 @@ def _scalars_of(arrays: Mapping[str, Array]) -> str:
         for name, a in arrays.items()
     }
     return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-
-
-def _fails(pivot: Any) -> bool:
-    """Whether a pivot is known not to be positive.
-
-    A NaN state is a NaN answer, not a singular system: NaN is neither below 1 nor above 0. A symbol tells nothing.
-    """
-    try:
-        return bool(scalars.less(pivot, 1)) and not scalars.less(0, pivot)
-    except TypeError:
-        return False
 
 
 def _plain(value: Any) -> Any:
