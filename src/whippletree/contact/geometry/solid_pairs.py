@@ -163,7 +163,7 @@ def _overlap(first: Solid, second: Solid, X: Pose, Y: Pose, axes: Array) -> list
 
 
 def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _Flat:
-    """Of the flats around the corner that is farthest along ``side`` times the normal, the one that looks most there."""
+    """Of the flats around the corner farthest along ``side`` times the normal, the one that looks there most."""
     tables = solid.tables
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
