@@ -12,9 +12,9 @@ from whippletree.arithmetic.lanes import Lanes
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.contact.geometry.closed_forms import corners_on_plane
+from whippletree.contact.geometry.rounded_polytopes import solids_of
 from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
-from whippletree.contact.geometry.solids import solids_of
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.spatial import Pose
 

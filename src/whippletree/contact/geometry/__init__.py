@@ -8,7 +8,7 @@ closed_forms            pairs of shapes with a formula, and the table of them
 shape_numbers           shapes and poses as rows of numbers, and back
 box_pairs               two boxes in closed form, for time steps
 step_forms              capsules on boxes and cylinders, and the table of what time steps can do
-solids                  bounded convex shapes as polytopes with a rounding, in common tables
+rounded_polytopes       bounded convex shapes as polytopes with a rounding, in common tables
 solid_distance          how far two solids are apart or overlap, and where
 solid_normals           their normal by Newton's method
 solid_pairs             candidates of two solids, for time steps

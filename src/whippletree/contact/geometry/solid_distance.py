@@ -30,8 +30,8 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import unit_or
+from whippletree.contact.geometry.rounded_polytopes import Sides, Solid
 from whippletree.contact.geometry.solid_normals import Corners, polished_normal
-from whippletree.contact.geometry.solids import Sides, Solid
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
 

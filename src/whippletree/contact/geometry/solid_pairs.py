@@ -20,9 +20,7 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import entry, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import BESIDE_BOX, NOWHERE
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
-from whippletree.contact.geometry.shapes import HalfSpace
-from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
-from whippletree.contact.geometry.solids import (
+from whippletree.contact.geometry.rounded_polytopes import (
     AROUND,
     FLAT,
     OCTANTS,
@@ -32,6 +30,8 @@ from whippletree.contact.geometry.solids import (
     farthest_corner,
     farthest_in_range,
 )
+from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
