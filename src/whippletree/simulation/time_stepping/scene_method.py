@@ -44,6 +44,10 @@ SCENE_OVERLAP = 1e-9
 NAMED_UP_TO = 10_000
 """Pairs up to which every contact has a gap and a force by name in the result; of more, only what they do to bodies."""
 
+FEW_BODIES = 12
+"""Bodies with contacts in closed forms that are stepped as any mechanism is: code for each pair of forty balls took a
+minute and a half to compile."""
+
 SUMS = ("contact_work", "friction_work", "joint_work", "correction_work")
 WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 
@@ -51,8 +55,8 @@ WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 def is_scene(model: Model) -> bool:
     """Whether a model is stepped as a scene of many free bodies.
 
-    It is where it has groups, or pairs that have a form for lists only. A list of contacts in closed forms is left to
-    the other ways, whose solvers end at the tolerance, whatever that costs.
+    It is where it has groups, pairs that have a form for lists only, or many bodies. A list of contacts in closed forms
+    of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs.
     """
     if not model.touches:
         return False
@@ -60,7 +64,7 @@ def is_scene(model: Model) -> bool:
     if isinstance(layout, Unsuited):
         return False
     written = all(closed_form(layout.classes[k.first].shape, layout.classes[k.second].shape) for k in layout.kinds)
-    return bool(model.contact_groups) or not written
+    return bool(model.contact_groups) or not written or len(layout.bodies) - 1 > FEW_BODIES
 
 
 class SceneStepping(TimeStepping):
