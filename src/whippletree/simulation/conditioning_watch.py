@@ -23,7 +23,7 @@ from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import WhippletreeError
+from whippletree.errors import ConditioningWarning, WhippletreeError
 from whippletree.model import Model
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
@@ -55,10 +55,6 @@ SINGULAR_START = 1e-3
 
 _LAST_STARTS: WeakKeyDictionary[Model, dict[str, tuple[tuple[Any, ...], float]]] = WeakKeyDictionary()
 """Of each model: what was found out about the start of its last run, with where that was and by which functions."""
-
-
-class ConditioningWarning(UserWarning):
-    """A run whose accelerations keep few digits, or whose tolerance was raised to what the model can give."""
 
 
 class Watch:

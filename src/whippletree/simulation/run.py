@@ -292,7 +292,7 @@ def _compiled_before(model: Model, massless: str) -> Compiled:
     # kept beside the model's own cached properties: they live as long as the model and no longer
     kept: dict[str, Compiled] = model.__dict__.setdefault("_compiled_for_runs", {})
     if massless not in kept:
-        kept[massless] = compile_model(model, massless=massless)
+        kept[massless] = compile_model(model, massless=massless, watch="never")
     return kept[massless]
 
 
@@ -310,7 +310,7 @@ def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
 def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mapping[str, Any], massless: str) -> Bound:
     """The functions with these numbers."""
     if compiled is None:
-        compiled = compile_model(model, massless=massless, parameters=tuple(parameters))
+        compiled = compile_model(model, massless=massless, parameters=tuple(parameters), watch="never")
     return Bound(_of_this_model(compiled, model), parameters)
 
 

@@ -30,6 +30,7 @@ from whippletree.compiler.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Statement,
     Until,
 )
@@ -182,7 +183,8 @@ class Positions:
         )
         return [
             put(-1, *each(("together", "moved apart"))),
-            Until(ROUND, self.rounds + 1, self.space.address("together"), body),
+            # a scene in which nothing overlaps any more finds the same again
+            Until(ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
             If(self.space.address("moved apart"), (*self.tree.energy(), end)),
         ]
 
@@ -249,7 +251,7 @@ class Positions:
         reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
         follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
-        return [
+        solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
             Each(BLOCK, NEAR, (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own), rows)),
@@ -259,7 +261,8 @@ class Positions:
                 self.space.address("even"),
                 (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), judge),
             ),
-        ]
+        )
+        return [PerLane(solve)]
 
 
 def target_of(gap: Any, h: Any) -> Any:

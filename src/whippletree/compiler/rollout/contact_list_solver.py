@@ -27,7 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Each, If, Statement, Until
+from whippletree.compiler.program import Address, Each, If, Index, Lookup, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
@@ -78,6 +78,8 @@ class ListSolver:
 
     B, own, local, g, shift, approach   of a block, see :mod:`~whippletree.compiler.rollout.contact_lists`
     friction, cap                       of a block
+    host, moment share                  the contact that presses on a block, and the radius of its disc per normal
+                                        impulse, beside ``cap``; only where there is torsional or rolling friction
     soft, passive                       compliance of the first tangent, which ``own`` includes, and whether (1 or 0) a
                                         block's work counts as that of contacts; only where there are servos
     impulse, y                          where the solution begins and ends
@@ -90,6 +92,7 @@ class ListSolver:
         """``thorough``: with the interior-point method, if the model is not too large for it."""
         self.space, self.blocks, self.nv = space, blocks, velocities
         self.servos = ["soft"] if "soft" in space.buffers else []
+        self.pressed = "host" in space.buffers
         n = velocities
         space.work(
             kappa=(blocks,),  # ratio of sliding velocity to friction
@@ -149,6 +152,27 @@ class ListSolver:
         count = 4 + len(self.servos)
         return given[:count], given[count:]
 
+    def each_active(self, *statements: Statement) -> Statement:
+        """Statements for every block of the list, which may ask for :meth:`bounds`."""
+        host = (Lookup("host", self.space.address("host", BLOCK)),) if self.pressed else ()
+        return Each(BLOCK, ACTIVE, (*host, *statements))
+
+    def bounds(self, impulse: str = "impulse") -> list[Piece]:
+        """What the law of friction of a block is made of, for :meth:`law`; ``impulse``: where contacts press."""
+        found = [*self.space.each(("friction", "cap"), BLOCK), self.space.at("dt", STEP)]
+        if self.pressed:
+            normal = Piece((), (Address(impulse, (Index("host"), Index(None, 0))),))
+            found += [self.space.at("moment share", BLOCK), normal]
+        return found
+
+    def law(self, given: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
+        """μ and the radius of the disc from the numbers of :meth:`bounds`, and the rest of those given."""
+        mu, cap, h, *rest = given
+        if not self.pressed:
+            return mu, h * cap, rest
+        share, normal, *rest = rest
+        return mu, h * cap + share * largest([normal, 0]), rest
+
     def add_to(self, total: str, factors: str) -> Statement:
         """``total`` (nv,) += B times what the block in hand has three of."""
         return add_rows(self.space, total, self.space.at(factors, BLOCK), self.nv)
@@ -164,10 +188,11 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def improve(*given: Any) -> list[Any]:
-            (_, _, _, p, *_), (own, local, kappa, before, mu, cap, h, change, slopes) = self._parted(given)
+            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self._parted(given)
+            mu, radius, (change, slopes) = self.law(rest)
             G, (same, slower) = symmetric_block(own), slopes
             free = velocity_of(*self._parted(given)[0]) - G @ p
-            after, better = respond(Local(*local), free, mu, h * cap, kappa)
+            after, better = respond(Local(*local), free, mu, radius, kappa)
             d = after - p
             moved = G @ d
             slope = [same + d @ moved, slower + (before - d) @ moved]
@@ -179,13 +204,13 @@ class ListSolver:
             busy = less(enough * enough, change[0])
             return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
 
-        reads = [*self._state(), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*self._state(), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
-            Each(BLOCK, ACTIVE, (block, self.add_to("y", "delta"))),
+            self.each_active(block, self.add_to("y", "delta")),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -206,15 +231,16 @@ class ListSolver:
             due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
             return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
 
-        def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array) -> list[Any]:
-            after = brought_inside(p + share[0] * d, mu, h * cap)
+        def leap(p: Array, d: Array, *rest: Any) -> list[Any]:
+            mu, radius, (share,) = self.law(rest)
+            after = brought_inside(p + share[0] * d, mu, radius)
             return [after, after - p]
 
-        reads = [*each(("impulse", "delta", "friction", "cap"), BLOCK), at("dt", STEP), at("leap")]
+        reads = [*each(("impulse", "delta"), BLOCK), *self.bounds(), at("leap")]
         block = traced_block(leap, reads, each(("impulse", "part"), BLOCK))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (Each(BLOCK, ACTIVE, (block, self.add_to("y", "part"))),)),
+            If(self.space.address("leap"), (self.each_active(block, self.add_to("y", "part")),)),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -224,9 +250,10 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, mu, cap, h, shift, approach, *counts, residual, works) = self._parted(given)
+            state, (own, *rest) = self._parted(given)
+            mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
             u, p = velocity_of(*state), state[3]
-            found = block_measure(symmetric_block(own), p, u, mu, h * cap)
+            found = block_measure(symmetric_block(own), p, u, mu, radius)
             bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
             work = (bare + approach) * p / 2
             if counts:
@@ -243,11 +270,10 @@ class ListSolver:
 
         totals = each(("residual", "works"))
         counts = ["passive"] if self.servos else []
-        reads = [*self._state(), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
-        reads += each(("shift", "approach", *counts), BLOCK)
+        reads = [*self._state(), at("own", BLOCK), *self.bounds(), *each(("shift", "approach", *counts), BLOCK)]
         return [
             self.space.put(0, *totals),
-            Each(BLOCK, ACTIVE, (traced_block(look, [*reads, *totals], totals),)),
+            self.each_active(traced_block(look, [*reads, *totals], totals)),
             traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
         ]
 
@@ -306,20 +332,23 @@ class ListSolver:
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, mu, cap, h, damping) = self._parted(given)
+            state, (own, *rest) = self._parted(given)
+            mu, radius, (damping,) = self.law(rest)
             _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
-            F, P = alart_curnier(p, mass * velocity_of(*state), mu, h * cap)
+            F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
             inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
             return [-(inverse @ F), inverse @ (mass * P)]
 
-        def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any) -> list[Any]:
+        def advance(part: Array, E: Array, dy: Array, p: Array, *rest: Any) -> list[Any]:
+            mu, radius, _ = self.law(rest)
             raw = p + part - stranded(E, dy)
-            return [raw, brought_inside(raw, mu, h * cap)]
+            return [raw, brought_inside(raw, mu, radius)]
 
-        reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
+        # the radius of a moment follows its contact from step to step, without a derivative
+        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
         first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
-        reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*each(("part", "E"), BLOCK), at("dy"), at("raw", BLOCK), *self.bounds()]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
         def look(residual: Array, progress: Array, done: Array) -> list[Any]:
@@ -337,11 +366,11 @@ class ListSolver:
         return [
             put(0, at("right")),
             *self.system.identity(),
-            Each(BLOCK, ACTIVE, (first, self.add_to("right", "part"), self.respond_by_block(), self.system.add())),
+            self.each_active(first, self.add_to("right", "part"), self.respond_by_block(), self.system.add()),
             *self.system.factor(),
             *self.system.solve(),
             put(0, at("raw y"), at("y")),
-            Each(BLOCK, ACTIVE, (last, self.add_to("raw y", "raw"), self.add_to("y", "impulse"))),
+            self.each_active(last, self.add_to("raw y", "raw"), self.add_to("y", "impulse")),
             count,
             *self.measure(),
             traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),

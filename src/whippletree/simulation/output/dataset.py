@@ -216,7 +216,7 @@ class Met(NamedTuple):
         """Of a run's record."""
         forces = {
             word: (method.variables[word].names, grid.at_states(record.variable(word)))
-            for word in (*OF_JOINTS, "contact_force")
+            for word in (*OF_JOINTS, "contact_force", "contact_moment")
             if word in method.variables and method.variables[word].names
         }
         own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
@@ -323,7 +323,7 @@ class Output:
         wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
         known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
         known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
-        wrenches = body_wrenches(self.motion, self.q, self.loads.forces)
+        wrenches = body_wrenches(self.motion, self.q, self.loads)
         state = {"q": self.q, "v": self.v, "t": self.grid.moments, "wrenches": wrenches}
         return self.motion.evaluate("joint_reactions_of_motion", **state, **known)
 
