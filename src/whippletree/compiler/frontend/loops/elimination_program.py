@@ -65,8 +65,8 @@ CHUNK = 4
 """Numbers of a front's row that one round of the innermost loop takes."""
 
 PIVOTS_AT_ONCE = ("first", "second", "third", "fourth")
-"""Names of pivots that are eliminated together: rows of large fronts do not fit into the first caches. With four, a grid
-of 1176 rods took 0.84 of the time that it took with two; six were no better."""
+"""Names of pivots that are eliminated together: rows of large fronts do not fit into the first caches. With four, a
+grid of 1176 rods took 0.84 of the time that it took with two; six were no better."""
 
 BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "project_velocity", "closing_step", "impact")
 """Functions that solve the body-level system."""
