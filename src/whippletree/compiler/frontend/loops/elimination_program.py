@@ -478,10 +478,10 @@ class EliminationProgram(WorkSpace):
         self.index("front chunks", [-(-n // CHUNK) for n in counts])
         self.index("front own", own)
         self.index("front parent", [max(front.parent, 0) for front in plan.fronts])
-        places = np.arange(width)
-        self.index("chunk of", places // CHUNK)
-        self.index("unit of", places % CHUNK)
-        self.index("chunks up to", places // CHUNK + 1)
+        every = np.arange(width)
+        self.index("chunk of", every // CHUNK)
+        self.index("unit of", every % CHUNK)
+        self.index("chunks up to", every // CHUNK + 1)
         self.table("is motion", (~plan.rows).astype(float))
 
     def _clear_fronts(self) -> list[Statement]:
