@@ -36,7 +36,7 @@ from whippletree.contact.geometry.polytope_pairs import (
     flat_touches,
     separate_corners,
 )
-from whippletree.contact.geometry.separation import Placed, BoundedShape, farthest, separation
+from whippletree.contact.geometry.separation import BoundedShape, Placed, farthest, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.errors import MissingExtraError, UnsupportedError
 from whippletree.spatial import Pose
@@ -182,7 +182,9 @@ def _nearest(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) ->
     return Touch(float(gap), point, axes_of(vector(*map(float, normal / np.linalg.norm(normal)))))
 
 
-def _corners_against(shape: BoundedShape, X: Pose, other: BoundedShape, Y: Pose, normal: Array, reach: float) -> list[Touch | None]:
+def _corners_against(
+    shape: BoundedShape, X: Pose, other: BoundedShape, Y: Pose, normal: Array, reach: float
+) -> list[Touch | None]:
     """What of a shape may touch another one, beside their nearest points: slot by slot, None where there is nothing.
 
     ``normal`` (3,) is that of the nearest points, towards the shape; what is farther away than ``reach`` is left out.
