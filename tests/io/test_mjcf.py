@@ -468,9 +468,10 @@ def test_warnings_are_notes_and_leave_no_log_file(tmp_path: Path, monkeypatch: p
 
 
 def many_balls(more: str = "") -> str:
+    """A row of balls over a floor; ``more`` is said of the third one."""
     bodies = "".join(
-        f'<body pos="{0.2 * k} 0 1"><freejoint/><geom name="ball {k}" type="sphere" size="0.05" mass="1" {more if k == 3 else ""}/>'
-        "</body>"
+        f'<body pos="{0.2 * k} 0 1"><freejoint/>'
+        f'<geom name="ball {k}" type="sphere" size="0.05" mass="1" {more if k == 3 else ""}/></body>'
         for k in range(28)
     )
     floor = '<geom name="floor" type="plane" size="1 1 1"/>'

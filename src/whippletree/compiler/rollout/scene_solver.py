@@ -62,6 +62,25 @@ SCALING = len(BlockScaling._fields)
 LANE, LANES = "lane", 4
 """Three numbers and one that is not used are computed side by side."""
 
+SWEPT = {
+    "columns": (0, (9, LANES)),
+    "rows": (36, (9, LANES)),
+    "scaling": (72, (SCALING,)),
+    "mean mobility": (79, ()),
+    "impulse before": (80, (3,)),
+    "shift": (83, ()),
+    "delta": (84, (3,)),
+    "roughness": (87, ()),
+}
+"""What sweeps read of a contact, side by side in one row of ``swept``, so that a sweep through a long list meets few
+pages of memory: where each thing begins, and its shape.
+
+columns, rows     see :func:`lever_tables`
+impulse before    after the pair of sweeps before
+delta             of the impulse in the sweep there
+roughness         its friction
+"""
+
 ROW = 15
 """Numbers of a contact's rows: its axes (3, 3), and its point from both centres of mass."""
 
@@ -133,14 +152,8 @@ class SceneSolver:
         space.work(
             row=("C", ROW),
             own=("C", 6),  # the contact's own part of G, its upper triangle
-            columns=("C", 9, LANES),
-            rows=("C", 9, LANES),
-            scaling=("C", SCALING),
-            mean_mobility=("C",),
-            shift=("C",),
+            swept=("C", 22, LANES),
             approach=("C", 3),
-            delta=("C", 3),  # of the impulse in the sweep there
-            impulse_before=("C", 3),  # after the pair of sweeps before
             loaded=("N",),  # whether a body has contacts
             vel_before=("N", 2, LANES),  # and the velocities that it led to
             uphill=(1,),
@@ -181,8 +194,23 @@ class SceneSolver:
             for side, name in enumerate((FIRST, SECOND))
         ]
 
+    def of_contact(self, *names: str) -> list[Piece]:
+        """What is known of the contact in hand, in buffers of these names or in its row of ``swept``."""
+        found = []
+        for name in names:
+            if name not in SWEPT:
+                found.append(self.space.at(name, CONTACT))
+                continue
+            start, shape = SWEPT[name]
+            places = [divmod(start + k, LANES) for k in range(int(np.prod(shape, dtype=int)))]
+            at = [Address("swept", (Index(CONTACT), Index(None, line), Index(None, k))) for line, k in places]
+            found.append(Piece(shape, tuple(at)))
+        return found
+
     def of_body(self, name: str, body: Register) -> Piece:
-        """What a buffer holds of a body; six numbers of its velocity."""
+        """What a buffer holds of a body, or of a contact; six numbers of its velocity."""
+        if body == CONTACT:
+            return self.of_contact(name)[0]
         whole = self.space.at(name, body)
         if whole.shape != (2, LANES):
             return whole
@@ -198,7 +226,9 @@ class SceneSolver:
 
     def _lines(self, table: str) -> Piece:
         """One lane of the nine columns or rows of the contact in hand."""
-        return Piece((9,), tuple(Address(table, (Index(CONTACT), Index(None, k), Index(LANE))) for k in range(9)))
+        first = SWEPT[table][0] // LANES
+        lines = (Address("swept", (Index(CONTACT), Index(None, first + k), Index(LANE))) for k in range(9))
+        return Piece((9,), tuple(lines))
 
     def feel(self) -> Statement:
         """The velocity of the contact in hand, ``felt``, one row in each lane."""
@@ -248,7 +278,7 @@ class SceneSolver:
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), at("now dt")]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = [*each(("row", "own", "shift", "approach"), CONTACT), *self.both("vel")]
+        writes = [*self.of_contact("row", "own", "shift", "approach"), *self.both("vel")]
         writes += [at("loaded", FIRST), at("loaded", SECOND)]
         return [
             Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
@@ -259,12 +289,12 @@ class SceneSolver:
     def _tables(self) -> Statement:
         """What sweeps want to know of a contact."""
 
-        def tables(row: Array, own: Array, first: Array, second: Array) -> list[Any]:
+        def tables(row: Array, own: Array, mu: Any, first: Array, second: Array) -> list[Any]:
             mean = (own[0] + own[3] + own[5]) / 3
-            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean]]
+            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean], [mu]]
 
-        reads = [*self.space.each(("row", "own"), CONTACT), *self.both("mobility")]
-        return traced_block(tables, reads, self.space.each(("columns", "rows", "scaling", "mean mobility"), CONTACT))
+        reads = [*self.of_contact("row", "own", "friction"), *self.both("mobility")]
+        return traced_block(tables, reads, self.of_contact("columns", "rows", "scaling", "mean mobility", "roughness"))
 
     # ---- its solution --------------------------------------------------------------------------------------------
 
@@ -307,7 +337,7 @@ class SceneSolver:
 
     def _sweep(self) -> list[Statement]:
         """A sweep there and one back, and how much they have changed."""
-        at, each = self.space.at, self.space.each
+        at = self.space.at
 
         def answer(u: Array, at_: Array, p: Array, shift: Any, mu: Any) -> tuple[Array, Array]:
             after = step_block(BlockScaling(*at_), p, np.array([u[0] + shift, u[1], u[2]], dtype=object), mu)
@@ -332,11 +362,11 @@ class SceneSolver:
             return [[settled], [-settled], [goal], [pause], [left[0] - 2], [made[0] + 2]]
 
         felt = Piece((3,), at("felt").addresses[:3])
-        reads = [felt, *each(("scaling", "impulse", "shift", "friction"), CONTACT)]
+        reads = [felt, *self.of_contact("scaling", "impulse", "shift", "roughness")]
         writes = [at("impulse", CONTACT), at("given")]
         totals, counts = [at("change"), at("uphill")], [at("left sweeps"), at("made")]
-        more = [*each(("delta", "impulse before", "mean mobility"), CONTACT), *totals]
-        first = traced_block(there, reads, [*writes, at("delta", CONTACT)])
+        more = [*self.of_contact("delta", "impulse before", "mean mobility"), *totals]
+        first = traced_block(there, reads, [*writes, *self.of_contact("delta")])
         second = traced_block(back, [*more, *reads], [*writes, *totals])
         told = traced_block(
             judge,
@@ -420,7 +450,7 @@ class SceneSolver:
             return [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]]
 
         totals = each(("residual", "works"))
-        reads = [*each(("row", "own", "impulse", "friction", "shift", "approach"), CONTACT), *totals, *self.both("vel")]
+        reads = [*self.of_contact("row", "own", "impulse", "friction", "shift", "approach"), *totals, *self.both("vel")]
         return [
             self.space.put(0, *totals),
             self.each(traced_block(look, reads, totals)),
@@ -506,12 +536,12 @@ class SceneSolver:
                 [uphill[0] - whole * (after - before)],
             ]
 
-        columns, rows = (self.space.at(name, CONTACT).addresses for name in ("columns", "rows"))
+        columns, rows, scaling = (part.addresses for part in self.of_contact("columns", "rows", "scaling"))
         axis = [rows[k] for k in range(3)]
         levers = [columns[LANES * k] for k in range(3, 9)]
         turned = [rows[LANES * k + i] for k in (3, 6) for i in range(3)]
         normal = Piece((15,), (*axis, *levers, *turned))
-        inverse = Piece((), at("scaling", CONTACT).addresses[:1])
+        inverse = Piece((), scaling[:1])
         reads = [normal, inverse, *each(("ahead", "push"), CONTACT), *self.masses(), *self.both("moved")]
         totals = each(("change", "uphill"))
         return [
