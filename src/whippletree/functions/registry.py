@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters
@@ -21,12 +21,12 @@ from whippletree.constraints.reactions import reaction_names
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.mechanism import Margin, Mechanism
 
 Size: TypeAlias = int | str
 Shape: TypeAlias = tuple[Size, ...]
 Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
-"""What a function does about constraints: refuses models that have them, is a function of the tree alone (a mass
+"""Attitudes of a function to constraints: refuses models that have them, is a function of the tree alone (a mass
 matrix, a pose), honours every one of them, or is about them and needs some."""
 
 SHAPES: dict[str, Shape] = {
@@ -83,6 +83,22 @@ OPTIONAL = ("t", "active")
 """Inputs that only some constraints need; always the last ones. ``act`` is one that only some actuators need."""
 
 
+class Evaluated(NamedTuple):
+    """The outcome of an evaluation."""
+
+    result: Any
+    """As the implementation gives it: one output, or a tuple of them."""
+    margins: tuple[Margin, ...]
+    """Numbers that must be positive for it to be an answer."""
+    remarks: tuple[str, ...]
+    """Remarks for the user."""
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """The outputs one by one."""
+        return self.result if isinstance(self.result, tuple) else (self.result,)
+
+
 @dataclass(frozen=True)
 class Function:
     """An entry of the catalogue."""
@@ -106,9 +122,13 @@ class Function:
     linear: bool = False
     """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
 
+    def evaluated(self, m: Mechanism, *arguments: Any) -> Evaluated:
+        """The implementation on a mechanism made for it: what it gives, and on what that rests."""
+        return Evaluated(self.implementation(m, *arguments), m.margins, m.remarks)
+
     @property
     def explanation(self) -> str:
-        """What ``help`` shows: the summary, then inputs and results with their shapes and units."""
+        """The text of ``help``: the summary, then inputs and results with their shapes and units."""
         lines = [self.summary, "", "Inputs, with any batch dimensions in front:"]
         for name, shape in self.inputs.items():
             lines.append(f"    {name} {shape_text(shape)}".rstrip() + (f": {UNITS[name]}" if name in UNITS else ""))
@@ -149,7 +169,7 @@ class Sizes(dict[str, int]):
 
 
 def sizes(model: Model) -> dict[str, int]:
-    """What the named sizes are for a model."""
+    """The named sizes of a model."""
     return Sizes(model)
 
 

@@ -132,11 +132,8 @@ def suits_lists(model: Model) -> bool:
     return reason_against_lists(model) is None
 
 
-def _is_hard(model: Model) -> bool:
-    """Whether contacts may jam or share their loads in many ways: with loops, and with faces that meet.
-
-    Then the kernel has more code, for an interior-point method; feet and limbs of robots do without.
-    """
+def _shares_loads(model: Model) -> bool:
+    """Whether contacts usually share their loads in many ways: with loops, and with faces that meet."""
     return bool(model.constraints) or not contact_set(model).closed_form
 
 
@@ -196,7 +193,7 @@ class _ListBuilder(StepSpace):
         self._tables()
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
-        self.solver = ListSolver(self, self.blocks.count, model.nv, _is_hard(model))
+        self.solver = ListSolver(self, self.blocks.count, model.nv, _shares_loads(model))
         self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
 
     def _arguments(self) -> None:
