@@ -27,7 +27,7 @@ class Margin(NamedTuple):
 
 
 class Mechanism:
-    """A tree as the functions of the catalogue see it. One evaluation makes one mechanism; nothing in it can go stale."""
+    """A tree as functions of the catalogue see it. One evaluation makes one mechanism; nothing in it can go stale."""
 
     def __init__(
         self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None, *, reveals: bool = False

@@ -65,7 +65,7 @@ class Manifold:
         return self._joined(parts)
 
     def turning(self, v: Array) -> Array:
-        """Difference between the change of velocity in space and v̇ (nv,): a free body's linear velocity is in axes that turn."""
+        """Change of velocity in space less v̇ (nv,): a free body's linear velocity is in axes that turn."""
         return self._joined(
             [joint.turning(v[j]) if isinstance(joint, Free) else zeros(joint.nv) for joint, _, j in self.parts]
         )
