@@ -170,7 +170,11 @@ def test_a_cylinder_falls_on_a_table_and_comes_to_rest_in_a_compiled_step():
 
 
 def test_all_shapes_have_a_form_for_steps():
-    b = wt.Builder("all").body("a", 1.0, inertia=(1, 1, 1)).joint("a", "free", "world", "a", start=(2, 0, 0, 1, 0, 0, 0))
+    b = (
+        wt.Builder("all")
+        .body("a", 1.0, inertia=(1, 1, 1))
+        .joint("a", "free", "world", "a", start=(2, 0, 0, 1, 0, 0, 0))
+    )
     kinds = {
         "sphere": {"radius": 0.1},
         "capsule": {"radius": 0.1, "length": 0.2},
