@@ -216,7 +216,7 @@ def pickled(job: Job) -> bytes:
 
 
 def unpickled(data: bytes) -> Job:
-    """Runs a block in a worker."""
+    """The job from its bytes, in a worker."""
     import pickle
 
     job: Job = pickle.loads(data)
