@@ -90,9 +90,10 @@ class InteriorPoint:
     """
 
     def __init__(self, solver: ListSolver) -> None:
-        self.solver, self.space, self.system = solver, solver.space, solver.system
+        self.solver, self.space, self.rows = solver, solver.space, solver.rows
         self.servos = solver.servos
-        blocks, n = solver.blocks, solver.nv
+        blocks = solver.blocks
+        self.rows.reserve("answer", "pushed")  # Σ B̃ᵀ dλ and Σ B̃ᵀ x
         self.space.work(
             inside_x=(blocks, 3),
             inside_w=(blocks, 3),
@@ -104,7 +105,6 @@ class InteriorPoint:
             V=(blocks, 3, 3),
             own_part=(blocks, 3, 3),  # W² + (1 + S) C
             tilt=(blocks, 2),  # the first row of S
-            answer=(n,),  # Σ B̃ᵀ dλ
             astray=(blocks, 3),  # (1 + S) times the residual of w = G λ + g + s
             aimed=(blocks, 3),
             scaled=(blocks, 3),  # what B is multiplied by, on its way into a sum
@@ -115,7 +115,6 @@ class InteriorPoint:
             lead=(2,),  # Σ x · w, and Σ (x + t dx) · (w + t dw)
             fastest=(1,),  # 1 / the largest share of a step that stays inside all cones
             share=(1,),
-            pushed=(n,),  # Σ B̃ᵀ x
             heights=(2,),
             stalled=(1,),
             near_starts=(1,),  # how often to begin near the impulses at hand, from now on
@@ -145,7 +144,7 @@ class InteriorPoint:
         ]
 
     def _each(self, function: Any, reads: Any, writes: Any, *then: Statement) -> Statement:
-        return Each(BLOCK, ACTIVE, (traced_block(function, reads, writes), *then))
+        return Each(BLOCK, ACTIVE, (*self.rows.enter(), traced_block(function, reads, writes), *then))
 
     def _start(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
@@ -199,7 +198,7 @@ class InteriorPoint:
             ]
 
         reads = [*each(("impulse", "scale", "unknown", "B", "g", "friction"), BLOCK)]
-        reads += each(("y", "stature", "astray most"))
+        reads += [self.rows.at("y"), *each(("stature", "astray most"))]
         inside = each(("inside x", "inside w"), BLOCK)
         return [
             self.space.put(0, at("astray most")),
@@ -209,20 +208,21 @@ class InteriorPoint:
 
     def _step(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
-        zero = put(0, at("right"))
         return [
-            put(0, *each(("lead", "pushed"))),
+            put(0, at("lead")),
+            *self.rows.clear("pushed"),
             self._each(
                 lambda x, w, scale, lead: [[lead[0] + x @ w, lead[1]], scale * x],
                 [*each(("inside x", "inside w", "scale"), BLOCK), at("lead")],
                 [at("lead"), at("scaled", BLOCK)],
-                self.solver.add_to("pushed", "scaled"),
+                self.rows.add_to("pushed", "scaled"),
             ),
-            *self.system.identity(),
-            zero,
+            *self.rows.moved("pushed"),
+            *self.rows.identity(),
+            *self.rows.clear("right"),
             *self._prepare(),
-            *self.system.factor(),
-            *self.system.solve(),
+            *self.rows.factor(),
+            *self.rows.solve(),
             *self._directions(),
             self._centre(),
             traced_block(lambda: [[1, 0], [-1]], [], each(("bent", "straight"))),
@@ -239,9 +239,9 @@ class InteriorPoint:
 
         at, each = self.space.at, self.space.each
         return [
-            self.space.put(0, at("right")),
+            *self.rows.clear("right"),
             self._correct(),
-            *self.system.solve(),
+            *self.rows.solve(),
             *self._directions(),
             traced_block(judge, each(("fastest", "near starts")), each(("straight", "bent"))),
         ]
@@ -272,10 +272,10 @@ class InteriorPoint:
             return [W, back, V, own, [e1, e2], astray, aimed, part, scale * part, (V @ left) * scale]
 
         reads = [*each(("inside x", "inside w", "scale", "unknown", "B", "g", "friction"), BLOCK)]
-        reads += [*each(("pushed", "stature", "share", "near starts")), *each(tuple(self.servos), BLOCK)]
+        reads += [self.rows.at("pushed"), *each(("stature", "share", "near starts")), *each(tuple(self.servos), BLOCK)]
         names = ("NT", "NT inverse", "V", "own part", "tilt", "astray", "aimed", "part", "scaled")
         writes = [*each(names, BLOCK), at("slope of block")]
-        rest = (self.solver.add_to("right", "scaled"), self.solver.respond_by_block(), self.system.add("scale"))
+        rest = (self.rows.add_to("right", "scaled"), self.rows.respond(), self.rows.add("scale"))
         return [self._each(prepare, reads, writes, *rest)]
 
     def _directions(self) -> list[Statement]:
@@ -299,20 +299,22 @@ class InteriorPoint:
             dw = mobile * (aimed - W @ (W @ dx))
             return [dx, dw, [largest([fastest[0], exit_rate(x, dx), exit_rate(w, dw)])]]
 
-        reads = [*each(("part", "E"), BLOCK), at("dy"), at("scale", BLOCK)]
+        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("scale", BLOCK)]
         names = ("step x", "aimed", "astray", "own part", "tilt", "V")
-        found = [*each(("step x", "part", "E"), BLOCK), at("dy")]
+        found = [*each(("step x", "part", "E"), BLOCK), self.rows.at("dy")]
         found += [*each(("NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("fastest")]
         return [
-            put(0, at("answer"), at("right")),
-            self._each(first, reads, each(("step x", "scaled"), BLOCK), self.solver.add_to("answer", "scaled")),
+            *self.rows.clear("answer"),
+            *self.rows.clear("right"),
+            self._each(first, reads, each(("step x", "scaled"), BLOCK), self.rows.add_to("answer", "scaled")),
+            *self.rows.moved("answer"),
             self._each(
                 remains,
-                [*each((*names, "scale", "B"), BLOCK), at("answer")],
+                [*each((*names, "scale", "B"), BLOCK), self.rows.at("answer")],
                 each(("part", "scaled"), BLOCK),
-                self.solver.add_to("right", "scaled"),
+                self.rows.add_to("right", "scaled"),
             ),
-            *self.system.solve(),
+            *self.rows.solve(),
             put(0, at("fastest")),
             self._each(direct, found, [*each(("step x", "step w"), BLOCK), at("fastest")]),
         ]
@@ -348,7 +350,7 @@ class InteriorPoint:
 
         reads = [*each(("inside x", "step x", "step w", "NT", "NT inverse", "V", "astray", "scale"), BLOCK)]
         reads += each(("lead", "many", "bent"))
-        then = self.solver.add_to("right", "scaled")
+        then = self.rows.add_to("right", "scaled")
         return self._each(aim, reads, each(("aimed", "part", "scaled"), BLOCK), then)
 
     def _advance(self) -> list[Statement]:
@@ -378,10 +380,11 @@ class InteriorPoint:
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
         return [
             share,
-            put(0, at("y")),
+            *self.rows.clear("y"),
             self._each(
-                move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.solver.add_to("y", "impulse")
+                move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.rows.add_to("y", "impulse")
             ),
+            *self.rows.moved("y"),
             *self.solver.measure(),
             end,
             count,

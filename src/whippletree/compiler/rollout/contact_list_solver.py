@@ -31,7 +31,8 @@ from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
-from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows, stranded
+from whippletree.compiler.rollout.contact_list_rows import BlockRows
+from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
@@ -86,11 +87,11 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, velocities: int, thorough: bool = False) -> None:
+    def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, thorough: bool = False) -> None:
         """``thorough``: with the interior-point method, if the model is not too large for it."""
-        self.space, self.blocks, self.nv = space, blocks, velocities
+        self.space, self.blocks, self.rows = space, blocks, rows
         self.servos = ["soft"] if "soft" in space.buffers else []
-        n = velocities
+        rows.reserve("y", "raw y")
         space.work(
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
@@ -107,7 +108,6 @@ class ListSolver:
             made=(1,),
             newtons=(1,),
             raw=(blocks, 3),  # impulses of Newton's method, which may leave their cones on the way
-            raw_y=(n,),
             kept=(blocks, 3),
             before=(1,),
             worse=(1,),
@@ -116,46 +116,52 @@ class ListSolver:
             damping=(1,),
             part=(blocks, 3),  # −A⁻¹ F
             slope_of_block=(3, 3),  # A⁻¹ m P′
-            E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
+            E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
         )
-        self.system = DenseSolve(space, n)
-        self.interior = InteriorPoint(self) if thorough and n <= MOST_INTERIOR_VELOCITIES else None
+        self.interior = InteriorPoint(self) if thorough and rows.width <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
-        """The whole solution."""
+        """The whole solution, from impulses whose motion is y."""
+        begin = self.interior.begin() if self.interior is not None else []
+        if self.rows.sweepable:
+            first, turn = [self._slips(), self.space.put(-1, self.space.at("done"))], self._sweeps()
+        else:
+            first, turn = self.measure(), []
+        turn += [self._note_undone(), If(self.space.address("undone"), tuple(self._hard()))]
+        return [*begin, *first, Until(TURN, TURNS, self.space.address("done"), tuple(turn))]
+
+    def _sweeps(self) -> list[Statement]:
+        """The sweeps of a turn."""
         at, put = self.space.at, self.space.put
-        sweeps = (
+        return [
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(SWEEPS_OF_TURN, at("left sweeps")),
             Until(SWEEP, SWEEPS_OF_TURN, self.space.address("done"), tuple(self._sweep())),
-            traced_block(lambda done: [-done], [at("done")], [at("undone")]),
-        )
-        undone = traced_block(lambda done: [-done], [at("done")], [at("undone")])
-        address = self.space.address
-        hard = self._kept(self._newton())
-        begin: list[Statement] = []
+        ]
+
+    def _hard(self) -> list[Statement]:
+        """The methods for what sweeps have not solved."""
+        found = self._kept(self._newton())
         if self.interior is not None:
-            begin = self.interior.begin()
-            hard += [undone, If(address("undone"), tuple(self._kept(self.interior.statements())))]
-        turn = (*sweeps, If(address("undone"), tuple(hard)))
-        return [*begin, self._slips(), put(-1, at("done")), Until(TURN, TURNS, address("done"), turn)]
+            interior = tuple(self._kept(self.interior.statements()))
+            found += [self._note_undone(), If(self.space.address("undone"), interior)]
+        return found
+
+    def _note_undone(self) -> Statement:
+        return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
+
+    def _each(self, *statements: Statement) -> Statement:
+        """In every block of the list."""
+        return Each(BLOCK, ACTIVE, (*self.rows.enter(), *statements))
 
     def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
         """What a block's velocity is made of, in the order of :func:`velocity_of`."""
-        return [self.space.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
+        return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
 
     def _parted(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """The numbers of :meth:`_state`, and the rest."""
         count = 4 + len(self.servos)
         return given[:count], given[count:]
-
-    def add_to(self, total: str, factors: str) -> Statement:
-        """``total`` (nv,) += B times what the block in hand has three of."""
-        return add_rows(self.space, total, self.space.at(factors, BLOCK), self.nv)
-
-    def respond_by_block(self) -> Statement:
-        """E of the block in hand, from ``slope of block`` and B."""
-        return multiply_rows(self.space, "E", self.space.at("slope of block"), self.nv)
 
     # ---- sweeps --------------------------------------------------------------------------------------------------
 
@@ -185,7 +191,7 @@ class ListSolver:
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
-            Each(BLOCK, ACTIVE, (block, self.add_to("y", "delta"))),
+            self._each(block, self.rows.add_to("y", "delta")),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -214,7 +220,7 @@ class ListSolver:
         block = traced_block(leap, reads, each(("impulse", "part"), BLOCK))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (Each(BLOCK, ACTIVE, (block, self.add_to("y", "part"))),)),
+            If(self.space.address("leap"), (self._each(block, self.rows.add_to("y", "part")),)),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -247,7 +253,7 @@ class ListSolver:
         reads += each(("shift", "approach", *counts), BLOCK)
         return [
             self.space.put(0, *totals),
-            Each(BLOCK, ACTIVE, (traced_block(look, [*reads, *totals], totals),)),
+            self._each(traced_block(look, [*reads, *totals], totals)),
             traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
         ]
 
@@ -265,8 +271,9 @@ class ListSolver:
         )
         back = traced_block(lambda p: [p], [at("kept", BLOCK)], [at("impulse", BLOCK)])
         undo = (
-            self.space.put(0, at("y")),
-            Each(BLOCK, ACTIVE, (back, self.add_to("y", "impulse"))),
+            *self.rows.clear("y"),
+            self._each(back, self.rows.add_to("y", "impulse")),
+            *self.rows.moved("y"),
             *self.measure(),
         )
         return [
@@ -275,20 +282,20 @@ class ListSolver:
             *method,
             judge,
             If(self.space.address("worse"), undo),
-            self._slips(),
+            *([self._slips()] if self.rows.sweepable else []),
         ]
 
     def _newton(self) -> list[Statement]:
         """Newton steps from where sweeps have come to."""
         at, each = self.space.at, self.space.each
         begin = traced_block(
-            lambda y, residual: [y, [DAMPING], [residual[1], 0], [-1]],
-            each(("y", "residual")),
-            each(("raw y", "damping", "progress", "spent")),
+            lambda residual: [[DAMPING], [residual[1], 0], [-1]],
+            [at("residual")],
+            each(("damping", "progress", "spent")),
         )
         copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
         steps = Until(NEWTON, NEWTON_TURN, self.space.address("spent"), tuple(self._newton_step()))
-        return [begin, Each(BLOCK, ACTIVE, (copy,)), steps]
+        return [begin, *self.rows.copy("y", "raw y"), Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
         """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
@@ -300,10 +307,10 @@ class ListSolver:
             return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
         block = traced_block(slip, self._state(), [self.space.at("kappa", BLOCK)])
-        return Each(BLOCK, ACTIVE, (block,))
+        return self._each(block)
 
     def _newton_step(self) -> list[Statement]:
-        at, each, put = self.space.at, self.space.each, self.space.put
+        at, each = self.space.at, self.space.each
 
         def prepare(*given: Any) -> list[Any]:
             state, (own, mu, cap, h, damping) = self._parted(given)
@@ -319,7 +326,7 @@ class ListSolver:
 
         reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
         first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
-        reads = [*each(("part", "E"), BLOCK), at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
         def look(residual: Array, progress: Array, done: Array) -> list[Any]:
@@ -335,13 +342,16 @@ class ListSolver:
             each(("newtons", "damping")),
         )
         return [
-            put(0, at("right")),
-            *self.system.identity(),
-            Each(BLOCK, ACTIVE, (first, self.add_to("right", "part"), self.respond_by_block(), self.system.add())),
-            *self.system.factor(),
-            *self.system.solve(),
-            put(0, at("raw y"), at("y")),
-            Each(BLOCK, ACTIVE, (last, self.add_to("raw y", "raw"), self.add_to("y", "impulse"))),
+            *self.rows.clear("right"),
+            *self.rows.identity(),
+            self._each(first, self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()),
+            *self.rows.factor(),
+            *self.rows.solve(),
+            *self.rows.clear("raw y"),
+            *self.rows.clear("y"),
+            self._each(last, self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            *self.rows.moved("raw y"),
+            *self.rows.moved("y"),
             count,
             *self.measure(),
             traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),

@@ -51,6 +51,7 @@ from whippletree.compiler.rollout.contact_list_closures import Closures, reason_
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
+from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
@@ -193,7 +194,7 @@ class _ListBuilder(StepSpace):
         self._tables()
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
-        self.solver = ListSolver(self, self.blocks.count, model.nv, _is_hard(model))
+        self.solver = ListSolver(self, self.blocks.count, DenseRows(self, model.nv), _is_hard(model))
         self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
 
     def _arguments(self) -> None:
@@ -258,7 +259,6 @@ class _ListBuilder(StepSpace):
             g=(k, 3),
             shift=(k,),
             approach=(k, 3),
-            y=(nv,),
             left=(1,),  # the worst of what was left out, m/s
             complete=(1,),
         )
