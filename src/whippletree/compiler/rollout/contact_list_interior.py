@@ -237,7 +237,7 @@ class InteriorPoint:
             short = both(less(0, near[0]), less(INWARDS, SHORT_STEP * fastest[0]))
             return [[select(short, -1, 1)], [0, PLAIN_CENTRING]]
 
-        at, each = self.space.at, self.space.each
+        each = self.space.each
         return [
             *self.rows.clear("right"),
             self._correct(),
@@ -355,7 +355,7 @@ class InteriorPoint:
 
     def _advance(self) -> list[Statement]:
         """The step itself, the impulses that it means, and what they are worth."""
-        at, each, put = self.space.at, self.space.each, self.space.put
+        at, each = self.space.at, self.space.each
 
         def move(x: Array, w: Array, dx: Array, dw: Array, share: Array, scale: Array, *rest: Any) -> list[Any]:
             size, mu, cap, h = rest
@@ -381,9 +381,7 @@ class InteriorPoint:
         return [
             share,
             *self.rows.clear("y"),
-            self._each(
-                move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.rows.add_to("y", "impulse")
-            ),
+            self._each(move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.rows.add_to("y", "impulse")),
             *self.rows.moved("y"),
             *self.solver.measure(),
             end,

@@ -326,7 +326,12 @@ class ListSolver:
 
         reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
         first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
-        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), *each(("raw", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [
+            *each(("part", "E"), BLOCK),
+            self.rows.at("dy"),
+            *each(("raw", "friction", "cap"), BLOCK),
+            at("dt", STEP),
+        ]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
         def look(residual: Array, progress: Array, done: Array) -> list[Any]:

@@ -23,6 +23,7 @@ A scene whose step leaves more than it may stops there: its later rows are NaN, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,15 +49,18 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
+from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, own_block, suits_recursion
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
     SCREW,
     TWIST,
+    LoopedTree,
     reason_against_loops,
     screw_count,
     screw_rows,
@@ -194,8 +198,22 @@ class _ListBuilder(StepSpace):
         self._tables()
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
-        self.solver = ListSolver(self, self.blocks.count, DenseRows(self, model.nv), _is_hard(model))
-        self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
+        self.long_rows = self._long_rows()
+        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        if self.long_rows is None:
+            self.work(J=(self.blocks.count, 3, model.nv))
+            self._paths()
+        rows = self.long_rows or DenseRows(self, model.nv)
+        self.solver = ListSolver(self, self.blocks.count, rows, _is_hard(model) or self.long_rows is not None)
+        self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
+
+    def _long_rows(self) -> RecursiveRows | None:
+        """Rows by recursion over the tree, where that suits it."""
+        if not isinstance(self.in_tree, LoopedTree) or not suits_recursion(
+            self.model, self.blocks, self.closures.count
+        ):
+            return None
+        return RecursiveRows(self, self.in_tree, self.closures)
 
     def _arguments(self) -> None:
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
@@ -252,8 +270,6 @@ class _ListBuilder(StepSpace):
             gap=(k,),
             sign=(len(self.blocks.limited),),
             flag=(k,),
-            J=(k, 3, nv),
-            B=(k, 3, nv),
             own=(k, 6),  # the block's own part of G, its upper triangle
             local=(k, LOCAL),
             g=(k, 3),
@@ -294,7 +310,13 @@ class _ListBuilder(StepSpace):
         ]
         for side in (0, 1):
             self.index(f"node {side}", [world if pair[side] < 0 else pair[side] for pair in nodes])
-        # velocities that move both bodies move neither against the other
+
+    def _paths(self) -> None:
+        """Velocities that move the bodies of a contact; those that move both move neither against the other."""
+        nodes = [
+            [self.tree.bodies[body].node for body in (c.first_body, c.second_body)]
+            for c in self.blocks.contacts.candidates
+        ]
         own = screw_rows(self.tree)
         moved = [[{x for k in self.tree.path(node) for x in own[k]} for node in pair] for pair in nodes]
         paths = [[(i, 1) for i in sorted(a - b)] + [(i, -1) for i in sorted(b - a)] for a, b in moved]
@@ -305,6 +327,13 @@ class _ListBuilder(StepSpace):
         if self.model.is_flexible:
             self.index("screw row", [[row for (_, row), _ in path] for path in padded])
         self.table("side", [[s for _, s in path] for path in padded])
+
+    def _displacement(self) -> Callable[[int], Displacement]:
+        """How overlaps are undone."""
+        if self.long_rows is not None:
+            rows = self.long_rows
+            return lambda closing: RecursiveNormals(self, rows, closing)
+        return lambda closing: DenseNormals(self, self.in_tree, self.closures, closing, self._jacobian())
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -321,6 +350,7 @@ class _ListBuilder(StepSpace):
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
             *self.closures.release(),
+            *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
             self.put(-1, self.at("complete")),
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round())),
@@ -414,10 +444,11 @@ class _ListBuilder(StepSpace):
         """Steps 3 to 5."""
         return [
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
-            self.put(0, self.at("y")),
-            Each(BLOCK, ACTIVE, tuple(self._rows())),
+            *self.solver.rows.clear("y"),
+            Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
+            *self.solver.rows.moved("y"),
             *self.solver.statements(),
-            *self.in_tree.forward("y", "end v", "free"),
+            *self._end_velocity(),
             *self.in_tree.twists("end v"),
             *self._look_around(),
         ]
@@ -471,6 +502,29 @@ class _ListBuilder(StepSpace):
             *self.closures.project(own),
             traced_block(prepare, reads, [*writes, self.at("y")]),
         ]
+
+    def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
+        """Step 3 for one contact with the world, whose rows are on the twist of its node."""
+
+        def prepare(B: Array, now: Array, free: Array, gap: Any, e: Any, h: Any, *yielding: Array) -> list[Any]:
+            G = own_block(B, *yielding)
+            approach, g = B @ now, B @ free
+            shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
+            g[0] = g[0] + shift
+            return [[G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]], g, [shift], approach]
+
+        reads = [self.at("B", BLOCK), rows.at("now"), rows.at("free"), *self.each(("gap", "restitution"), BLOCK)]
+        reads += [self.at("dt", STEP), *rows.own_yielding()]
+        writes = [self.at(n, BLOCK) for n in ("own", "g", "shift", "approach")]
+        return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
+
+    def _end_velocity(self) -> list[Statement]:
+        """``end v``: the velocity with all impulses."""
+        if self.long_rows is None:
+            return self.in_tree.forward("y", "end v", "free")
+        rows = self.long_rows
+        add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
+        return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
 
     def _contact_rows(self) -> tuple[Statement, ...]:
         """Three rows of J: a velocity that moves one of the bodies moves the material points at the contact."""
