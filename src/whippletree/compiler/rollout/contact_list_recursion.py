@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import BEFORE, TIE, Closures
 from whippletree.compiler.rollout.contact_list_trees import NODE, TWIST, LoopedTree
-from whippletree.compiler.rollout.step_space import BLOCK, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.spatial import cross
@@ -209,20 +209,26 @@ class RecursiveRows:
 
     def __init__(self, space: StepSpace, tree: LoopedTree, closures: Closures) -> None:
         self.space, self.tree, self.closures = space, tree, closures
-        self.width, self.sweepable = TWIST, False
+        self.width, self.swept, self.eager = TWIST, "swept", True
         self.nodes, self.nv = len(space.tree.nodes), space.model.nv
         space.work(
             weight=(self.nodes, TWIST, TWIST),
             rotor=(self.nodes, 1),
             yielding=(self.nodes + 1, TWIST, TWIST),  # Ω
         )
-        self.reserve("right", "dy", "now", "free", "tie")
+        self.reserve("right", "dy", "now", "free", "tie", "swept")
         self.bare, self.loaded = (Recursion(space, tree, closures, name) for name in ("bare", "loaded"))
         sides = [
             [space.tree.bodies[body].node for body in (c.first_body, c.second_body)]
             for c in space.blocks.contacts.candidates
         ]
-        space.index(TOUCHED, [self.nodes if max(pair) < 0 else max(pair) for pair in sides])
+        touched = [self.nodes if max(pair) < 0 else max(pair) for pair in sides]
+        space.index(TOUCHED, touched)
+        own = [[block for block, node in enumerate(touched) if node == k] for k in range(self.nodes)]
+        most = max(1, *map(len, own))
+        space.index("contacts of node", [len(blocks) for blocks in own])
+        space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
+        space.work(passed=(self.nodes + 1, TWIST), tied=(max(closures.count, 1),))
         space.table("side", [1 if second < 0 else -1 for _, second in sides])
 
     # ---- motions -------------------------------------------------------------------------------------------------
@@ -260,6 +266,52 @@ class RecursiveRows:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
         names = [self.space.at(f"{name} motion", NODE) for name in (motion, into)]
         return [Loop(NODE, self.nodes + 1, (traced_block(lambda y: [y], names[:1], names[1:]),))]
+
+    def sweep(self, block: Statement, change: str) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`.
+
+        Node by node from the base on: what impulses at a node and before it have changed is handed on to the nodes
+        behind it, so that a sweep along a chain is one of Gauss and Seidel in the time of one recursion. Limbs notice
+        each other after it only. Loops notice at once: c = Σ Yᵀ Rᵀ dλ takes Y S⁻¹ c from every node.
+        """
+        at = self.space.at
+
+        def hand_on(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
+            rate = shifted_motion(above, X - Y)
+            return [rate - (W @ rate) @ turned]
+
+        def reads(own: int) -> list[Piece]:
+            return [*self.tree.between("passed"), self.tree.own("W", own), self.tree.own("turned", own)]
+
+        def push(B: Array, d: Array, passed: Array, yielding: Array, c: Array, *Y: Array) -> list[Any]:
+            wrench = d @ B
+            return [passed + yielding @ wrench, c + Y[0] @ wrench if Y else c]
+
+        def total(y: Array, passed: Array, c: Array, *ties: Array) -> list[Any]:
+            return [y + passed - (ties[1] @ c) @ ties[0] if ties else y + passed]
+
+        ties = [self.bare.at("Y", None, TOUCHED), self.bare.at("border")] if self.closures.count else []
+        known = [at("passed", TOUCHED), at("tied")]
+        begin = traced_block(total, [self.at("y"), *known, *ties], [self.at("swept")])
+        rows = self.space.each(("B", change), BLOCK)
+        end = traced_block(push, [*rows, known[0], at("yielding", TOUCHED), known[1], *ties[:1]], known)
+        place = "contact at node"
+        one: tuple[Statement, ...] = (
+            Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
+            *self.enter(),
+            If(self.space.address("flag", BLOCK), (begin, block, end)),
+        )
+        blocks: tuple[Statement, ...] = (
+            Lookup("contacts of node", self.space.address("contacts of node", NODE)),
+            Loop(place, Index("contacts of node"), one),
+        )
+        return [
+            self.space.put(0, at("tied")),
+            *self.tree.over_nodes(hand_on, reads, lambda _: [at("passed", NODE)], start="passed", then=blocks),
+            *self.clear("y"),
+            Each(BLOCK, ACTIVE, (*self.enter(), self.add_to("y", "impulse"))),
+            *self.moved("y"),
+        ]
 
     # ---- the system ----------------------------------------------------------------------------------------------
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from whippletree.compiler.program import Lookup, Statement
+from whippletree.compiler.program import Each, Lookup, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK
 
 
 class BlockRows(Protocol):
@@ -30,8 +31,10 @@ class BlockRows(Protocol):
 
     width: int
     """Numbers of a row of B."""
-    sweepable: bool
-    """Whether what is added to a motion can be read of it at once, as sweeps do."""
+    swept: str
+    """The motion that blocks respond to in a sweep."""
+    eager: bool
+    """Whether Newton's method is worth a try before any sweep, and again after the interior-point method."""
 
     def reserve(self, *names: str) -> None:
         """Motions of these names."""
@@ -54,6 +57,9 @@ class BlockRows(Protocol):
     def copy(self, motion: str, into: str) -> list[Statement]:
         """One motion as another."""
 
+    def sweep(self, block: Statement, change: str) -> list[Statement]:
+        """Every block of the list in turn; ``change``: of its impulses, which y and the blocks after it notice."""
+
     def respond(self) -> Statement:
         """In a loop over blocks, E := ``slope of block`` (3, 3) times B."""
 
@@ -74,7 +80,7 @@ class DenseRows:
     """Rows over all velocities: see :class:`BlockRows`."""
 
     def __init__(self, space: WorkSpace, velocities: int) -> None:
-        self.space, self.width, self.sweepable = space, velocities, True
+        self.space, self.width, self.swept, self.eager = space, velocities, "y", False
         self.system = DenseSolve(space, velocities)
         self.identity, self.add = self.system.identity, self.system.add
         self.factor, self.solve = self.system.factor, self.system.solve
@@ -106,6 +112,10 @@ class DenseRows:
     def copy(self, motion: str, into: str) -> list[Statement]:
         """See :class:`BlockRows`."""
         return [traced_block(lambda y: [y], [self.space.at(motion)], [self.space.at(into)])]
+
+    def sweep(self, block: Statement, change: str) -> list[Statement]:
+        """See :class:`BlockRows`."""
+        return [Each(BLOCK, ACTIVE, (block, self.add_to("y", change)))]
 
     def respond(self) -> Statement:
         """See :class:`BlockRows`."""

@@ -122,29 +122,28 @@ class ListSolver:
 
     def statements(self) -> list[Statement]:
         """The whole solution, from impulses whose motion is y."""
+        at, put, address = self.space.at, self.space.put, self.space.address
         begin = self.interior.begin() if self.interior is not None else []
-        if self.rows.sweepable:
-            first, turn = [self._slips(), self.space.put(-1, self.space.at("done"))], self._sweeps()
+        if self.rows.eager:
+            begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]
         else:
-            first, turn = self.measure(), []
-        turn += [self._note_undone(), If(self.space.address("undone"), tuple(self._hard()))]
-        return [*begin, *first, Until(TURN, TURNS, self.space.address("done"), tuple(turn))]
-
-    def _sweeps(self) -> list[Statement]:
-        """The sweeps of a turn."""
-        at, put = self.space.at, self.space.put
-        return [
+            begin += [self._slips(), put(-1, at("done"))]
+        sweeps = (
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(SWEEPS_OF_TURN, at("left sweeps")),
-            Until(SWEEP, SWEEPS_OF_TURN, self.space.address("done"), tuple(self._sweep())),
-        ]
+            Until(SWEEP, SWEEPS_OF_TURN, address("done"), tuple(self._sweep())),
+        )
+        turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
+        return [*begin, Until(TURN, TURNS, address("done"), turn)]
 
     def _hard(self) -> list[Statement]:
         """The methods for what sweeps have not solved."""
         found = self._kept(self._newton())
         if self.interior is not None:
-            interior = tuple(self._kept(self.interior.statements()))
-            found += [self._note_undone(), If(self.space.address("undone"), interior)]
+            method = self.interior.statements()
+            if self.rows.eager:
+                method += [self._note_undone(), If(self.space.address("undone"), tuple(self._newton()))]
+            found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
         return found
 
     def _note_undone(self) -> Statement:
@@ -185,13 +184,14 @@ class ListSolver:
             busy = less(enough * enough, change[0])
             return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
 
-        reads = [*self._state(), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK), at("dt", STEP)]
+        reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK)]
+        reads.append(at("dt", STEP))
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
-            self._each(block, self.rows.add_to("y", "delta")),
+            *self.rows.sweep(block, "delta"),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -213,14 +213,16 @@ class ListSolver:
             return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
 
         def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array) -> list[Any]:
-            after = brought_inside(p + share[0] * d, mu, h * cap)
-            return [after, after - p]
+            return [brought_inside(p + share[0] * d, mu, h * cap)]
 
         reads = [*each(("impulse", "delta", "friction", "cap"), BLOCK), at("dt", STEP), at("leap")]
-        block = traced_block(leap, reads, each(("impulse", "part"), BLOCK))
+        block = traced_block(leap, reads, [at("impulse", BLOCK)])
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (self._each(block, self.rows.add_to("y", "part")),)),
+            If(
+                self.space.address("leap"),
+                (*self.rows.clear("y"), self._each(block, self.rows.add_to("y", "impulse")), *self.rows.moved("y")),
+            ),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class ListSolver:
             *method,
             judge,
             If(self.space.address("worse"), undo),
-            *([self._slips()] if self.rows.sweepable else []),
+            self._slips(),
         ]
 
     def _newton(self) -> list[Statement]:

@@ -514,9 +514,18 @@ class LoopedTree:
         return statements
 
     def over_nodes(
-        self, function: Any, reads: Any, writes: Any, *, backwards: bool = False, start: str | None = None
+        self,
+        function: Any,
+        reads: Any,
+        writes: Any,
+        *,
+        backwards: bool = False,
+        start: str | None = None,
+        then: tuple[Statement, ...] = (),
     ) -> list[Statement]:
-        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world."""
+        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world; ``then``:
+        what follows at every node.
+        """
         cases: list[tuple[Statement, ...]] = [
             (traced_block(lambda *given, own=own: function(own, *given), reads(own), writes(own)),)
             for own in self.sizes
@@ -525,7 +534,7 @@ class LoopedTree:
         work: tuple[Statement, ...] = cases[0]
         if len(cases) > 1:
             work = (Lookup("freedoms", self.space.address("freedoms", NODE)), Switch("freedoms", tuple(cases)))
-        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work), backwards=backwards)
+        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work, *then), backwards=backwards)
         return [*([self._clear_world(start)] if start else []), loop]
 
     def _clear_world(self, name: str) -> Block:

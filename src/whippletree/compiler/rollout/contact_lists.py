@@ -511,11 +511,12 @@ class _ListBuilder(StepSpace):
             approach, g = B @ now, B @ free
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g[0] = g[0] + shift
-            return [[G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]], g, [shift], approach]
+            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
+            return [own, list(local(G)), g, [shift], approach, [0] * 3]
 
         reads = [self.at("B", BLOCK), rows.at("now"), rows.at("free"), *self.each(("gap", "restitution"), BLOCK)]
         reads += [self.at("dt", STEP), *rows.own_yielding()]
-        writes = [self.at(n, BLOCK) for n in ("own", "g", "shift", "approach")]
+        writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
         return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
     def _end_velocity(self) -> list[Statement]:
