@@ -32,6 +32,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import BEFORE, TIE, Closures
 from whippletree.compiler.rollout.contact_list_trees import NODE, TWIST, LoopedTree
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.spatial import cross
@@ -44,11 +45,12 @@ VELOCITY, TOUCHED = "velocity", "touched"
 """The register of a velocity, and of the node that the block in hand touches."""
 
 
-def suits_recursion(model: Model, blocks: ContactBlocks, ties: int) -> bool:
+def suits_recursion(model: Model, blocks: ContactBlocks) -> bool:
     """Whether all blocks of a model are contacts of a node with the world, and its loops are few."""
     tree = skeleton(model)
     sides = [[tree.bodies[body].node for body in (c.first_body, c.second_body)] for c in blocks.contacts.candidates]
     alone = all(min(pair) < 0 for pair in sides)
+    ties = len(constraint_set(model).structure.independent) if model.constraints else 0
     return alone and blocks.count == len(sides) and ties <= MOST_TIES and not model.is_flexible
 
 

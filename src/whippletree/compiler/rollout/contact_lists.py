@@ -86,6 +86,9 @@ JOINING_ROUNDS = 8
 MOST_LISTED_VELOCITIES = 400
 """Velocities of a model up to which its steps are compiled: the solver's code has rows for each of them."""
 
+MOST_RECURSIVE_VELOCITIES = 4000
+"""Those of a tree whose contacts are all with the world: code without such rows, that copies coordinates one by one."""
+
 COUPLINGS_PER_VELOCITY = 20
 """Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
 a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
@@ -101,9 +104,11 @@ CONTACT, LIMIT, FRICTION, SERVO = range(4)
 
 def reason_against_lists(model: Model) -> str | None:
     """Why steps of a model cannot be compiled this way, in words; None if they can."""
-    if not 0 < model.nv <= MOST_LISTED_VELOCITIES:
-        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
+    if not 0 < model.nv <= MOST_RECURSIVE_VELOCITIES:
+        return f"it has {model.nv} velocities, and the code is for at most {MOST_RECURSIVE_VELOCITIES}"
     blocks = ContactBlocks(model, alone=True)
+    if model.nv > MOST_LISTED_VELOCITIES and not suits_recursion(model, blocks):
+        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
     if not blocks.contacts.closed_form:
@@ -209,11 +214,9 @@ class _ListBuilder(StepSpace):
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
-        if not isinstance(self.in_tree, LoopedTree) or not suits_recursion(
-            self.model, self.blocks, self.closures.count
-        ):
-            return None
-        return RecursiveRows(self, self.in_tree, self.closures)
+        if isinstance(self.in_tree, LoopedTree) and suits_recursion(self.model, self.blocks):
+            return RecursiveRows(self, self.in_tree, self.closures)
+        return None
 
     def _arguments(self) -> None:
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
@@ -368,7 +371,7 @@ class _ListBuilder(StepSpace):
         )
         if self.single:
             return self.program("contact_step", (*self._begin(), *one))
-        rows = (If(self.address("lost"), (self._nothing(),)), If(self.address("alive"), one))
+        rows = (If(self.address("lost"), tuple(self._nothing())), If(self.address("alive"), one))
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
     def _begin(self) -> list[Statement]:
@@ -378,14 +381,15 @@ class _ListBuilder(StepSpace):
             for name, n in (("pose", POSE), ("twist", TWIST))
         ]
         identity = [*np.eye(3, dtype=int).ravel().tolist(), 0, 0, 0]
-        names = ["now q", "now v", "impulse", "alive", "lost"]
         start = traced_block(
-            lambda q, v, p: [q, v, p, [1], [-1], identity, [0] * TWIST],
-            [self.at(n) for n in ("q0", "v0", "impulses0")],
-            [*[self.at(n) for n in names], *world],
+            lambda q, v: [q, v, [1], [-1], identity, [0] * TWIST],
+            self.each(("q0", "v0")),
+            [*self.each(("now q", "now v", "alive", "lost")), *world],
         )
+        copy = traced_block(lambda p: [p], [self.at("impulses0", BLOCK)], [self.at("impulse", BLOCK)])
         rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
-        return [start, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
+        impulses = Loop(BLOCK, self.blocks.count, (copy,))
+        return [start, impulses, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -644,10 +648,11 @@ class _ListBuilder(StepSpace):
             reads += [self.at("servo row"), Piece((len(places),), tuple(places))]
         return traced_block(add, reads, [self.at("force", STEP)])
 
-    def _nothing(self) -> Block:
+    def _nothing(self) -> list[Statement]:
         """A row of a scene that has stopped; the one in which it did has what came out."""
-        rows = [self.at(b.name, STEP) for b in self.outputs]
-        return traced_block(lambda: [[math.nan] * len(row.addresses) for row in rows], [], rows)
+        rows = [self.at(b.name, STEP) for b in self.outputs if b.name != "impulses"]
+        impulses = self.put(math.nan, self.at("impulses", STEP, BLOCK))
+        return [self.put(math.nan, *rows), Loop(BLOCK, self.blocks.count, (impulses,))]
 
 
 def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:
