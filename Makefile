@@ -47,8 +47,8 @@ sweep-demo: $(VENV)/.test  ## one sweep on this machine and on a local dask clus
 study: $(VENV)/.test  ## the study of conditioning: figures into docs/conditioning, tables printed
 	$(PY) -m studies.conditioning
 
-fuzz: $(VENV)/.test  ## seeded attacks on files, calls, cache, runs, digits and contacts: FUZZ_SECONDS=60 FUZZ_SEED=0
-	$(PY) -m fuzz
+fuzz: $(VENV)/.test  ## seeded attacks on files, calls, cache, runs, digits and contacts: FUZZ_SECONDS=60 FUZZ_SEED=0 FUZZ_ARGS="--jobs 4"
+	$(PY) -m fuzz $(FUZZ_ARGS)
 
 docs: $(VENV)/.docs  ## the documentation as HTML in docs/_build, gallery included; warnings are errors
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build

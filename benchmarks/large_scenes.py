@@ -50,7 +50,7 @@ def compare(scene: scenes.Scene, tolerance: float, effort: int, steps: int, part
     peer = scene.mujoco(solver)
     data = mujoco.MjData(peer)
     q, v = np.array(model.home.q, dtype=float), np.array(model.home.v, dtype=float)
-    warm, tau = Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3))), np.zeros(model.nv)
+    warm, tau = Warm.cold(), np.zeros(model.nv)
     ours.advance(q, v, warm, tau, np.full(1, scene.step))  # what is imported and compiled on first use
     each = steps // parts
     for part in range(parts):

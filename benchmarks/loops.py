@@ -3,7 +3,9 @@
     parallel chains   the family of GRBDA's benchmark: two chains of n hinges, a rod between the ends of their k-th
                       links; the loop has 2 k + 1 links, and the rest hangs on it
     cells             four-bar cells in series: time per call beside that of the tree
-    robots            Cassie in several descriptions on a free base: operations of rows, of the tree and of the whole
+    accuracy          of the same: errors against 50 digits beside those that are predicted of each route
+    robots            Cassie on a free base, Stewart platform, delta robot, Robotiq gripper: operations of rows, of the
+                      tree and of the whole, and times
     scenes            separate four-bars in one model: compile time and time per call by their number
 
 Times are microseconds of processor time, the least of several rounds. Pinocchio's functions get the same closures as
@@ -17,6 +19,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ import mpmath
 import numpy as np
 
 import whippletree as wt
+from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.functions import find
 from whippletree.model import WORLD, Model
@@ -31,6 +35,8 @@ from whippletree.model.builder import Builder
 from whippletree.spatial import Pose
 
 DIGITS = 50
+MOST_RECORDED_CELLS = 20
+"""Cells up to which the elimination of the whole block matrix is recorded operation by operation."""
 CHAINS = ((5, 1), (5, 2), (5, 5), (10, 2), (10, 5), (20, 2), (20, 5), (40, 2), (40, 10))
 """Hinges of each chain, and the link whose end carries the rod."""
 PROXIMAL = 1e-12
@@ -203,14 +209,53 @@ def cell_lines() -> Iterator[str]:
         )
 
 
-def robot_lines() -> Iterator[str]:
-    """Cassie on a free base: operations, times, and Pinocchio's."""
+def accuracy_lines() -> Iterator[str]:
+    """Four-bar cells in series: what rounding does to accelerations, and what is predicted of each route by itself."""
+    yield "four-bar cells: relative errors against 50 digits (predicted), and how far the routes are apart"
+    for cells in (5, 10, 20, 40):
+        model = wt.mechanisms.four_bar_chain(cells)
+        rng = np.random.default_rng(1)
+        dyn, q, tau = wt.compile(model), model.home.q, rng.normal(size=model.nv)
+        v = np.asarray(dyn.project_velocity(q, rng.normal(size=model.nv)))
+        right, answers, told = exact(model, q, v, tau), {}, []
+        for route in ("embedding", "block"):
+            answers[route] = wt.reference(model, route=route).forward_dynamics(q, v, tau)
+            if route == "block" and cells > MOST_RECORDED_CELLS:
+                told.append(f"{route} {relative(answers[route] - right, right):.1e}")
+                continue
+            predicted = predicted_errors(model, q, v, tau, routes=(route,))[route]
+            told.append(f"{route} {relative(answers[route] - right, right):.1e} ({predicted:.1e})")
+        told.append(f"compiled {relative(dyn.forward_dynamics(q, v, tau) - right, right):.1e}")
+        yield f"{cells:5} {', '.join(told)}; apart {relative(answers['embedding'] - answers['block'], right):.1e}"
+
+
+def relative(difference: np.ndarray, of: np.ndarray) -> float:
+    """Length of a difference, of that of a vector."""
+    return float(np.linalg.norm(difference) / np.linalg.norm(of))
+
+
+def robots() -> Iterator[tuple[str, Model]]:
+    """Cassie in several descriptions on a free base, platforms, and the Robotiq gripper where its package is installed
+    (``dm_robotics_moma``, which needs no others for its files)."""
     import pinocchio as pin
 
     folder = Path(pin.__file__).parents[4] / "share/example-robot-data/robots/cassie_description/robots"
-    yield "robots: operations (rows, whole, tree), µs per state in a batch (of the tree), Pinocchio's"
     for name in ("cassie.sdf", "cassie_reduced.sdf", "cassie_simple.sdf", "cassie_v2.sdf"):
-        model = wt.load(folder / name, base="free")
+        yield name, wt.load(folder / name, base="free")
+    yield "Stewart platform", wt.mechanisms.stewart_platform()
+    yield "delta robot", wt.mechanisms.delta_robot()
+    try:
+        wheel = distribution("dm_robotics_moma")
+    except PackageNotFoundError:
+        return
+    gripper = "dm_robotics/moma/models/vendor/robotiq_beta_robots/mujoco/robotiq_2f85.xml"
+    yield "Robotiq 2F-85", wt.load(Path(str(wheel.locate_file(gripper))))
+
+
+def robot_lines() -> Iterator[str]:
+    """Robots with loops: operations, times, and Pinocchio's."""
+    yield "robots: operations (rows, whole, tree), µs per state in a batch (of the tree) and alone, Pinocchio's"
+    for name, model in robots():
         rows, whole, tree = (
             operations(m, function)
             for m, function in (
@@ -220,14 +265,33 @@ def robot_lines() -> Iterator[str]:
             )
         )
         q, v, tau = model.home.q, np.zeros(model.nv), np.zeros(model.nv)
-        (batch, _), (alone, _) = batch_of(model, q, v, tau), batch_of(model.tree, q, v, tau)
-        peer = PinocchioLoops(model)
-        neutral = pin.neutral(peer.model), np.zeros(peer.model.nv), np.zeros(peer.model.nv)
-        times = [microseconds(call) for call in (peer.dense(*neutral), peer.recursive(*neutral))]
+        (batch, one), (alone, _) = batch_of(model, q, v, tau), batch_of(model.tree, q, v, tau)
+        share = f"{batch / alone:4.2f}" if np.all(np.isfinite(tree_answer(model))) else "   –"
         yield (
-            f"{name:20} {rows:6} {whole:6} {tree:6}   {batch:6.3f} ({batch / alone:4.2f})   constraintDynamics "
-            f"{times[0]:6.1f} ({times[0] / batch:3.0f}×), lcaba {times[1]:6.1f} ({times[1] / batch:3.0f}×)"
+            f"{name:20} {rows:6} {whole:6} {tree:6}   {batch:6.3f} ({share}) {one:6.2f}   "
+            f"{', '.join(peer_times(model, batch))}"
         )
+
+
+def tree_answer(model: Model) -> Any:
+    """Accelerations of the tree at home; NaN where it has massless motions, which only its loops carry."""
+    dyn = wt.compile(model.tree)
+    try:
+        return dyn.forward_dynamics(model.home.q, np.zeros(model.nv), np.zeros(model.nv))
+    except wt.SingularSystemError:
+        return np.nan
+
+
+def peer_times(model: Model, batch: float) -> Iterator[str]:
+    """Pinocchio's functions on the same closures: µs, and how often ours in a batch fits in."""
+    peer = PinocchioLoops(model)
+    neutral = peer.pin.neutral(peer.model), np.zeros(peer.model.nv), np.zeros(peer.model.nv)
+    for word, call in (("constraintDynamics", peer.dense(*neutral)), ("lcaba", peer.recursive(*neutral))):
+        if not np.all(np.isfinite(call())):
+            yield f"{word} none (massless links)"
+            continue
+        time_of = microseconds(call)
+        yield f"{word} {time_of:6.1f} ({time_of / batch:3.0f}×)"
 
 
 def operations(model: Model, function: str) -> int:
@@ -272,7 +336,13 @@ def scene_lines() -> Iterator[str]:
         yield f"{count:5} {built:7.2f} s {first:7.2f} s {call:9.2f} {call / count:7.3f}"
 
 
-PARTS = {"chains": chain_lines, "cells": cell_lines, "robots": robot_lines, "scenes": scene_lines}
+PARTS = {
+    "chains": chain_lines,
+    "cells": cell_lines,
+    "accuracy": accuracy_lines,
+    "robots": robot_lines,
+    "scenes": scene_lines,
+}
 
 
 def main() -> None:

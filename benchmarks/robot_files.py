@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import random
 import signal
 import time
 import warnings
@@ -31,6 +32,7 @@ import numpy as np
 import xarray
 
 import whippletree as wt
+from whippletree.contact.kinematics.contact_set import contact_set_named
 
 AGREEMENT = 1e-9
 """Largest difference of a quantity, relative to its largest number (or to 1)."""
@@ -64,6 +66,8 @@ def main() -> None:
     parser.add_argument("--no-runs", action="store_true", help="load and compare only")
     parser.add_argument("--duration", type=float, default=1.0, help="of each run, s")
     parser.add_argument("--every", type=int, default=1, help="only every n-th file, for a sample")
+    parser.add_argument("--sample", type=int, help="only so many files, chosen at random by --seed")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=120, help="s of processor time for a run")
     options = parser.parse_args()
     mujoco.set_mju_user_warning(lambda text: None)
@@ -71,9 +75,11 @@ def main() -> None:
     for package in options.packages:
         folder = folder_of(package)
         paths = [path for path in sorted(folder.rglob("*.xml")) if options.only in str(path)][:: options.every]
-        verdicts = []
+        if options.sample is not None:
+            paths = random.Random(options.seed).sample(paths, len(paths))
+        verdicts: list[Verdict] = []
         for path in paths:
-            verdict = judge(path, folder, options)
+            verdict = None if len(verdicts) == options.sample else judge(path, folder, options)
             if verdict is not None:
                 verdicts.append(verdict)
                 told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
@@ -146,7 +152,7 @@ def _compare(verdict: Verdict, model: wt.Model, compiled: mujoco.MjModel, left_o
 
 def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
     """The largest difference of each quantity from MuJoCo's, relative to its largest number."""
-    ref, data, random = wt.reference(model.tree), mujoco.MjData(compiled), np.random.default_rng(0)
+    ref, data, rng = wt.reference(model.tree), mujoco.MjData(compiled), np.random.default_rng(0)
     if (model.nq, model.nv) != (compiled.nq, compiled.nv):
         return {f"nq, nv = {model.nq}, {model.nv} instead of {compiled.nq}, {compiled.nv}": np.inf}
     numbers = [compiled.actuator(a.name).id if a.name else 0 for a in model.actuators if _named(compiled, a.name)]
@@ -156,10 +162,10 @@ def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
     worst: dict[str, float] = {}
     for _ in range(STATES):
         mujoco.mj_resetData(compiled, data)
-        mujoco.mj_integratePos(compiled, data.qpos, random.normal(size=compiled.nv), 0.3)
-        data.qvel[:] = random.normal(size=compiled.nv)
-        data.ctrl[:] = random.normal(size=compiled.nu)
-        data.act[:] = random.uniform(size=compiled.na)
+        mujoco.mj_integratePos(compiled, data.qpos, rng.normal(size=compiled.nv), 0.3)
+        data.qvel[:] = rng.normal(size=compiled.nv)
+        data.ctrl[:] = rng.normal(size=compiled.nu)
+        data.act[:] = rng.uniform(size=compiled.na)
         mujoco.mj_forward(compiled, data)
         T, turning = velocity_map(compiled, data)
         M = np.zeros((compiled.nv, compiled.nv))
@@ -235,9 +241,10 @@ def _out_of_time(*_: object) -> None:
 def _overlap(model: wt.Model, run: xarray.Dataset, row: int) -> float:
     """How deep the surfaces of two shapes overlap in a row of a run, m; gaps are counted from margins."""
     if "contact_gap" not in run:
-        return 0.0
+        return float(run.penetration.values[row]) if "penetration" in run else 0.0
     margins = {contact.name: float(contact.margin) for contact in model.contacts}
-    own = [margins[candidate.contact] for candidate in wt.contact_set(model).candidates]
+    candidates = contact_set_named(model, run.contact.values.tolist()).candidates
+    own = [margins[candidate.contact] for candidate in candidates]
     return float(np.max(-(run.contact_gap.values[row] + own), initial=0.0))
 
 

@@ -110,14 +110,20 @@ def tower(count: int = 10) -> Scene:
 
 
 def wall(rows: int, columns: int) -> Scene:
-    """Bricks in running bond, half a brick off from course to course."""
+    """Bricks in running bond, half a brick off from course to course; every other course ends with half bricks."""
     half, gap = (0.1, 0.05, 0.04), 1e-3
+    pitch = 2 * half[0] + gap
     parts = []
     for row in range(rows):
-        for k in range(columns):
-            x = (2 * half[0] + gap) * (k + 0.5 * (row % 2) - columns / 2)
-            parts.append(Part(half, 2.0, (x, 0.0, half[2] * (2 * row + 1))))
-    return Scene(f"wall of {rows * columns} bricks", tuple(parts), 0.6, 2e-3)
+        height = half[2] * (2 * row + 1)
+        whole = columns - row % 2
+        for k in range(whole):
+            parts.append(Part(half, 2.0, (pitch * (k - (whole - 1) / 2), 0.0, height)))
+        if row % 2:
+            end = pitch * columns / 2 - half[0] / 2 - gap / 4
+            small = (half[0] / 2 - gap / 4, half[1], half[2])
+            parts += [Part(small, 2.0 * small[0] / half[0], (side * end, 0.0, height)) for side in (-1, 1)]
+    return Scene(f"wall of {len(parts)} bricks", tuple(parts), 0.6, 2e-3)
 
 
 def heap(count: int, seed: int = 0) -> Scene:

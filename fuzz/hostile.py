@@ -12,14 +12,13 @@ from fuzz.trial import TRIAL_SECONDS, Findings, WrongAnswer
 from strategies import make_hostile_model
 from truth import true_error
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
+from whippletree.functions.lost_digits import EXPLAINED, LOSSY, recorded_bounds
 
 LIMIT = 4 * TRIAL_SECONDS
 """The truth takes most of it."""
 
 COMPILED, SIMULATED = 8, 16
 """One in how many is also compiled, and simulated."""
-
-LOSSY = 1e-9
 
 
 def try_one(seed: int, folder: Path) -> Findings:
@@ -29,13 +28,25 @@ def try_one(seed: int, folder: Path) -> Findings:
     found = Findings()
     route = default_route(model)
     predicted = predicted_errors(model, *state, routes=(route,))[route]
-    _judge(found, "reference", true_error(model, state, wt.reference(model).forward_dynamics(*state)), predicted)
+    function = wt.reference(model).forward_dynamics
+    a = function(*state)
+    error = true_error(model, state, a)
+    _judge(found, "reference", error, predicted)
+    if error > LOSSY and not function.digits_lost:
+        _require_explanation(function, state, error * float(np.linalg.norm(a)))
     if seed % COMPILED == COMPILED - 1:
         compiled = wt.compile(model, threads=1).forward_dynamics(*state)
         _judge(found, "machine code", true_error(model, state, compiled), predicted)
     if seed % SIMULATED == SIMULATED - 1:
         _simulate(found, model, motion)
     return found
+
+
+def _require_explanation(function: Any, state: Any, error: float) -> None:
+    """A direct call may be silent about digits that the last ones of its inputs explain, and of results below 1."""
+    (_, effect), *_ = recorded_bounds(function, dict(zip(function.shapes, state, strict=True)))
+    if error > LOSSY and error > EXPLAINED * effect:
+        raise WrongAnswer(f"silent: error {error:.1e}, of which the inputs explain {effect:.1e}")
 
 
 def _simulate(found: Findings, model: wt.Model, motion: Any) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,27 @@ def attempt(trial: Trial, seed: int, folder: Path, limit: float = TRIAL_SECONDS)
     return Findings(Counter([found])) if isinstance(found, str) else found
 
 
-def run(trial: Trial, *, seconds: float, first: int = 0, limit: float = TRIAL_SECONDS, told: Any = None) -> Findings:
-    """Seeds from ``first`` on until the time is over; ``told(seed)`` before each, for whoever survives a crash."""
-    total, seed, end = Findings(), first, time.monotonic() + seconds
+def run(
+    trial: Trial,
+    *,
+    first: int = 0,
+    seconds: float,
+    trials: int | None = None,
+    limit: float = TRIAL_SECONDS,
+    before_each: Callable[[int, Findings], None] | None = None,
+) -> Findings:
+    """Seeds from ``first`` on until the time is over, or ``trials`` are counted.
+
+    ``before_each(seed, found)`` tells whoever survives a crash how far it came.
+    """
+    total, end = Findings(), time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
-        while time.monotonic() < end:
-            if told is not None:
-                told(seed)
+        for seed in count(first):
+            if time.monotonic() >= end or (trials is not None and sum(total.counts.values()) >= trials):
+                break
+            if before_each is not None:
+                before_each(seed, total)
             total.add(attempt(trial, seed, Path(name), limit))
-            seed += 1
     return total
 
 

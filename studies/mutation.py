@@ -108,6 +108,9 @@ NAMED = (
     ),
 )  # fmt: skip
 
+WATCHED = tuple(dict.fromkeys([file for group in GROUPS.values() for file in group] + [n.file for n in NAMED]))
+"""Files of which the covering tests are known."""
+
 COMPARED = {
     ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
     ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
@@ -156,11 +159,15 @@ class Coverage:
         self._tests = sorted(found.items(), key=lambda test: test[1]["seconds"])
 
     def tests(self, mutant: Mutant, seconds: float) -> list[str]:
-        """Tests that run the line of a mutant, or any line of its file if it is one that runs on import."""
-        of_file = [(name, found) for name, found in self._tests if mutant.file in found["lines"]]
-        of_line = [(name, found) for name, found in of_file if mutant.line in found["lines"][mutant.file]]
+        """Tests that run the lines a mutant changes, for so many seconds; of its file if there are none."""
+        felt = felt_lines(mutant)
+        of_lines = [
+            (name, found)
+            for name, found in self._tests
+            if any(not lines.isdisjoint(found["lines"].get(file, ())) for file, lines in felt.items())
+        ]
         chosen, total = [], 0.0
-        for name, found in of_line or of_file:
+        for name, found in of_lines or [test for test in self._tests if mutant.file in test[1]["lines"]]:
             total += found["seconds"]
             if chosen and total > seconds:
                 break
@@ -168,9 +175,24 @@ class Coverage:
         return chosen
 
 
+def felt_lines(mutant: Mutant) -> dict[str, set[int]]:
+    """The line of a mutant, by its file; of a constant, which itself runs on import alone, the lines that use it."""
+    trees = {file: ast.parse((ROOT / PACKAGE / file).read_text()) for file in WATCHED}
+    own = trees[mutant.file].body
+    changed = [node for node in own if isinstance(node, ast.Assign) and node.lineno == mutant.line]
+    names = {target.id for node in changed for target in node.targets if isinstance(target, ast.Name)}
+    if not names:
+        return {mutant.file: {mutant.line}}
+    return {
+        file: {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in names}
+        - ({mutant.line} if file == mutant.file else set())
+        for file, tree in trees.items()
+    }
+
+
 def cover(jobs: int) -> None:
     """Find the covering tests, each file of tests in a process of its own."""
-    files = ":".join(dict.fromkeys([file for group in GROUPS.values() for file in group] + [n.file for n in NAMED]))
+    files = ":".join(WATCHED)
     found: dict[str, Any] = {}
 
     def run(path: Path) -> None:

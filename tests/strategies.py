@@ -372,6 +372,20 @@ def make_motion(model: Model, seed: int, *, number: Number = float) -> Motion:
     return Motion(convert(parts, number), *[convert(rationals(rng, model.nv), number) for _ in range(3)])
 
 
+def exact_numbers(model: Model) -> Model:
+    """The model with all its doubles as numbers of fifty digits, so that none of their sums is rounded."""
+
+    def exact(values: Any) -> np.ndarray:
+        return np.array([digits(Fraction(float(x))) for x in np.ravel(values)], dtype=object).reshape(np.shape(values))
+
+    bodies = [
+        replace(b, mass=exact([b.mass])[0], center=exact(b.center), inertia=exact(b.inertia)) for b in model.bodies
+    ]
+    joints = [replace(j, pose=exact(j.pose)) for j in model.joints]
+    frames = [replace(f, pose=exact(f.pose)) for f in model.frames]
+    return replace(model, bodies=tuple(bodies), joints=tuple(joints), frames=tuple(frames))
+
+
 def with_loops(model: Model, q: np.ndarray, ties: Sequence[tuple[str, str, str, str, dict[str, Any]]]) -> Model:
     """The model with constraints that are met at q: (name, kind, body, other body, parameters)."""
     ref = reference(model.tree)

@@ -9,6 +9,7 @@ import numpy as np
 
 from whippletree.functions.reference import reference
 from whippletree.model import Model
+from whippletree.model.parameters import with_scalars
 
 DIGITS = 120
 """Masses and lengths of hostile mechanisms span eighteen orders of magnitude each."""
@@ -19,7 +20,9 @@ def true_error(model: Model, state: tuple[Any, Any, Any], a: Any, smallest: floa
     a truth shorter than ``smallest`` counts as this long."""
     with mpmath.workdps(DIGITS):
         exact = [np.array([mpmath.mpf(float(x)) for x in part], dtype=object) for part in state]
-        truth = reference(model, route="block" if model.constraints else None).forward_dynamics(*exact)
+        # its own numbers too: products and sums of constants are rounded like others
+        same = with_scalars(model, mpmath.mpf)
+        truth = reference(same, route="block" if model.constraints else None).forward_dynamics(*exact)
         error = mpmath.sqrt(sum((mpmath.mpf(float(x)) - y) ** 2 for x, y in zip(a, truth, strict=True)))
         length = mpmath.sqrt(sum(y * y for y in truth))
         return float(error / max(length, smallest or mpmath.mpf(10) ** -300))

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import (
     AssemblyError,
+    ConditioningWarning,
     DeviceError,
     DeviceMemoryError,
     EquilibriumError,
@@ -157,6 +158,7 @@ _LAZY = {
 __all__ = [
     "AssemblyError",
     "Builder",
+    "ConditioningWarning",
     "DeviceError",
     "DeviceMemoryError",
     "EquilibriumError",

@@ -222,7 +222,7 @@ class _GravityCompensation:
 
     @cached_property
     def _compiled(self) -> Any:
-        return compile_model(self.model).gravity
+        return compile_model(self.model, watch="never").gravity
 
 
 def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> ActuatorForces:
@@ -329,7 +329,7 @@ class ActuatorForces:
     @cached_property
     def forces(self) -> Any:
         """Joint forces (..., nv) of (q, v, ctrl), and of activations where there are some."""
-        return compile_model(self.model).actuator_forces
+        return compile_model(self.model, watch="never").actuator_forces
 
 
 def _commands(model: Model, given: Any, *, table: bool = True) -> Array:

@@ -17,6 +17,7 @@
     └── DeviceError           a GPU is missing, or arrays are not where it can reach them
         └── DeviceMemoryError ... or it has not enough memory
 
+    ConditioningWarning       a result has fewer digits than its inputs explain, or a run fewer than it was asked for
     LeftOutWarning            something that a file says, or a model has, takes no part in what was asked for
 
 Each message says where, what was found, what was expected, why, and what to do, with names instead of indices.
@@ -59,6 +60,11 @@ class WhippletreeError(Exception):
         # it must cross processes, whatever its constructor asks for: a pool may wait for ever for one that does not
         attributes = self.__dict__ | ({"name": self.name} if hasattr(self, "name") else {})  # a slot of AttributeError
         return _restored, (type(self), self.args, attributes)
+
+
+class ConditioningWarning(UserWarning):
+    """A result that keeps fewer digits than its inputs explain, or a run whose tolerance was raised to what the model
+    can give."""
 
 
 class LeftOutWarning(UserWarning):

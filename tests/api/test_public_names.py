@@ -9,7 +9,8 @@ import whippletree as wt
 from whippletree.functions import CATALOGUE
 
 NAMES = """
-AssemblyError Builder DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError LeftOutWarning
+AssemblyError Builder ConditioningWarning DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError
+LeftOutWarning
 MissingExtraError Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError
 WhippletreeError __version__ assemble compile conditioning constraint_set contact_set control controllers dexterity
 diagnose eigenmodes embed equilibrium event_impulses event_states export_film export_html flexible frequency_response

@@ -232,3 +232,26 @@ def test_the_factor_of_the_whole_is_computed_once():
     divisions = [sum(node[0] == "div" for node in block.code.nodes) for block in blocks]
     # the residuals of these rows divide as well, but less often than there are rows
     assert sum(divisions) < 2 * len(constraint_set(model).structure.independent)
+
+
+@pytest.mark.parametrize("kind", ["pins", "cells"])
+def test_a_step_at_velocity_level_of_a_long_mechanism(kind):
+    """003 without a matrix of the whole: v⁺ meets the rows, a step of no time is a plastic impact, and any other one is
+    the accelerations' step with what is left of the rows taken away."""
+    if kind == "pins":
+        model, q = pinned_chain(250, 3)
+    else:
+        model = wt.mechanisms.four_bar_chain(80)
+        q = model.home.q
+    dyn, h = wt.compile(model), 1e-3
+    v, tau = 0.1 * np.random.default_rng(5).normal(size=(2, model.nv))
+    after, impulses = dyn.velocity_step(q, v, tau, h)
+    assert np.abs(dyn.constraint_velocity(q, after)).max() < 1e-10
+    still, blow = dyn.velocity_step(q, v, tau, 0.0)
+    expected, struck = dyn.impact(q, v, 0.0)
+    np.testing.assert_allclose(still, expected, atol=1e-10 * np.abs(v).max() + 1e-11)
+    np.testing.assert_allclose(blow, struck, atol=1e-9 * np.abs(struck).max())
+    later = v + h * dyn.forward_dynamics(q, v, tau)
+    np.testing.assert_allclose(after, dyn.project_velocity(q, later), atol=1e-9)
+    forces = h * dyn.constraint_forces(q, v, tau) + dyn.impact(q, later, 0.0)[1]
+    np.testing.assert_allclose(impulses, forces, atol=1e-8 * np.abs(forces).max())

@@ -29,6 +29,7 @@ from whippletree.compiler.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Program,
     Switch,
     Until,
@@ -187,7 +188,63 @@ def rounds_side_by_side():
     return Program("rounds_side_by_side", (*buffers, *scratch), (known, Loop("r", 4, row)))
 
 
-MAKERS = [conditional, square_root, lists_of_rows, rounds_side_by_side]
+def lane_by_lane():
+    """Sums over lists, and an iteration with exit on rows side by side, of one state after the other; what comes before
+    and after is done by all lanes at once. One matrix is known to single lanes alone, a vector to all."""
+    column = at("m", "r", "k")
+    fill = block(lambda c, s: c * s - abs(c), [at("c", "k"), at("s", "r")], [column])
+    halve = block(lambda v, m: v / 2 + m / 9, [at("v", "k"), column], [at("v", "k")])
+    judge = block(lambda v: abs(v) - 1 / 8, [at("v", 3)], [at("rest", 0)])
+    row = (
+        Loop("k", 11, (fill,), side_by_side=True),
+        put(-1, at("done", 0)),
+        Until(
+            "round", 5, at("done", 0), (Loop("k", 11, (halve,), side_by_side=True), judge, *done_where_little_is_left())
+        ),
+        block(lambda v, s: v - s, [at("v", 10), at("s", "r")], [at("y", "r")]),
+    )
+    some = (Collect("positive", "r", 4, at("s", "r")), Each("r", "positive", row, backwards=True))
+    read = [block(lambda x: (x, 0), [at("x", i)], [at("s", i), at("y", i)]) for i in range(4)]
+    known = Loop("k", 11, (block(lambda n: (n, 1 - n), [at("n", "k")], [at("c", "k"), at("v", "k")]),))
+    last = block(lambda v: v, [at("v", 5)], [at("y", 3)])
+    buffers = (
+        *(X, Y, Buffer("n", "table", (11,), NUMBERS), Buffer("m", "work", (4, 11))),
+        *(Buffer("c", "work", (11,)), Buffer("v", "work", (11,)), Buffer("s", "work", (4,))),
+        *(Buffer("done", "work", (1,)), Buffer("rest", "work", (1,)), Buffer("positive", "work", (4,), integer=True)),
+    )
+    return Program("lane_by_lane", buffers, (*read, known, PerLane(some), If(at("s", 1), (PerLane((last,)),))))
+
+
+def done_where_little_is_left():
+    return (block(lambda r: -r, [at("rest", 0)], [at("done", 0)]),)
+
+
+def running_along():
+    """√|x₀| by Newton's iteration, each state for itself, and its square after each round: whoever has finished, or
+    has nothing to do, squares the same number again with the others. A list of it is made by all of them, too."""
+    start = block(lambda x: (abs(x), abs(x) + 1, -1, 0), [at("x", 0)], [at("w", i) for i in range(4)])
+    improve = block(
+        lambda a, y, n: ((y + a / y) / 2, 1e-14 * y - abs(y - (y + a / y) / 2), n + 1),
+        [at("w", 0), at("w", 1), at("w", 3)],
+        [at("w", 1), at("w", 2), at("w", 3)],
+    )
+    square = (
+        block(lambda y: (y * y, 0), [at("w", 1)], [at("v", 0), at("v", 3)]),
+        block(lambda y, x: (y - 1, x), [at("w", 1), at("x", 1)], [at("v", 1), at("v", 2)]),
+        Collect("positive", "i", 3, at("v", "i")),
+        Each("i", "positive", (block(lambda t, v: t + v, [at("v", 3), at("v", "i")], [at("v", 3)]),)),
+    )
+    end = block(lambda v, n, t: (v, n, t, 0), [at("v", 0), at("w", 3), at("v", 3)], [at("y", i) for i in range(4)])
+    iterate = Until("round", 60, at("w", 2), (PerLane((improve,)), *square), "run along")
+    never = block(lambda w: w + 1, [at("w", 0)], [at("w", 0)])
+    some = If(at("x", 2), (iterate, put(5, at("y", 3))), "run along")
+    buffers = (X, Y, Buffer("w", "work", (4,)), Buffer("v", "work", (4,)))
+    body = (start, put(0, *[at("v", i) for i in range(4)]), end, If(at("v", 0), (never,), "are none"), some)
+    close = If(at("x", 2), (end,))
+    return Program("running_along", (*buffers, Buffer("positive", "work", (3,), integer=True)), (*body, close))
+
+
+MAKERS = [conditional, square_root, lists_of_rows, rounds_side_by_side, lane_by_lane, running_along]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -214,6 +271,24 @@ def test_nan_is_not_positive():
     agree(program, inputs)
 
 
+def test_who_runs_along_with_others_finds_the_same():
+    """The interpreter can do what a lane does that has finished before its neighbours."""
+    program = running_along()
+    inputs = states(program)["x"]
+    for x in inputs:
+        np.testing.assert_array_equal(interpret(program, {"x": x})["y"], interpret(program, {"x": x}, along=True)["y"])
+
+
+def test_a_promise_that_is_not_kept_is_seen():
+    adds = block(lambda w: w + 1, [at("w", 0)], [at("w", 0)])
+    start, end = block(lambda x: (x, -x), [at("x", 0)], [at("w", 0), at("w", 1)]), copied(at("w", 0), at("y", 0))
+    done = put(1, at("w", 1))
+    buffers = (X, Buffer("y", "output", (1,)), Buffer("w", "work", (2,)))
+    broken = Program("broken", buffers, (start, Until("i", 3, at("w", 1), (adds, done), "run along"), end))
+    assert interpret(broken, {"x": np.ones(4)})["y"] == 2
+    assert interpret(broken, {"x": np.ones(4)}, along=True)["y"] == 3
+
+
 # ---- random programs -------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +301,7 @@ class RandomProgram:
         self.random = random.Random(seed)
         self.lists = []
         self.names = iter(range(10**6))
+        self.alone = False
 
     def program(self):
         index = np.array([[self.random.randrange(self.COLUMNS) for _ in range(self.COLUMNS)] for _ in range(self.ROWS)])
@@ -267,6 +343,7 @@ class RandomProgram:
         kinds = ["block", "block", "collect", "lookup"]
         if depth:
             kinds += ["loop", "if", "if", "until", "switch", *["each"] * 3 * bool(lists), "counted"]
+            kinds += ["alone"] * (not self.alone)
         kind, new = self.random.choice(kinds), f"n{next(self.names)}"
         match kind:
             case "block":
@@ -285,6 +362,11 @@ class RandomProgram:
                 of = self.index(registers, self.COLUMNS)
                 count = Index(of) if isinstance(of, str) else Index(None, of)
                 return Loop(new, count, self.statements(depth - 1, registers | {new: self.COLUMNS}, lists))
+            case "alone":
+                self.alone = True
+                body = self.statements(depth - 1, registers, [])
+                self.alone = False
+                return PerLane(body)
             case "if":
                 return If(self.place(registers), self.statements(depth - 1, registers, lists))
             case "until":
@@ -325,7 +407,7 @@ def test_random_programs_are_not_idle():
     """Every statement occurs in them, and their states take different ways."""
     programs = [RandomProgram(seed).program() for seed in range(40)]
     text = "".join(repr(p.body) for p in programs)
-    assert all(f"{kind.__name__}(" in text for kind in (Loop, Lookup, Switch, If, Until, Collect, Each))
+    assert all(f"{kind.__name__}(" in text for kind in (Loop, Lookup, Switch, If, Until, Collect, Each, PerLane))
     assert np.mean([Interface.of(p).operations for p in programs]) > 50
 
 
@@ -393,6 +475,10 @@ COLLECT = Collect("list", "i", 3, at("w", "i", 1))
         ([side_by_side(2, copied(at("w", 0, 1), at("w", 1, "i")))], "may meet in 'w'"),
         ([side_by_side(1, copied(at("w", 0, ("i", 1)), at("w", 1, "i")))], "may meet in 'w'"),
         ([side_by_side(3, copied(at("w", 0, "i"), at("w", 1, "i")))], "outside"),
+        ([PerLane((PerLane(()),))], "parted again"),
+        ([PerLane((COLLECT,)), PerLane((Each("k", "list", ()),))], "no value"),
+        ([COLLECT, PerLane((Each("k", "list", ()),))], "for single lanes and for all at once"),
+        ([PerLane((Block(SINE, (at("x", 0),), (at("y", 0),)),))], "more than plain arithmetic"),
         ([side_by_side(2, Block(SINE, (at("w", 0, "i"),), (at("w", 1, "i"),)))], "more than plain arithmetic"),
     ],
 )

@@ -79,7 +79,7 @@ def test_bodies_rest_at_the_sum_of_their_margins(tmp_path: Path) -> None:
     assert run.contact_gap.values[-1] == pytest.approx([0.0], abs=1e-9)
 
 
-def test_condim_and_softness_are_named(tmp_path: Path) -> None:
+def test_softness_is_named(tmp_path: Path) -> None:
     text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body pos="0 0 1"><freejoint/><geom name="foot" size=".1" condim="6" solref=".01 1"/></body></worldbody>
     </mujoco>"""
@@ -87,7 +87,6 @@ def test_condim_and_softness_are_named(tmp_path: Path) -> None:
         load_text(tmp_path, text)
     (warning,) = warned
     assert "softness (solref, solimp): 'foot'" in str(warning.message)
-    assert "torsional and rolling friction (condim 4 and 6): 'floor with foot'" in str(warning.message)
 
 
 def test_contacts_limits_and_actuators_are_a_choice(tmp_path: Path) -> None:
@@ -366,3 +365,38 @@ def test_heights_in_the_file_itself_beside_an_included_one(tmp_path: Path) -> No
       <body pos="0 0 3"><freejoint/><geom name="ball" size=".1"/></body></worldbody></mujoco>"""
     model = load_text(tmp_path, text)
     assert [(contact.first, contact.second) for contact in model.contacts] == [("ball", "ground")]
+
+
+# --- spelling, colours, options ---
+
+
+def test_materials_of_tendons_are_not_missed(tmp_path: Path) -> None:
+    text = """<mujoco><asset><material name="gold"/></asset><worldbody><site name="a"/>
+      <body><joint axis="0 1 0"/><geom size=".1"/><site name="b" pos=".1 0 .3"/></body></worldbody>
+      <tendon><spatial name="rope" material="gold" stiffness="3"><site site="a"/><site site="b"/></spatial></tendon>
+    </mujoco>"""
+    assert [tendon.name for tendon in load_text(tmp_path, text).tendons] == ["rope"]
+
+
+def test_attributes_without_a_space_between_them_are_read_and_told(tmp_path: Path) -> None:
+    text = """<mujoco><!-- a="b"c -->
+      <worldbody><body><freejoint/>
+        <geom name="hull"type='sphere'size=".1" pos="0 0 1"/></body></worldbody></mujoco>"""
+    model = load_text(tmp_path, text)
+    assert [geometry.name for geometry in model.geometries] == ["hull"]
+    assert model.source.endswith(
+        "- attributes that follow each other without a space are read as if there were one: line 3"
+    )
+    with pytest.raises(wt.FileError, match="line 3: not well-formed XML"):
+        load_text(tmp_path, text.replace("'sphere'", "sphere"))
+
+
+def test_options_of_the_solver_and_one_law_for_all_contacts_are_told(tmp_path: Path) -> None:
+    text = """<mujoco><option integrator="RK4" cone="elliptic" impratio="10" timestep=".004"><flag override="enable"/>
+      </option><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>"""
+    with pytest.warns(wt.LeftOutWarning, match="one law for all contacts"):
+        model = load_text(tmp_path, text)
+    assert model.time_step == 0.004
+    assert "options of MuJoCo's solver are not taken over: integrator = rk4, cone = elliptic, impratio = 10.0" in (
+        model.source
+    )

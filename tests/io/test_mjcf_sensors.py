@@ -123,3 +123,13 @@ def test_touch_in_a_run(tmp_path: Path) -> None:
     assert float(np.abs(found.nothing).max()) == 0.0
     with pytest.raises(wt.UnsupportedError, match="simulate with reactions=True"):
         wt.read_sensors(model, run.drop_vars("joint_reactions"))
+
+
+def test_touch_sensors_read_nothing_where_nothing_can_touch(tmp_path: Path) -> None:
+    (tmp_path / "arm.xml").write_text(
+        """<mujoco><worldbody><body><joint axis="0 1 0" range="-60 60" limited="true"/><geom name="g" size=".1"/>
+        <site name="pad" size=".2"/></body></worldbody><sensor><touch name="touch" site="pad"/></sensor></mujoco>"""
+    )
+    model = wt.load(tmp_path / "arm.xml")
+    readings = wt.read_sensors(model, wt.simulate(model, duration=0.01))
+    assert not readings["touch"].values.any()

@@ -11,7 +11,7 @@ import pinocchio as pin
 import pytest
 
 import whippletree as wt
-from strategies import digits, make_looped_model
+from strategies import digits, exact_numbers, make_looped_model
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.unrolled import unrolled_program
@@ -155,20 +155,6 @@ def test_chain_of_cells_with_massless_links(masses):
         found = side.forward_dynamics(q, v, tau), side.constraint_forces(q, v, tau)
         assert far_apart(found[0], expected[0]) < conditioned(model, q)
         assert far_apart(found[1], expected[1]) < conditioned(model, q)
-
-
-def exact_numbers(model):
-    """The model with all its doubles as numbers of fifty digits, so that none of their sums is rounded."""
-
-    def exact(values):
-        return np.array([digits(Fraction(float(x))) for x in np.ravel(values)], dtype=object).reshape(np.shape(values))
-
-    bodies = [
-        replace(b, mass=exact([b.mass])[0], center=exact(b.center), inertia=exact(b.inertia)) for b in model.bodies
-    ]
-    joints = [replace(j, pose=exact(j.pose)) for j in model.joints]
-    frames = [replace(f, pose=exact(f.pose)) for f in model.frames]
-    return replace(model, bodies=tuple(bodies), joints=tuple(joints), frames=tuple(frames))
 
 
 @pytest.mark.parametrize("cells", [5, 20, pytest.param(40, marks=pytest.mark.slow)])

@@ -137,3 +137,15 @@ def test_bad_input(arguments, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  (the whole message is compared below)
         wt.simulate(wt.mechanisms.double_pendulum(), **arguments)
     assert str(caught.value) == message
+
+
+def test_a_long_mechanism_is_refused_at_a_start_off_its_constraints_too():
+    model = wt.mechanisms.n_four_bar(12)
+    q = np.array(model.home.q)
+    q[3] += 1e-3
+    with pytest.raises(wt.AssemblyError, match="q does not meet its constraints: "):
+        wt.simulate(model, q, duration=0.1)
+    v = np.array(model.home.v)
+    v[3] += 1e-3
+    with pytest.raises(wt.AssemblyError, match="v violates its constraints: "):
+        wt.simulate(model, v0=v, duration=0.1)

@@ -29,6 +29,7 @@ from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
+from whippletree.model.parameters import with_scalars
 from whippletree.tree import inertia
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
@@ -84,7 +85,7 @@ def predicted_errors(
 def absolute_error(model: Model, route: str, q: Array, v: Array, tau: Array, t: float = 0.0) -> tuple[Array, Array]:
     """(|Δa|, a), both (nv,), of one route; an infinite error where the route has no answer."""
     tape = RoundingTape()
-    m = Mechanism(skeleton(model), route=route if model.constraints else None)
+    m = Mechanism(skeleton(with_scalars(model, tape.number)), route=route if model.constraints else None)
     state = tape.numbers(q), tape.numbers(v), tape.numbers(tau)
     try:
         with np.errstate(all="ignore"):  # a massless motion makes NaN, which is told as an infinite error
@@ -135,7 +136,8 @@ def residual_bound(model: Model, q: Any, v: Any, tau: Any, a: Any, f: Any = None
         The bound; infinite where the equations do not determine an acceleration.
     """
     q, v, tau, a = (_floats(x, n) for x, n in ((q, model.nq), (v, model.nv), (tau, model.nv), (a, model.nv)))
-    m, tape = Mechanism.of(model), RoundingTape()
+    tape = RoundingTape()
+    m = Mechanism(skeleton(with_scalars(model, tape.number)))
     at, speed, load, moved = (tape.numbers(x) for x in (q, v, tau, a))
     links = m.moving(at, speed)
     r = load - m.join(inverse_dynamics(m.sweep, links, m.velocities(moved), m.base))

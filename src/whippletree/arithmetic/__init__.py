@@ -9,6 +9,7 @@ input of the compiler. Read in this order:
     linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
     condition          κ₂ of a matrix without a library of eigenvalues
     rounding_tape      doubles that remember how they were computed: first-order bounds on rounding
+    extended           long doubles, to see what rounding has done
     lanes              many floats that behave as one scalar
     user_functions     a user's NumPy function called with any of them
     trace              the scalar that records: expression graphs, their passes and derivatives

@@ -94,6 +94,17 @@ def _entries(table: scalars.Table, places: Array) -> Array:
     return np.asarray(table.array[numbers])
 
 
+def _rounds(step: Callable[..., list[Any]], state: list[Any], given: list[Any], most: int) -> list[Any]:
+    """Rounds of an iteration, until the first of the state is positive in all lanes; those that are done stay."""
+    for _ in range(most):
+        open_ = ~(np.asarray(plain(state[0])) > 0)
+        if not np.any(open_):
+            break
+        after = step(state, given)
+        state = [Lanes(np.where(open_, plain(x), plain(y))) for x, y in zip(after, state, strict=True)]
+    return state
+
+
 scalars.register(
     Lanes,
     scalars.Functions(
@@ -109,5 +120,6 @@ scalars.register(
         log=_lifted(np.log),
         tanh=_lifted(np.tanh),
         power=_lifted(np.power),
+        iterate=_rounds,
     ),
 )

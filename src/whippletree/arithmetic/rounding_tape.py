@@ -14,7 +14,7 @@ product with 0, a power of two, a sum with 0, the difference of near neighbours)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,17 @@ class RoundingTape:
 
         A slope that is infinite or not a number, as beyond a failed pivot, makes the bounds that it reaches NaN.
         """
+        return self._bounds(results, self._errors)
+
+    def effects_of(self, results: Any, inputs: Sequence[Any], changes: Sequence[float]) -> Array:
+        """Bounds |Δy| (n,), to first order, on what changes of the inputs by up to these do to results (n,)."""
+        errors = [0.0] * len(self._errors)
+        for x, change in zip(inputs, changes, strict=True):
+            errors[x.index] = change
+        return self._bounds(results, errors)
+
+    def _bounds(self, results: Any, errors: Sequence[float]) -> Array:
+        """Σ |∂y/∂xₖ| errorₖ (n,) of results (n,), by one pass backwards."""
         outputs = np.ravel(np.asarray(results, dtype=object))
         adjoints: list[Any] = [None] * len(self._errors)
         for column, x in enumerate(outputs):
@@ -78,8 +89,8 @@ class RoundingTape:
                     continue  # nothing that was asked for depends on it
                 for operand, slope in zip(self._operands[k], self._slopes[k], strict=True):
                     adjoints[operand] = _added(adjoints[operand], slope * adjoint)
-                if self._errors[k] != 0:
-                    bounds += np.abs(adjoint) * self._errors[k]
+                if errors[k] != 0:
+                    bounds += np.abs(adjoint) * errors[k]
         return bounds
 
 

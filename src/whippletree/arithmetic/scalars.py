@@ -67,6 +67,15 @@ def _not_known(name: str) -> Callable[..., Any]:
     return refuse
 
 
+def _rounds(step: Callable[..., list[Any]], state: list[Any], given: list[Any], most: int) -> list[Any]:
+    """Rounds on numbers, until the first of the state is positive."""
+    for _ in range(most):
+        if real_value(state[0]) > 0:
+            break
+        state = step(state, given)
+    return state
+
+
 class Functions(NamedTuple):
     """What a scalar type must offer beside its operators."""
 
@@ -84,6 +93,8 @@ class Functions(NamedTuple):
     log: Callable[[Any], Any] = _not_known("log")
     tanh: Callable[[Any], Any] = _not_known("tanh")
     power: Callable[[Any, Any], Any] = _not_known("power")
+    iterate: Callable[..., list[Any]] = _rounds
+    """Rounds of :func:`whippletree.arithmetic.iteration.iterate`, on flat lists: (step, state, given, most)."""
 
 
 def sin(x: Scalar) -> Scalar:

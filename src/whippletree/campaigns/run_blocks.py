@@ -166,7 +166,7 @@ def _functions(work: Work, case: Case, name: str, paths: tuple[str, ...]) -> Com
     """Of a case, compiled once."""
     if name not in work._functions:
         massless = case.options.get("massless", "refuse")
-        work._functions[name] = compile_model(case.model, massless=massless, parameters=paths)
+        work._functions[name] = compile_model(case.model, massless=massless, parameters=paths, watch="never")
     return work._functions[name]
 
 

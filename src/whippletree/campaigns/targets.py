@@ -28,7 +28,7 @@ from whippletree.model.parameters import BODY_FIELDS, JOINT_FIELDS, find_paramet
 CASES = ("model", "controller", "controllers", "solver", "ctrl", "contact", "contacts")
 """First words of paths whose values make cases."""
 
-CONTACT_FIELDS = ("friction", "restitution")
+CONTACT_FIELDS = ("friction", "restitution", "torsional", "rolling")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from whippletree.constraints.node_rows import is_long
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
+from whippletree.functions.lost_digits import EVERY, FIRST, FIRST_STATES, NEVER, is_watched, watch_call
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
 from whippletree.model.input_checks import shape_hints
@@ -36,14 +37,10 @@ if TYPE_CHECKING:
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
     from whippletree.compiler.rollout.step_space import Driven
+    from whippletree.compiler.rollout.step_watch import GuardBlocks
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
-
-LIST_WIDTH = 1
-"""Lanes of kernels over lists. Scenes of a batch touch in different places and need different numbers of sweeps, and
-lanes wait for each other: µs per step and scene with 1, 2, 4 and 8 lanes, 128 scenes from random velocities: hopper
-1.0, 1.4, 1.5, 1.9; walker 2.7, 3.8, 3.4, 4.4; ant 17.8, 22.2, 19.3, 26.2."""
 
 UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
@@ -68,6 +65,7 @@ def compile(  # the public name; Python's own compile is not used here
     parameters: Sequence[str] = (),
     massless: str = "refuse",
     route: str | None = None,
+    watch: str = FIRST,
 ) -> Compiled:
     """The functions of a model, compiled for this machine, each on its first use.
 
@@ -82,6 +80,9 @@ def compile(  # the public name; Python's own compile is not used here
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
             ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
             agree within rounding.
+        watch: which calls of a function are looked at for digits lost to rounding, and warn of them: the ``"first"`` of
+            one state and of a batch, ``"every"`` one (milliseconds a state), or ``"never"``. In double precision, on a
+            CPU; see :mod:`whippletree.functions.lost_digits`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -99,8 +100,12 @@ def compile(  # the public name; Python's own compile is not used here
             f"over bodies of six numbers each. wt.reference(model, route='elimination') evaluates it; compile with "
             f"'embedding', or leave route= out"
         )
-    return Compiled(chosen, dtype, threads, parameters, target, route)
+    if watch not in WATCHES:
+        raise NameLookupError("choice of calls", watch, WATCHES, where="compile, watch")
+    return Compiled(chosen, dtype, threads, parameters, target, route, watch=watch)
 
+
+WATCHES = (FIRST, EVERY, NEVER)
 
 TARGETS = ("cpu", "cuda")
 
@@ -118,9 +123,11 @@ class Compiled(CompiledTable):
         route: str | None = None,
         *,
         quick_above: float = float("inf"),
+        watch: str = NEVER,
     ) -> None:
         """``quick_above``: operations of a function beyond which its code is generated quickly, on a CPU."""
         self.model = model
+        self._watch = watch
         self._quick_above = quick_above
         self.route = route
         self.parameters = tuple(find_parameter(model, path).path for path in parameters)
@@ -148,7 +155,8 @@ class Compiled(CompiledTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is compiled stays on this machine: the cache, or the compiler, makes it again where it is needed
-        return Compiled, (self.model, self._dtype, self._threads, self.parameters, self._target, self.route)
+        arguments = self.model, self._dtype, self._threads, self.parameters, self._target, self.route
+        return partial(Compiled, watch=self._watch), arguments
 
     if not TYPE_CHECKING:  # type checkers know the functions from the table, and are to find a misspelt one
 
@@ -256,28 +264,31 @@ class Compiled(CompiledTable):
         patience: IterationLimits,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
+        guards: GuardBlocks | None = None,
     ) -> NamedFunction:
         """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
-        equations of motion, where they are not the model's.
+        equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
         """
         from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
 
-        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key)
+        key = ("collocation_steps", scheme.name, patience, blocks and blocks.key, guards and guards.key)
+
+        def kernel_under(control: Literal["none", "traced", "affine"]) -> CollocationKernel:
+            return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
+
         if controller is None:
-            return self.program(
-                key, lambda: CollocationKernel(self.model, scheme, patience, "none", self.route, blocks).program()
-            )
+            return self.program(key, lambda: kernel_under("none").program())
         if controller == "affine":
 
             def build() -> Program:
-                kernel = CollocationKernel(self.model, scheme, patience, "affine", self.route, blocks)
+                kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
             return self.program((*key, "affine"), build)
         if key not in self._kernels:
-            self._kernels[key] = CollocationKernel(self.model, scheme, patience, "traced", self.route, blocks)
+            self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
         control = kernel.control(controller)
@@ -441,7 +452,7 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout.contact_lists import contact_lists_program
 
-        return self.program(("contact_lists",), lambda: contact_lists_program(self.model), width=LIST_WIDTH)
+        return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     @cached_property
     def contact_list_gaps(self) -> NamedFunction:
@@ -456,13 +467,11 @@ class Compiled(CompiledTable):
 
         if not driven.timed:
             words = ("contact_lists", *(["held"] if driven.held else []))
-            return self.program(words, lambda: contact_lists_program(self.model, driven), width=LIST_WIDTH)
+            return self.program(words, lambda: contact_lists_program(self.model, driven))
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced
-            self._made[key] = self._compiled(
-                key, lambda: contact_lists_program(self.model, driven), known=False, width=LIST_WIDTH
-            )
+            self._made[key] = self._compiled(key, lambda: contact_lists_program(self.model, driven), known=False)
         return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
@@ -502,8 +511,23 @@ class Compiled(CompiledTable):
                 lambda: self._program(function, names),
                 explanation=function.explanation,
                 results=tuple(function.outputs),
+                watch=self._watch_of(function, names),
             )
         return self._made[key]
+
+    def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What looks for lost digits in calls of a function; None where they are not looked at."""
+        if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64 or not is_watched(function):
+            return None
+
+        def watch(inputs: Mapping[str, Any], results: Sequence[Any]) -> Any:
+            from whippletree.functions.reference import Reference, ReferenceFunction
+
+            plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
+            most = None if self._watch == EVERY else FIRST_STATES
+            return watch_call(ReferenceFunction(plain, find(function.name, self.model), names), inputs, results, most)
+
+        return watch
 
     def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
         """Unrolled where that is small enough, else as loops over bodies; what is exported has no loops."""
@@ -571,6 +595,7 @@ class Compiled(CompiledTable):
         explanation: str = "",
         results: tuple[str, ...] = (),
         width: int | None = None,
+        watch: Callable[..., Any] | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
         what = f"{key[0]} of {self.model.name!r}"
@@ -580,7 +605,14 @@ class Compiled(CompiledTable):
             # the target too: limbs are loops for a CPU and copies for a GPU
             known_by = repr((key, self.parameters, self.route, self._target)).encode() + self._fingerprint
             recipe = Recipe(known_by, build, what)
-        wording = Wording(shape_hints(self.model), self._explain, explanation, results)
+        wording = Wording(
+            shape_hints(self.model),
+            self._explain,
+            explanation,
+            results,
+            watch,
+            self._watch == EVERY and watch is not None,
+        )
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 

@@ -27,13 +27,16 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 @dataclass(frozen=True)
 class Wording:
     """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; what
-    ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple.
+    ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple. ``watch``
+    looks for lost digits in a call, its inputs by name and its results, and warns; ``watch_every`` call, or first ones.
     """
 
     hints: Mapping[str, str] = field(default_factory=dict)
     failure: Callable[[int, Mapping[str, Any]], str] | None = None
     explanation: str = ""
     results: tuple[str, ...] = ()
+    watch: Callable[[Mapping[str, Any], Sequence[Any]], Any] | None = None
+    watch_every: bool = False
 
 
 class ToldSignature:
@@ -63,6 +66,7 @@ class NamedFunction:
         "_status",
         "_tuple",
         "_wording",
+        "digits_lost",
         "name",
         "status",
     )
@@ -70,6 +74,8 @@ class NamedFunction:
     def __init__(self, interface: Interface, wording: Wording) -> None:
         self.name = interface.name
         self.status: Any = None
+        self.digits_lost: Any = None
+        """Of each state of the last call that was watched: see :mod:`whippletree.functions.lost_digits`."""
         self._inputs = [b for b in interface.buffers if b.role == "input"]
         self._outputs = [b for b in interface.buffers if b.role == "output"]
         self._arity = len(self._inputs)
@@ -136,6 +142,12 @@ class NamedFunction:
         if self._tuple is None or type(results) is not tuple:
             return results
         return _new_tuple(self._tuple, results)
+
+    def _look_for_lost_digits(self, inputs: Sequence[Any], results: Any) -> None:
+        """Tell of digits that rounding has cost, where this is asked for."""
+        if self._wording.watch is not None:
+            by_name = dict(zip(self.inputs, inputs, strict=True))
+            self.digits_lost = self._wording.watch(by_name, as_tuple(results))
 
     # ---- status --------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ From what a constraint demands to what it carries:
     ties, loop_clusters      which rows belong together; loops as nodes of a tree of clusters
     cluster_structure        redundancy found cluster by cluster, equal clusters once
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
+    singular_clusters        the rank-revealing route for single clusters, where their rows depend on each other
     single_motions           clusters whose rows leave one motion, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
     body_system              accelerations of bodies, forces of joints and closures: a system as sparse as its graph

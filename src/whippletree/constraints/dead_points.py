@@ -13,13 +13,15 @@ branch of least constraint is taken (:mod:`whippletree.constraints.tangent_cone`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
 from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.tangent_cone import Choice, least_constraint
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
@@ -44,23 +46,43 @@ def is_at_rest(v: Array) -> bool:
     return float(max((abs(x) for x in v), default=0)) <= AT_REST
 
 
-def branch_of_least_constraint(
-    m: Mechanism,
-    system: ConstraintSet,
-    kept: Sequence[int],
-    y: Array,
-    q: Array,
-    t: Any,
-    dead: Dead,
-    *,
-    moving: bool,
-) -> Choice | None:
+class RowRates(Protocol):
+    """How some rows change with the state that they are taken at."""
+
+    def move(self, v: Array) -> Array:
+        """The rate of the coordinates at velocities v (n,)."""
+
+    def along(self, dq: Array, v: Array, dv: Array, dt: Any) -> tuple[Array, Array]:
+        """The rates of A (k, n) and γ (k,) at velocities v, while coordinates, velocities and t change at these
+        rates."""
+
+
+class SystemRates(NamedTuple):
+    """:class:`RowRates` of some rows of a mechanism."""
+
+    m: Mechanism
+    system: ConstraintSet
+    kept: Sequence[int]
+    q: Array
+    t: Any
+
+    def move(self, v: Array) -> Array:
+        return self.m.manifold().rate(self.q, v)
+
+    def along(self, dq: Array, v: Array, dv: Array, dt: Any) -> tuple[Array, Array]:
+        state, rates = duals(self.q, dq), duals(v, dv)
+        rows = self.system.rows(self.m, self.m.moving(state, rates), state, rates, Dual(self.t, dt))
+        kept = list(self.kept)
+        return slopes(rows.jacobian()[kept]), slopes(rows.bias()[kept])
+
+
+def branch_of_least_constraint(rates: RowRates, model: Model, y: Array, dead: Dead, *, moving: bool) -> Choice | None:
     """The acceleration of least constraint in the second-order tangent cone; None where nothing pushes along the
     motions that the rows allow, or where the vanished rows say nothing to second order.
 
     Args:
-        m, system, q, t: the state.
-        kept: the factored rows, k of them.
+        rates: of the factored rows, k of them, at this state.
+        model: theirs.
         y: combinations of them that vanish, (k, r).
         dead: the block matrix there.
         moving: whether some other part of the mechanism moves.
@@ -71,33 +93,34 @@ def branch_of_least_constraint(
     if not y.shape[1]:
         return None
     M, b, basis, start = (np.asarray(x, dtype=float) for x in dead)
-    least = AT_REST * (np.abs(b).max(initial=0.0) + _moment_of_weight(system.model))
+    least = least_push(model, b)
     if np.abs(M @ start).max(initial=0.0) <= least:
         start = 0.0 * start  # what a speed up to AT_REST makes of the bias
     if np.abs(basis.T @ (b - M @ start)).max(initial=0.0) <= least:
         return None
-    Q = quadrics(m, system, kept, y, q, t, np.concatenate([basis, start[:, None]], axis=1))
+    Q = quadrics(rates, y, np.concatenate([basis, start[:, None]], axis=1))
     if not len(Q):
         return None
     found = least_constraint(M, b, basis, start, Q)
     if found is None and not moving:
-        raise _nothing_moves(system.model)
+        raise nothing_moves(model)
     return found
 
 
-def quadrics(
-    m: Mechanism, system: ConstraintSet, kept: Sequence[int], y: Array, q: Array, t: Any, directions: Array
-) -> Array:
+def least_push(model: Model, load: Array) -> float:
+    """The force up to which a load (nv,) does not push along a motion, N or N m."""
+    return AT_REST * (float(np.abs(load).max(initial=0.0)) + _moment_of_weight(model))
+
+
+def quadrics(rates: RowRates, y: Array, directions: Array) -> Array:
     """yᵀ (∂A/∂q · p) p for all directions p that columns (n, d) span, as symmetric forms (r, d, d); those that vanish
     left out."""
     still = np.zeros(len(directions), dtype=object)
-    rates = []
-    for p in directions.T.astype(object):
-        A, _ = _along(m, system, q, m.manifold().rate(q, p), still, still, t, 0)
-        rates.append(A[kept].astype(float))
-    H = np.einsum("kr,dkn,ne->rde", y.astype(float), np.array(rates), directions)
+    slopes_of_rows = [rates.along(rates.move(p), still, still, 0)[0].astype(float) for p in directions.T.astype(object)]
+    H = np.einsum("kr,dkn,ne->rde", y.astype(float), np.array(slopes_of_rows), directions)
     H = (H + np.swapaxes(H, 1, 2)) / 2
-    scale = np.linalg.norm(y.astype(float), axis=0) * max((float(np.linalg.norm(A)) for A in rates), default=0.0)
+    largest = max((float(np.linalg.norm(A)) for A in slopes_of_rows), default=0.0)
+    scale = np.linalg.norm(y.astype(float), axis=0) * largest
     return np.asarray(H[np.linalg.norm(H, axis=(1, 2)) > EMPTY_BRANCH * scale])
 
 
@@ -121,10 +144,11 @@ def require_rest(system: ConstraintSet, v: Array, b: Array, basis: Array) -> Non
     """
     speed, push, load = (float(max((abs(x) for x in values), default=0)) for values in (v, basis.T @ b, b))
     if speed > AT_REST or push > AT_REST * (load + _moment_of_weight(system.model)):
-        raise _nothing_moves(system.model)
+        raise nothing_moves(system.model)
 
 
-def _nothing_moves(model: Model) -> SingularSystemError:
+def nothing_moves(model: Model) -> SingularSystemError:
+    """The error for a mechanism whose rows allow motions that it does not have."""
     return SingularSystemError(
         f"model {model.name!r}: its constraints let nothing move, though their first-order rows do (two "
         f"rods in one line between two pins). No finite force withstands this load, so there is no acceleration. "
@@ -138,16 +162,21 @@ def _moment_of_weight(model: Model) -> float:
     return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
 
 
-def branch_rows(
-    m: Mechanism, system: ConstraintSet, kept: Sequence[int], y: Array, q: Array, v: Array, t: Any
-) -> tuple[Array, Array, Array]:
-    """(B, β) with B a + β = 0 for the combinations y (k, r) of the kept rows that vanish, at unit length; and those of
-    the combinations whose rows are empty as well."""
-    drift_A, drift = _along(m, system, q, m.manifold().rate(q, v), v, v * 0, t, 1)
-    columns = [_along(m, system, q, q * 0, v, e, t, 0)[1][kept] for e in identity(len(v))]
-    B = y.T @ (drift_A[kept] + np.stack(columns, axis=1))
-    beta = y.T @ drift[kept]
-    speed = float(sum(abs(x) for x in v))
+def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Array, Array, Array]:
+    """(B, β) with B a + β = 0 for the combinations y (k, r) of rows that vanish, at unit length; and those of the
+    combinations whose rows are empty as well.
+
+    Args:
+        rates: of these rows at the state.
+        y: (k, r).
+        v: velocities, (n,).
+        speed: of all that moves, rad/s or m/s: what the size of a row is compared with.
+    """
+    drift_A, drift = rates.along(rates.move(v), v, v * 0, 1)
+    still = rates.move(v * 0)
+    columns = [rates.along(still, v, e, 0)[1] for e in identity(len(v))]
+    B = y.T @ (drift_A + np.stack(columns, axis=1))
+    beta = y.T @ drift
     rows, rest, empty = [], [], []
     for i, (row, b) in enumerate(zip(B, beta, strict=True)):
         size = float(row @ row) ** 0.5
@@ -159,10 +188,13 @@ def branch_rows(
     return np.array(rows, dtype=object).reshape(len(rows), len(v)), np.array(rest, dtype=object), y[:, empty]
 
 
-def _along(
-    m: Mechanism, system: ConstraintSet, q: Array, dq: Array, v: Array, dv: Array, t: Any, dt: Any
-) -> tuple[Array, Array]:
-    """The rates of A and γ while q, v and t change at these rates."""
-    state, rates = duals(q, dq), duals(v, dv)
-    rows = system.rows(m, m.moving(state, rates), state, rates, Dual(t, dt))
-    return slopes(rows.jacobian()), slopes(rows.bias())
+def beside_rows(B: Array, beta: Array, factor: kkt.Nullspace, gamma: Array) -> tuple[Array, Array]:
+    """Branch rows B a + β = 0 as they act on the motions that the factored rows, with bias γ, leave.
+
+    What they ask for along the factored rows is asked for already. Left in, it would carry a share of the forces of
+    rows that are redundant everywhere, whose combinations vanish as those of a dead point do.
+    """
+    basis = factor.basis
+    own = B @ basis
+    told = [i for i, row in enumerate(own) if float(row @ row) > RANK_TOLERANCE**2]
+    return own[told] @ basis.T, (beta + B @ factor.particular(gamma))[told]

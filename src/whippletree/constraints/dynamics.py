@@ -21,10 +21,18 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics
+from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics, singular_clusters
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dead_points import Dead, branch_of_least_constraint, branch_rows, is_at_rest, require_rest
+from whippletree.constraints.dead_points import (
+    Dead,
+    SystemRates,
+    beside_rows,
+    branch_of_least_constraint,
+    branch_rows,
+    is_at_rest,
+    require_rest,
+)
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.long_solves import recursive
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
@@ -178,44 +186,26 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     """The factor with rows that take the place of those that have vanished: along the velocity, or from rest."""
     factor, hard = _rigid_part(at)
     assert isinstance(factor, kkt.Nullspace)
-    rigid = [at.kept[i] for i in hard]
+    rates = SystemRates(m, at.system, [at.kept[i] for i in hard], q, t)
     y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
     gamma = at.right(at.rows.bias())
     b = at.factor.loaded(load, gamma) if isinstance(at.factor, kkt.Softened) else load
     beta = zeros(0)
     found = factor
     if not is_at_rest(v):
-        B, beta, y = branch_rows(m, at.system, rigid, y, q, v, t)
+        B, beta, y = branch_rows(rates, y, v, float(sum(abs(x) for x in v)))
+        B, beta = beside_rows(B, beta, factor, gamma[hard])
         found = kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE) if len(B) else factor
     dead = Dead(found.M, b, found.basis, found.particular(np.concatenate([gamma[hard], beta])))
-    chosen = branch_of_least_constraint(m, at.system, rigid, y, q, t, dead, moving=not is_at_rest(v))
+    chosen = branch_of_least_constraint(rates, m.tree.model, y, dead, moving=not is_at_rest(v))
     if chosen is not None:
         if chosen.others:
             m.remarks.append(chosen.words(m.tree.model))
         B = found.basis.T
         beta = np.concatenate([beta, -(B @ chosen.a.astype(object))])
         found = kkt.nullspace(found.M, np.concatenate([found.A, B]), RANK_TOLERANCE)
-    whole = _Branched(found, beta) if len(beta) else found
+    whole = kkt.Branched(found, beta) if len(beta) else found
     return at.factor._replace(rigid=whole) if isinstance(at.factor, kkt.Softened) else whole
-
-
-class _Branched(NamedTuple):
-    """A rank-revealing factor with rows that keep to a branch, whose bias is their own."""
-
-    factor: kkt.Nullspace
-    beta: Array
-
-    @property
-    def basis(self) -> Array:
-        """Motions that every row and the branch allow."""
-        return self.factor.basis
-
-    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
-        a, f = self.factor.solve(b, np.concatenate([gamma, self.beta]))
-        return kkt.Solution(a, f[: len(gamma)])
-
-    def margins(self, tolerance: Any) -> list[kkt.Margin]:
-        return self.factor.margins(tolerance)
 
 
 def _factored(
@@ -295,7 +285,11 @@ def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
     if by_clusters(m):
-        return embedding.solve(*_clustered(m, active), q, v, tau, t, m.base)
+        clusters, masks = _clustered(m, active)
+        if m.reveals:
+            assert isinstance(clusters, embedding.UnrolledClusters)
+            return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
+        return embedding.solve(clusters, masks, q, v, tau, t, m.base)
     if by_sweeps(m):
         system = constraint_set(m.tree.model)
         chosen = _chosen(system, active)
@@ -305,7 +299,7 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     b = tau - bias_forces(m, links)
     at = closed(m, links, q, v, t, active, load=b)
     a, f = at.factor.solve(b, at.right(at.rows.bias()))
-    if isinstance(at.factor, kkt.Nullspace | _Branched) and at.system.structure.stuck:
+    if isinstance(at.factor, kkt.Nullspace | kkt.Branched) and at.system.structure.stuck:
         require_rest(at.system, v, b, at.factor.basis)
     return a, at.all_rows(f)
 
@@ -315,6 +309,16 @@ def by_clusters(m: Mechanism) -> bool:
     if m.route is None:
         return default_route(m, constraint_set(m.tree.model)) == "embedding"
     return m.route == "embedding"
+
+
+def reveals_by_clusters(model: Model, route: str | None) -> bool:
+    """Whether the rank-revealing route is taken by single clusters where rows depend on each other at a state.
+
+    A mechanism that cannot move at all, though its rows allow it to first order, is a matter of the whole.
+    """
+    system = constraint_set(model)
+    embeds = route == "embedding" or (route is None and is_cheaper_by_clusters(system))
+    return embeds and not system.structure.stuck
 
 
 def mass_diagonal(m: Mechanism, q: Any) -> Any:
@@ -504,6 +508,21 @@ def corrected_velocity(
     return v + change, at.all_rows(impulses)
 
 
+def velocity_step(
+    m: Mechanism, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
+    if by_clusters(m):
+        return embedding.velocity_step(*_clustered(m, active), q, v, tau, h, t, m.base)
+    links = m.moving(q, v)
+    if by_sweeps(m):
+        return _long_velocity_step(m, links, q, v, tau, h, t, active)
+    at = closed(m, links, q, v, t, active)
+    b = h * (tau - bias_forces(m, links))
+    change, impulses = at.factor.solve(b, at.right(at.rows.velocity()))
+    return v + change, at.all_rows(impulses)
+
+
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
@@ -518,6 +537,20 @@ def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     at = closed(m, links, q, None, t, active)
     gaps[list(system.position_rows)] = at.rows.residual()
     return at.factor.solve(zeros(m.tree.model.nv), at.right_of_rigid(gaps)).a
+
+
+def _long_velocity_step(
+    m: Mechanism, links: Field, q: Array, v: Array, tau: Array, h: Any, t: Any, active: Array | None
+) -> tuple[Array, Array]:
+    """By sweeps: h times the accelerations, with A a + γ = −C f, and what takes the rest of the rows away."""
+    system = constraint_set(m.tree.model)
+    chosen = _chosen(system, active)
+    found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
+    rows = LongRows(m, system, sighted(m, links), q, v, t)
+    left = (rows.velocity() - h * rows.bias())[chosen.kept]
+    rest = recursive_dynamics.correct(m, links, rows, left, chosen)
+    after = m.sweep.map(lambda v, a, more, h: v + a * h + more, m.velocities(v), found.a, rest.a, m.everywhere(h))
+    return m.join(after), h * _trusted(m, system, chosen, found) + _trusted(m, system, chosen, rest)
 
 
 def _long_correction(

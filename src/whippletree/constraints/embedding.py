@@ -32,7 +32,7 @@ from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree, cluster_tree
 from whippletree.constraints.massless_rows import HeldRows
-from whippletree.constraints.routes import PIVOT_TOLERANCE, RowTerms, factor_block
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block, fails
 from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
 from whippletree.constraints.single_motions import (
     MotionFactor,
@@ -59,6 +59,8 @@ class Clustered(Protocol):
     pieces: Field
     routes: dict[str, str]
     """Kind of cluster -> route through its block matrix."""
+    reveals: bool
+    """Whether a cluster whose pivots fail takes the rank-revealing route; numbers only."""
 
     def coordinates(self, q: Any) -> Field:
         """q (nq,) as tuples of vectors, one for each member."""
@@ -96,6 +98,7 @@ class UnrolledClusters:
         self.sweep: Sweeper = Unrolled(clusters.parents)
         self.pieces: Field = clusters.pieces(m.tree, system.demands)
         self.routes = routes | doubtful_routes(m.tree, clusters)
+        self.reveals = m.reveals
 
     def coordinates(self, q: Array) -> Field:
         parts = self.m.coordinates(q)
@@ -169,13 +172,19 @@ def moving_links(at: Clustered, q: Any, v: Any) -> Field:
         ports: tuple[Array, ...], piece: ClusterPiece, q: Any, v: Any
     ) -> tuple[tuple[Array, ...], tuple[Link, ...]]:
         kind = at.clusters.kinds[piece.word]
-        links: list[Link] = []
-        for k, parent in enumerate(kind.parents):
-            V = links[parent].V if parent >= 0 else ports[kind.port]
-            links.append(moving_link(V, piece.nodes[k], q[k], v[k]))
-        return _handed_down(at, [links[k].V for k in kind.ports]), tuple(links)
+        links = cluster_links(kind, piece, ports[kind.port], q, v)
+        return _handed_down(at, [links[k].V for k in kind.ports]), links
 
     return at.sweep.scatter(move, _of_world(at, zeros(6)), at.pieces, at.coordinates(q), at.velocities(v))
+
+
+def cluster_links(kind: ClusterKind, piece: ClusterPiece, root: Array, q: Any, v: Any) -> tuple[Link, ...]:
+    """The links of one cluster in motion, where its root body has the velocity ``root`` (6,)."""
+    links: list[Link] = []
+    for k, parent in enumerate(kind.parents):
+        V = links[parent].V if parent >= 0 else root
+        links.append(moving_link(V, piece.nodes[k], q[k], v[k]))
+    return tuple(links)
 
 
 def still_links(at: Clustered, q: Any) -> Field:
@@ -209,13 +218,17 @@ class ClusterRows:
 
     def jacobian(self) -> Array:
         """A (k, n) of the factored rows and the cluster's joints."""
+        return self.whole_jacobian()[list(self.kind.kept)]
+
+    def whole_jacobian(self) -> Array:
+        """A (m, n) of all rows, redundant ones too."""
         parts = []
         for part in self.parts:
             A = zeros(len(part.demand.rows), self.kind.nv)
             for node, block in part.blocks().items():
                 A[:, self.kind.slices[node]] = block
             parts.append(A)
-        return np.concatenate([zeros(0, self.kind.nv), *parts])[list(self.kind.kept)]
+        return np.concatenate([zeros(0, self.kind.nv), *parts])
 
     def bias(self) -> Array:
         """γ of all rows, (m,)."""
@@ -322,16 +335,20 @@ class Embedded(NamedTuple):
     def _solved(self, b: Array, gamma: Array) -> kkt.Solution:
         at = self.at
         found = respond(at, self.links, self.factors, at.velocities(b), at.factored(gamma), zeros(6))
-        return kkt.Solution(at.join(_accelerations(at, found)), at.join_factored(_forces(at, found)))
+        return kkt.Solution(at.join(accelerations_of(at, found)), at.join_factored(forces_of(at, found)))
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
         return [margin for own in self.factors for margin in factor_margins(own, tolerance)]
 
 
-def factor_margins(factor: JointFactor | ClusterFactor | MotionFactor, tolerance: Any) -> list[kkt.Margin]:
+def factor_margins(
+    factor: JointFactor | ClusterFactor | MotionFactor | RevealedFactor, tolerance: Any
+) -> list[kkt.Margin]:
     """How far the pivots of one cluster are above what they must be; single joints are a matter of the tree's."""
     if isinstance(factor, JointFactor):
         return []
+    if isinstance(factor, RevealedFactor):
+        return factor.block.margins(MASSLESS_TOLERANCE)
     return factor.margins(tolerance) if isinstance(factor, MotionFactor) else factor.block.margins(tolerance)
 
 
@@ -340,8 +357,20 @@ def joint_pivots(factor: JointFactor | ClusterFactor | MotionFactor) -> Array:
     return factor.D.pivots if isinstance(factor, JointFactor) else zeros(0)
 
 
+class ClusterBlocks(Protocol):
+    """What makes the block matrix of one cluster where the pivots of its own route fail."""
+
+    def block(self, D: Array) -> tuple[kkt.Factored, RowTerms]:
+        """The rank-revealing factor, and what is known of its rows, from D (n, n)."""
+
+
 def factorise(
-    at: Clustered, links: Field, matrices: Field, masks: Field | None = None, choose: Callable[..., str] | None = None
+    at: Clustered,
+    links: Field,
+    matrices: Field,
+    masks: Field | None = None,
+    choose: Callable[..., str] | None = None,
+    blocks: Field | None = None,
 ) -> Field:
     """The pass inwards: a factor for every cluster.
 
@@ -351,34 +380,90 @@ def factorise(
         matrices: A (k, n) of each cluster's factored rows.
         masks: 1 for rows that are on and 0 for others, cluster by cluster.
         choose: the route of a cluster from its kind, D and A; default: that of its kind.
+        blocks: a :class:`ClusterBlocks` for each cluster, where ranks are revealed; default: of the factored rows.
     """
 
     def eliminate(
-        ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], A: Array, *mask: Array
+        ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], A: Array, *rest: Any
     ) -> tuple[tuple[Any, ...], Any]:
         kind = at.clusters.kinds[piece.word]
         if kind.is_joint:
             (link,) = links
             gain = JointFactor(*split_inertia(dense(link.M) + (ports[0] if kind.ports else 0), link.H, link.J))
             return _handed_up(at, kind, link.X.inertia(gain.rest)), gain
-        if choose is None and at.routes[kind.word] == "motion":
-            factor, left = factor_motion(kind, links, ports, A)
-            return _handed_up(at, kind, left), factor
-        loads, I_C, F, D = composite(kind, links, ports)
         compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
-        terms = RowTerms(compliance, squares, mask[0] if mask else None)
-        on = terms.masked(A)
-        route = at.routes[kind.word] if choose is None else choose(kind, D, on)
-        order, parents = kind.elimination, kind.velocity_parents
-        block = factor_block(route, D, on, terms, parents=parents, order=order, doubtful=False)
-        if kind.grounded:  # nothing beyond can move
-            return _handed_up(at, kind, zeros(6, 6)), ClusterFactor(loads, F, block, None, zeros(0, 6), terms)
-        inverse = kkt.dagger(block, kind.nv, len(A))
-        K = inverse.M @ F.T
-        return _handed_up(at, kind, _reduced(I_C, F, K)), ClusterFactor(loads, F, block, inverse, K, terms)
+        terms = RowTerms(compliance, squares, None if masks is None else rest[0])
+        factor: Any
+        factor, left = _factor_cluster(at, kind, links, ports, A, terms, choose)
+        if at.reveals and any(fails(margin) for _, margin in _cluster_margins(kind, factor, A)):
+            factor, left = _reveal(kind, links, ports, A, terms, None if blocks is None else rest[-1])
+        return _handed_up(at, kind, left), factor
 
     nothing = (0,) * at.clusters.most_ports
-    return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, *([] if masks is None else [masks]))
+    further = [field for field in (masks, blocks) if field is not None]
+    return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, *further)
+
+
+def _factor_cluster(
+    at: Clustered,
+    kind: ClusterKind,
+    links: tuple[Link, ...],
+    ports: tuple[Any, ...],
+    A: Array,
+    terms: RowTerms,
+    choose: Callable[..., str] | None,
+) -> tuple[ClusterFactor | MotionFactor, Array]:
+    """The factor of a cluster by the route of its kind, and P⁺ (6, 6) for its root body; zeros where that is the
+    world, beyond which nothing can move."""
+    if choose is None and at.routes[kind.word] == "motion":
+        return factor_motion(kind, links, ports, A)
+    loads, I_C, F, D = composite(kind, links, ports)
+    on = terms.masked(A)
+    route = at.routes[kind.word] if choose is None else choose(kind, D, on)
+    order, parents = kind.elimination, kind.velocity_parents
+    block = factor_block(route, D, on, terms, parents=parents, order=order, doubtful=False)
+    if kind.grounded:
+        return ClusterFactor(loads, F, block, None, zeros(0, 6), terms), zeros(6, 6)
+    inverse = kkt.dagger(block, kind.nv, len(A))
+    K = inverse.M @ F.T
+    return ClusterFactor(loads, F, block, inverse, K, terms), _reduced(I_C, F, K)
+
+
+class RevealedFactor(NamedTuple):
+    """A cluster whose rows depend on each other at this configuration: the fields of a :class:`ClusterFactor`."""
+
+    loads: tuple[Any, ...]
+    F: Array
+    block: kkt.Factored
+    """Rank-revealing; rows that keep to a branch may have a bias of their own."""
+    inverse: kkt.Dagger
+    K: Array
+    terms: RowTerms
+
+    def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
+        """Accelerations and the forces of the rows where the root body does not accelerate."""
+        return self.block.solve(epsilon, self.terms.masked(gamma))
+
+
+def _reveal(
+    kind: ClusterKind,
+    links: tuple[Link, ...],
+    ports: tuple[Any, ...],
+    A: Array,
+    terms: RowTerms,
+    blocks: ClusterBlocks | None,
+) -> tuple[RevealedFactor, Array]:
+    """The rank-revealing factor of a cluster, and P⁺ (6, 6) for its root body."""
+    loads, I_C, F, D = composite(kind, links, ports)
+    if blocks is None:
+        on = terms.masked(A)
+        block = factor_block("nullspace", D, on, terms, parents=(), order=(), doubtful=False)
+    else:
+        block, terms = blocks.block(D)
+    inverse = kkt.dagger(kkt.without_branch_bias(block), kind.nv, len(terms.compliance))
+    K = inverse.M @ F.T
+    left = zeros(6, 6) if kind.grounded else _reduced(I_C, F, K)
+    return RevealedFactor(loads, F, block, inverse, K, terms), left
 
 
 def composite(
@@ -498,15 +583,15 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
     return at.sweep.scatter(outwards, _of_world(at, base), at.pieces, links, factors, leaning)
 
 
-def _accelerations(at: Clustered, found: Field) -> Field:
+def accelerations_of(at: Clustered, found: Field) -> Field:
     return at.sweep.map(lambda own: own.qdd, found)
 
 
-def _forces(at: Clustered, found: Field) -> Field:
+def forces_of(at: Clustered, found: Field) -> Field:
     return at.sweep.map(lambda own: own.f, found)
 
 
-def _all_forces(at: Clustered, found: Field) -> Field:
+def all_forces_of(at: Clustered, found: Field) -> Field:
     """With zeros for redundant rows."""
 
     def widen(piece: ClusterPiece, own: ClusterResponse) -> Array:
@@ -543,7 +628,7 @@ def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, 
     factors = _trusted_factors(at, links, own_rows, masks)
     gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
-    return at.join(_accelerations(at, found)), at.join_rows(_all_forces(at, found))
+    return at.join(accelerations_of(at, found)), at.join_rows(all_forces_of(at, found))
 
 
 def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, factor: Any, t: Any) -> tuple[Any, Any]:
@@ -553,8 +638,33 @@ def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, facto
     scales = at.everywhere(factor)
     values = at.sweep.map(lambda own, scale: own.factored(own.velocity()) * scale, own_rows, scales)
     found = _correction(at, links, own_rows, values, masks)
-    change = at.sweep.map(add, at.velocities(v), _accelerations(at, found))
-    return at.join(change), at.join_rows(_all_forces(at, found))
+    change = at.sweep.map(add, at.velocities(v), accelerations_of(at, found))
+    return at.join(change), at.join_rows(all_forces_of(at, found))
+
+
+def velocity_step(
+    at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, h: Any, t: Any, base: Array
+) -> tuple[Any, Any]:
+    """v⁺ (nv,) and impulses p (m,) with M (v⁺ − v) = h (tau − c) + Aᵀ p and A v⁺ + gₜ = −C p.
+
+    One factorisation answers twice: accelerations a with A a + γ = −C f, of which h a is taken; then what is left of
+    the rows, A (v + h a) + gₜ = A v + gₜ − h (γ + C f).
+    """
+    links = moving_links(at, q, v)
+    own_rows, steps = rows(at, links, q, v, t), at.everywhere(h)
+    factors = _trusted_factors(at, links, own_rows, masks)
+    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    found = respond(at, links, factors, at.velocities(tau), gamma, base)
+    left = at.sweep.map(lambda own, bias, h: own.factored(own.velocity()) - bias * h, own_rows, gamma, steps)
+    nothing = at.sweep.map(lambda own: tuple(zeros(link.H.shape[1]) for link in own), links)
+    rest = respond(at, at_rest(at, links), factors, nothing, left, zeros(6))
+
+    def moved(v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any) -> tuple[Array, ...]:
+        return tuple(own + a * h + more for own, a, more in zip(v, first, second, strict=True))
+
+    after = at.sweep.map(moved, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps)
+    forces, impulses = all_forces_of(at, found), all_forces_of(at, rest)
+    return at.join(after), at.join_rows(at.sweep.map(lambda f, p, h: f * h + p, forces, impulses, steps))
 
 
 def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
@@ -562,7 +672,7 @@ def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
     links = still_links(at, q)
     own_rows = rows(at, links, q, None, t)
     values = at.sweep.map(lambda own: own.factored(own.gaps()), own_rows)
-    return at.join(_accelerations(at, _correction(at, links, own_rows, values, masks)))
+    return at.join(accelerations_of(at, _correction(at, links, own_rows, values, masks)))
 
 
 def _correction(at: Clustered, links: Field, own_rows: Field, values: Field, masks: Field | None) -> Field:
@@ -609,23 +719,27 @@ def _trusted_factors(at: Clustered, links: Field, own_rows: Field, masks: Field 
 
 
 def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
-    """Hand on the margins of all pivots, and those of rows that vanish here up to rounding.
+    """Hand on the margins of all pivots, and those of rows that vanish here up to rounding."""
+
+    def margins(piece: ClusterPiece, factor: Any, A: Array) -> list[kkt.Margin]:
+        return _cluster_margins(at.clusters.kinds[piece.word], factor, A)
+
+    at.doubt(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
+
+
+def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margin]:
+    """The margins of the pivots of one cluster, and of rows that vanish here up to rounding.
 
     Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.
     """
-
-    def margins(piece: ClusterPiece, factor: Any, A: Array) -> list[kkt.Margin]:
-        if isinstance(factor, MotionFactor):
-            return factor.margins(PIVOT_TOLERANCE)
-        kind = at.clusters.kinds[piece.word]
-        sizes = [
-            (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)
-            for row, usual, soft in zip(A, kind.squares, kind.compliance, strict=True)
-            if not soft
-        ]
-        return [*factor_margins(factor, PIVOT_TOLERANCE), *sizes]
-
-    at.doubt(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
+    if isinstance(factor, MotionFactor | RevealedFactor):
+        return factor_margins(factor, PIVOT_TOLERANCE)
+    sizes = [
+        (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)
+        for row, usual, soft in zip(A, kind.squares, kind.compliance, strict=True)
+        if not soft
+    ]
+    return [*factor_margins(factor, PIVOT_TOLERANCE), *sizes]
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:

@@ -10,9 +10,11 @@ import numpy as np
 
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
+from whippletree.constraints.embedding import UnrolledClusters, rows, still_links
 from whippletree.constraints.exploration import LONG_SYSTEM
+from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.motions import FreeDirection, lightest, sparsest
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism, singular_motion
@@ -33,9 +35,11 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
                 f"model {model.name!r}: {word} must be positive{' definite' * (word == 'metric')}, or nothing says how "
                 f"motors share a load: give newtons and newton metres a price each"
             )
+        loops = dependent_loops(tree, state)
+        named = f", in the loops of {', '.join(map(repr, loops))}" if loops else ""
         return SingularSystemError(
             f"model {model.name!r}: constraint rows depend on each other at this configuration (a dead point, or "
-            f"constraints that are switched on together), so a factorisation without pivoting cannot continue. "
+            f"constraints that are switched on together){named}: a factorisation without pivoting cannot continue. "
             f"wt.reference follows the branch that the velocity points along; wt.diagnose(model, q) names the rows."
         )
     if number - len(tree.nodes) == PRESCRIBED:
@@ -53,6 +57,31 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
         f"000), so its acceleration is not determined. Give it mass, add the constraint that carries it, hold the "
         f'joint (massless="hold"), or give it a damper or spring and relax it (massless="relax").'
     )
+
+
+def dependent_loops(tree: Skeleton, state: Mapping[str, Any]) -> list[str]:
+    """The constraints of those clusters of loops whose rows depend on each other at one state of plain numbers; none
+    where loops do not fall into clusters, or where constraints are switched."""
+    system = constraint_set(tree.model)
+    clusters = cluster_tree(system)
+    if "q" not in state or system.switches or clusters is None:
+        return []
+    m = Mechanism(tree)
+    at = UnrolledClusters(m, system, clusters, {})
+    q = np.asarray(state["q"]).astype(object)
+    found: list[str] = []
+    for c, own in zip(clusters.clusters, rows(at, still_links(at, q), q, None, state.get("t", 0)), strict=True):
+        if c.kept:
+            rigid = [i for i, soft in enumerate(own.kind.compliance) if not soft]
+            A = own.jacobian().astype(float)[rigid]
+            A = A / np.sqrt(np.array(own.kind.squares)[rigid])[:, None]
+            if np.linalg.matrix_rank(A, tol=FAINT_ROWS) < len(A):
+                found += [system.demands[i].constraint.name for i in c.demands]
+    return list(dict.fromkeys(found))
+
+
+FAINT_ROWS = 2.0 * PIVOT_TOLERANCE**0.5
+"""Singular value of rows of usual size one up to which a message names them as dependent; pivots are squares."""
 
 
 def _unsuitable_metric(state: Mapping[str, Any]) -> str:

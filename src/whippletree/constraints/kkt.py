@@ -317,6 +317,34 @@ def nullspace(M: Array, A: Array, rank_tolerance: Any) -> Nullspace:
     return Nullspace(M, A, qr, rank, linalg.ldlt(reduced, lenient=True), np.diag(reduced))
 
 
+class Branched(NamedTuple):
+    """A rank-revealing factor with rows that keep to a branch, whose bias is their own."""
+
+    factor: Nullspace
+    beta: Array
+    """Bias of these rows."""
+
+    @property
+    def basis(self) -> Array:
+        """Motions that every row and the branch allow."""
+        return self.factor.basis
+
+    def solve(self, b: Array, gamma: Array) -> Solution:
+        beta = self.beta if gamma.ndim == 1 else np.tile(self.beta[:, None], gamma.shape[1])
+        a, f = self.factor.solve(b, np.concatenate([gamma, beta]))
+        return Solution(a, f[: len(gamma)])
+
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return self.factor.margins(tolerance)
+
+
+def without_branch_bias(factor: Factored) -> Factored:
+    """The factor with which answers are linear in their right-hand sides."""
+    if isinstance(factor, Softened):
+        return factor._replace(rigid=without_branch_bias(factor.rigid))
+    return factor._replace(beta=0 * factor.beta) if isinstance(factor, Branched) else factor
+
+
 def dagger(factor: Factored, n: int, m: int) -> Dagger:
     """The dagger terms (000 eq. 5), with M† and Λ† exactly symmetric: by solving with the identity, or faster."""
     if isinstance(factor, Schur | Augmented):

@@ -7,10 +7,11 @@ gives a :class:`whippletree.constraints.kkt.Factored`: ``solve(b, gamma)``, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints import kkt
 
@@ -23,6 +24,17 @@ RANK_TOLERANCE = 1e-6
 
 MASSLESS_TOLERANCE = 1e-12
 """Relative inertia below which a motion that every row allows counts as massless, in the rank-revealing route."""
+
+
+def fails(margin: Any) -> bool:
+    """Whether a margin is known not to be positive.
+
+    A NaN state is a NaN answer, not a singular system: NaN is neither below 1 nor above 0. A symbol tells nothing.
+    """
+    try:
+        return bool(scalars.less(margin, 1)) and not scalars.less(0, margin)
+    except TypeError:
+        return False
 
 
 class RowTerms(NamedTuple):

@@ -17,6 +17,7 @@ among them, but not all. Combinations of rows that time moves are taken as they 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,21 +88,60 @@ def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadri
     """
     moved = bool(np.any(particular))
     P = np.concatenate([basis, particular[:, None]], axis=1) if moved else basis
-    inertia = np.sqrt(np.maximum(np.diag(P.T @ M @ P), 0.0))
-    P = P / np.where(inertia > 0, inertia, 1.0)  # comparable directions: joints turn and slide
-    scale = np.where(inertia > 0, inertia, 1.0)
     Q = quadrics if moved else quadrics[:, :-1, :-1]
-    problem = _ConeProblem(_unit(Q / np.outer(scale, scale)), P.T @ M @ P, P.T @ b, scale[-1] if moved else None)
+    return least_on_cone(P.T @ M @ P, P.T @ b, Q, moved, lambda z: np.asarray(P @ z))
+
+
+def least_on_cone(M: Array, b: Array, Q: Array, moved: bool, accelerations: Callable[[Array], Array]) -> Choice | None:
+    """The acceleration of least constraint, ½ zᵀ M z − bᵀ z, with zᵀ Qᵢ z = 0; None if there is none.
+
+    Args:
+        M: (d, d).
+        b: (d,).
+        Q: symmetric forms, (p, d, d).
+        moved: whether the last entry of z is given: 1, for a particular acceleration that the rows ask for.
+        accelerations: of the whole mechanism, (n,), from z.
+    """
+    inertia = np.sqrt(np.maximum(np.diag(M), 0.0))
+    scale = np.where(inertia > 0, inertia, 1.0)  # comparable directions: joints turn and slide
+    shares = np.outer(scale, scale)
+    felt, others = _felt_directions(_unit(Q / shares), moved)
+    # along motions that no quadric feels, the least is a linear answer to the rest: (others) k = answer − gain y
+    M, b, Q = M / shares, b / scale, np.einsum("ia,pij,jb->pab", felt, Q / shares, felt)
+    eliminated = np.linalg.lstsq(
+        others.T @ M @ others, others.T @ np.column_stack([b, M @ felt]), rcond=SAME_DIRECTION
+    )[0]
+    answer, gain = eliminated[:, 0], eliminated[:, 1:]
+    inner = felt.T @ M @ felt - felt.T @ M @ others @ gain
+    problem = _ConeProblem(
+        _unit(Q), (inner + inner.T) / 2, felt.T @ (b - M @ others @ answer), scale[-1] if moved else None
+    )
     found = problem.minima()
     if not found:
         return None
-    gains = np.array([gain for gain, _ in found])
+    gains = np.array([own for own, _ in found])
     best = gains.max()
     size = np.abs(gains).max()
-    level = [P @ z for gain, z in found if gain >= best - TIE * size]
+    whole = [felt @ y + others @ (answer - gain @ y) for own, y in found if own >= best - TIE * size]
+    level = [accelerations(z / scale) for z in whole]
     # the order of joints breaks ties: the largest acceleration of the first joint that tells
     level = _distinct(sorted(level, key=lambda a: tuple(-np.round(a / (np.abs(a).max() or 1.0), 6))))
     return Choice(level[0], tuple(level[1:]))
+
+
+def _felt_directions(Q: Array, moved: bool) -> tuple[Array, Array]:
+    """Orthonormal directions that some quadric of unit size feels, (d, k), and those that none does, (d, d − k).
+
+    ``moved``: the last direction is given, and stays the last of those that are felt.
+    """
+    d = Q.shape[-1]
+    free = d - moved
+    last = np.eye(d)[:, free:]
+    _, s, Vt = np.linalg.svd(Q[:, :, :free].reshape(-1, free))
+    count = int(np.sum(s > SAME_DIRECTION))
+    basis = np.zeros((d, free))
+    basis[:free] = Vt.T
+    return np.concatenate([basis[:, :count], last], axis=1), basis[:, count:]
 
 
 def _named(a: Array, model: Model) -> str:

@@ -13,12 +13,14 @@ what would overlap and brings loops back together. It leaves velocities alone: i
 more than ``RELAXATION_SPEED`` · h of an overlap in a step, so that a deep one, which only a start state has, does not
 throw bodies about within a single step.
 
-Joint limits are contacts without friction, the dry friction of joints contacts without a normal; all are one problem
+Joint limits are contacts without friction, the dry friction of joints contacts without a normal, and so are the moments
+of torsional and rolling friction, which act on angular velocities; all are one problem
 (:mod:`whippletree.contact.problem.contact_problem`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,7 +34,7 @@ from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
 from whippletree.contact.problem.cones import both, largest
-from whippletree.contact.problem.contact_problem import ContactProblem
+from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs
 from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
@@ -69,9 +71,29 @@ class Axis(NamedTuple):
     friction: Any
 
 
+class ContactMoment(NamedTuple):
+    """Torsional or rolling friction of a contact candidate."""
+
+    candidate: int
+    """Its number."""
+    share: Any
+    """ρ, m."""
+    axes: tuple[int, ...]
+    """About which of the contact's axes it acts: the normal (0), or both tangents (1, 2)."""
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return "torsion" if self.axes == SPINNING else "rolling"
+
+
+SPINNING, ROLLING = (0,), (1, 2)
+"""Axes of a contact about which bodies spin and roll."""
+
+
 class ContactBlocks:
-    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction, and
-    servos with a force range.
+    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction, moments
+    of torsional and rolling friction, and servos with a force range.
 
     One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out. Servos are there
     only where a step knows commands (``servos=True``). Single scenes (``alone=True``) have both, and the pairs that
@@ -89,6 +111,12 @@ class ContactBlocks:
         ]
         self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
         self.rubbing = [axis for axis in axes if axis.friction != 0]
+        self.moments = [
+            ContactMoment(i, share, axes)
+            for i, c in enumerate(self.contacts.candidates)
+            for share, axes in ((c.torsional, SPINNING), (c.rolling, ROLLING))
+            if share != 0
+        ]
         self.servos = self.actuators.bounded
 
     @property
@@ -99,7 +127,22 @@ class ContactBlocks:
     @property
     def passive(self) -> int:
         """Number of blocks before the servos: those whose work is that of contacts, limits and friction."""
+        return self.first_moment + len(self.moments)
+
+    @property
+    def first_moment(self) -> int:
+        """Number of blocks before the moments of torsional and rolling friction."""
         return len(self.contacts.candidates) + len(self.limited) + len(self.rubbing)
+
+    @cached_property
+    def hosts(self) -> LoadedDiscs | None:
+        """Which contact presses on which block, and ρ; None where none does."""
+        if not self.moments:
+            return None
+        host, share = np.arange(self.count), zeros(self.count)
+        for i, moment in enumerate(self.moments, start=self.first_moment):
+            host[i], share[i] = moment.candidate, moment.share
+        return LoadedDiscs(host, share)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -108,6 +151,7 @@ class ContactBlocks:
             *self.contacts.names,
             *[f"limit {axis.joint}" for axis in self.limited],
             *[f"friction {axis.joint}" for axis in self.rubbing],
+            *[f"{moment.word} {self.contacts.names[moment.candidate]}" for moment in self.moments],
             *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
 
@@ -133,19 +177,26 @@ class ContactBlocks:
         children = {joint.name: {joint.child} for joint in self.model.joints}
         paths = [_joints_below(self.model, bodies) for bodies in carriers]
         paths += [_joints_below(self.model, children[axis.joint]) for axis in (*self.limited, *self.rubbing)]
+        paths += [paths[moment.candidate] for moment in self.moments]
         for servo in self.servos:
             moved = [joint for i in self.actuators.moved(servo) for joint in _joints_with(self.model, i)]
             paths.append(_joints_below(self.model, set().union(*[children[joint] for joint in moved])))
-        sizes = np.array([3] * len(carriers) + [1] * (len(paths) - len(carriers)))
+        joints = [1] * (len(self.limited) + len(self.rubbing))
+        moments = [len(moment.axes) for moment in self.moments]
+        sizes = np.array([*[3] * len(carriers), *joints, *moments, *[1] * len(self.servos)])
         if self.model.constraints:
             return int(sizes.sum() ** 2)
         on = np.array([[joint in path for joint in children] for path in paths], dtype=float).reshape(-1, len(children))
         return int(sizes @ (on @ on.T > 0) @ sizes)
 
     def cap(self, h: Any) -> Array:
-        """Largest impulse of dry friction, or of a servo beside the middle of its range, in a step, (blocks,)."""
+        """Largest impulse of dry friction, or of a servo beside the middle of its range, in a step, (blocks,).
+
+        That of moments is nothing but what presses on them, :attr:`hosts`.
+        """
         others = len(self.contacts.candidates) + len(self.limited)
-        bounds = [*[axis.friction for axis in self.rubbing], *[servo.reach for servo in self.servos]]
+        bounds = [axis.friction for axis in self.rubbing] + [0] * len(self.moments)
+        bounds += [servo.reach for servo in self.servos]
         return np.array([*[0] * others, *[h * bound for bound in bounds]], dtype=object)
 
     def limits(self, q: Array) -> tuple[Array, Array]:
@@ -171,9 +222,20 @@ class ContactBlocks:
             J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
         for i, axis in enumerate(self.rubbing, start=k + len(self.limited)):
             J[i, 1, axis.v] = 1
+        if self.moments:
+            turning = self.contacts.turning_jacobian(m, q).reshape(k, 3, nv)
+            J[self.first_moment : self.passive] = self.moment_rows([turning[x.candidate] for x in self.moments])
         if self.servos:
             J[self.passive :, 1] = self.actuators.rows(m, q, self.servos)
         return gaps, J
+
+    def moment_rows(self, turning: Sequence[Array], numbers: Sequence[int] | None = None) -> Array:
+        """J (n, 3, nv) of moments, all or those of some numbers, from the angular velocities (3, nv) of their hosts."""
+        moments = self.moments if numbers is None else [self.moments[i] for i in numbers]
+        J = zeros(len(moments), 3, self.model.nv)
+        for rows, moment, axes in zip(J, moments, turning, strict=True):
+            rows[1 : 1 + len(moment.axes)] = axes[list(moment.axes)]
+        return J
 
 
 def _joints_below(model: Model, bodies: set[str]) -> set[str]:
@@ -239,7 +301,7 @@ def posed(
         g[first:, 1] = g[first:, 1] - actuators.offsets(q, ctrl, h)
         for i, compliance in enumerate(actuators.compliances(h), start=first):
             G[i, 1, i, 1] = G[i, 1, i, 1] + compliance
-    problem = ContactProblem(G, g, blocks.friction, blocks.cap(h))
+    problem = ContactProblem(G, g, blocks.friction, blocks.cap(h), blocks.hosts)
     return Posed(problem, free, gaps, shift, closing, approach, response)
 
 

@@ -53,7 +53,7 @@ class ProjectedDynamics:
     """Closed forms for one model. Made by :func:`projected`."""
 
     def __init__(self, model: Model, motors: Sequence[str] | None) -> None:
-        self.model, self.dyn = model, compile_model(model)
+        self.model, self.dyn = model, compile_model(model, watch="never")
         names = chosen_motors(model, motors)
         self.motors = [i for name in names for i in range(model.nv)[model.slice(name)]]
         self.passive = [i for i in range(model.nv) if i not in set(self.motors)]

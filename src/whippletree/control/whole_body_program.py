@@ -145,7 +145,7 @@ def whole_body(
     settings = Settings(
         chosen, bool(limits), float(force_cost), float(effort_cost), float(horizon), float(contact_damping), feet
     )
-    return WholeBody(model, tuple(tasks), settings, dyn if dyn is not None else compile_model(model))
+    return WholeBody(model, tuple(tasks), settings, dyn if dyn is not None else compile_model(model, watch="never"))
 
 
 class WholeBody:

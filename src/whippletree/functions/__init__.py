@@ -10,6 +10,7 @@
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     actuator_functions     joint forces of actuators under their commands
     differentiate          derivatives of any entry along a direction, and pulled back
+    lost_digits            direct calls watched for digits that rounding costs
     results                named tuples of functions with several results
     reference              ``wt.reference``: the table on plain NumPy
     stubs, reference_table   the table as type checkers see it, generated

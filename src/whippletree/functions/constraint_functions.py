@@ -193,7 +193,7 @@ def impact(m: Mechanism, q: Array, v: Array, restitution: Any, t: Any = 0, activ
     return dynamics.corrected_velocity(m, q, v, 1 + restitution, t, active)
 
 
-@function(v=("nv",), impulses=("rows",), constraints="needs", may_fail=True)
+@function(v=("nv",), impulses=("rows",), loops=True, constraints="needs", may_fail=True)
 def velocity_step(
     m: Mechanism, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -201,11 +201,7 @@ def velocity_step(
 
     Step 4 of document 003: A M⁻¹ Aᵀ p = −A M⁻¹ (M v + h (tau − c)), by solves; its step 5 has the wrong sign.
     """
-    links = m.moving(q, v)
-    at = dynamics.closed(m, links, q, v, t, active)
-    b = h * (tau - dynamics.bias_forces(m, links))
-    change, impulses = at.factor.solve(b, at.right(at.rows.velocity()))
-    return v + change, at.all_rows(impulses)
+    return dynamics.velocity_step(m, q, v, tau, h, t, active)
 
 
 @function(delassus=("independent", "independent"), constraints="needs", may_fail=True)

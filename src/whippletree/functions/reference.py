@@ -14,27 +14,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree import functions
-from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.rounding_tape import RoundingTape
-from whippletree.constraints.dynamics import ROUTES, require_route
+from whippletree.constraints.dynamics import ROUTES, require_route, reveals_by_clusters
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
+from whippletree.constraints.routes import fails
 from whippletree.constraints.tangent_cone import TieWarning
-from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
+from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
+from whippletree.functions.lost_digits import EVERY, NEVER, is_watched, watch_call
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names
 from whippletree.functions.results import result_type
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
-from whippletree.model.parameters import find_parameter, with_parameters
+from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 
 def reference(
-    model: Model, *, parameters: Sequence[str] = (), massless: str = "refuse", route: str | None = None
+    model: Model,
+    *,
+    parameters: Sequence[str] = (),
+    massless: str = "refuse",
+    route: str | None = None,
+    watch: str = EVERY,
 ) -> Reference:
     """The functions of a model in plain NumPy.
 
@@ -46,17 +52,24 @@ def reference(
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
             ``"embedding"``, ``"elimination"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the
             route's pivots fail at a state, ``"nullspace"`` takes over.
+        watch: which calls on floats are looked at for digits lost to rounding, and warn of them: ``"every"`` one, which
+            takes about twice the time, or ``"never"``; see :mod:`whippletree.functions.lost_digits`.
     """
     chosen = with_massless(model, massless)
     require_route(chosen, route, ROUTES)
-    return Reference(chosen, parameters, route)
+    if watch not in (EVERY, NEVER):
+        raise NameLookupError("choice of calls", watch, (EVERY, NEVER), where="reference, watch")
+    return Reference(chosen, parameters, route, watched=watch == EVERY)
 
 
 class Reference(ReferenceTable):
     """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
 
-    def __init__(self, model: Model, parameters: Sequence[str] = (), route: str | None = None) -> None:
+    def __init__(
+        self, model: Model, parameters: Sequence[str] = (), route: str | None = None, *, watched: bool = False
+    ) -> None:
         self.model = model
+        self.watched = watched
         self.route = route
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
         self.tree = skeleton(model)
@@ -109,6 +122,8 @@ class ReferenceFunction:
         function = for_names(function, owner.model, names)
         self.function = function
         self.names = names
+        self.digits_lost: Any = None
+        """Of each state of the last call that was watched: see :mod:`whippletree.functions.lost_digits`."""
         self.__doc__ = function.explanation
         known = functions.sizes(owner.model)
         self.shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
@@ -145,31 +160,48 @@ class ReferenceFunction:
             for row, result in enumerate(results):
                 flat[row] = result[number]
             outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
+        if self.owner.watched and not exact and is_watched(self.function):
+            self.digits_lost = watch_call(self, full, outputs)
         if len(outputs) == 1:
             return outputs[0]
         return tuple(outputs) if self.results is None else self.results(*outputs)
 
     def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
         """One state through the generic implementation."""
+        return self.of_model(self.owner.model, state)
+
+    def of_model(self, model: Model, state: Mapping[str, Array]) -> tuple[Any, ...]:
+        """Results at one state, of the model or of one that differs in its numbers only."""
         values = {name: _plain(value) for name, value in state.items()}
         opened = {path: values.pop(path) for path in self.owner.parameters}
-        tree = skeleton(with_parameters(self.owner.model, opened)) if opened else self.owner.tree
+        tree = skeleton(with_parameters(model, opened) if opened else model)
         result, failed = self._by_route(tree, values, self.owner.route)
         if failed is not None and self.owner.model.constraints and not self.function.derived:
             # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
-            result, failed = self._by_route(tree, values, "nullspace")
+            result, failed = self._by_rank(tree, values)
         if failed is not None:
             raise failure(tree, failed, values)
         return result if isinstance(result, tuple) else (result,)
 
-    def _by_route(self, tree: Skeleton, values: Mapping[str, Any], route: str | None) -> tuple[Any, int | None]:
+    def _by_rank(self, tree: Skeleton, values: Mapping[str, Any]) -> tuple[Any, int | None]:
+        """By the rank-revealing route: for single clusters of loops where loops are embedded, else for the whole."""
+        route = self.owner.route
+        if reveals_by_clusters(tree.model, route):
+            result, failed = self._by_route(tree, values, route, reveals=True)
+            if failed is None:
+                return result, None
+        return self._by_route(tree, values, "nullspace")
+
+    def _by_route(
+        self, tree: Skeleton, values: Mapping[str, Any], route: str | None, *, reveals: bool = False
+    ) -> tuple[Any, int | None]:
         """The result, and the number of the first doubt that turned out to be justified."""
-        mechanism = Mechanism(tree, route=route)
+        mechanism = Mechanism(tree, route=route, reveals=reveals)
         with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
             result = self.function.implementation(mechanism, *self.names, *values.values())
         for remark in mechanism.remarks:
             warnings.warn(remark, TieWarning, stacklevel=4)
-        return result, next((number for number, pivot in mechanism.doubts if _fails(pivot)), None)
+        return result, next((number for number, pivot in mechanism.doubts if fails(pivot)), None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
@@ -204,7 +236,8 @@ class RoundingError(ReferenceFunction):
 
     def _one(self, state: Mapping[str, Array]) -> tuple[Any, ...]:
         tape = RoundingTape()
-        results = super()._one({name: tape.numbers(value) for name, value in state.items()})
+        inputs = {name: tape.numbers(value) for name, value in state.items()}
+        results = self.of_model(with_scalars(self.owner.model, tape.number), inputs)
         return tuple(tape.errors_of(result).reshape(np.shape(result)) for result in results)
 
 
@@ -229,17 +262,6 @@ def _scalars_of(arrays: Mapping[str, Array]) -> str:
         for name, a in arrays.items()
     }
     return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-
-
-def _fails(pivot: Any) -> bool:
-    """Whether a pivot is known not to be positive.
-
-    A NaN state is a NaN answer, not a singular system: NaN is neither below 1 nor above 0. A symbol tells nothing.
-    """
-    try:
-        return bool(scalars.less(pivot, 1)) and not scalars.less(0, pivot)
-    except TypeError:
-        return False
 
 
 def _plain(value: Any) -> Any:

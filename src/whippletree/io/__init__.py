@@ -148,8 +148,8 @@ def _load_xml(
 
     root = xml.parse(path, data)
     model = _from_root(path, data, root, base, folder, contacts, actuators, cut)
-    note = xml.version_note(data)
-    return model if note is None else replace(model, source=f"{model.source}\n- {note}")
+    notes = xml.spelling_notes(data)
+    return replace(model, source="\n- ".join([model.source, *notes])) if notes else model
 
 
 def _from_root(

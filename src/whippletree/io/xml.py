@@ -27,6 +27,10 @@ and the lines keep their numbers."""
 _VERSION = re.compile(rb"""(\A(?:\xef\xbb\xbf)?\s*<\?xml\s+version\s*=\s*["'])(?!1\.[01]["'])([^"']*)""")
 """A version of XML that does not exist; published files have 0.0."""
 
+_START_TAG, _VALUE = re.compile(rb"<[A-Za-z_][^<>]*>"), re.compile(rb"""("[^"]*"|'[^']*')([A-Za-z_]?)""")
+"""A start tag, and in it the value of an attribute, with the first letter of the next one if no space is between them:
+some published files have it so."""
+
 _XACRO = re.compile(r"\$[({]")
 
 
@@ -56,7 +60,10 @@ def parse(path: Path, data: bytes) -> Element:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         found = dict.fromkeys(f"line {e.line}: not well-formed XML: {e.message}" for e in parser.error_log)
-        raise FileError(str(path), _xacro_hint(list(found) or [str(error)])) from None
+        try:
+            root = etree.fromstring(_with_spaces(data), parser)
+        except etree.XMLSyntaxError:
+            raise FileError(str(path), _xacro_hint(list(found) or [str(error)])) from None
     document_type = root.getroottree().docinfo.internalDTD
     if document_type is not None and list(cast(Any, document_type).iterentities()):
         raise FileError(str(path), ["the file declares XML entities, which are never expanded: write the values out"])
@@ -67,10 +74,25 @@ def parse(path: Path, data: bytes) -> Element:
     return root
 
 
-def version_note(data: bytes) -> str | None:
-    """What to tell of a file that declares a version of XML that does not exist; None for all others."""
-    found = _VERSION.match(data)
-    return found and f"the file declares XML version {found[2].decode(errors='replace')!r}, and is read as 1.0"
+def spelling_notes(data: bytes) -> list[str]:
+    """What to tell of a file that was read although it is no XML: a version that does not exist, missing spaces."""
+    notes = []
+    if found := _VERSION.match(data):
+        notes.append(f"the file declares XML version {found[2].decode(errors='replace')!r}, and is read as 1.0")
+    if glued := [tag for tag in _START_TAG.finditer(data) if any(found[2] for found in _VALUE.finditer(tag[0]))]:
+        lines = sorted({data.count(b"\n", 0, tag.start()) + 1 for tag in glued})
+        told = ", ".join(map(str, lines))
+        notes.append(f"attributes that follow each other without a space are read as if there were one: line {told}")
+    return notes
+
+
+def _with_spaces(data: bytes) -> bytes:
+    """A file with a space behind every attribute that has none before the next one."""
+
+    def parted(value: re.Match[bytes]) -> bytes:
+        return value[1] + b" " + value[2] if value[2] else value[1]
+
+    return _START_TAG.sub(lambda tag: _VALUE.sub(parted, tag[0]), data)
 
 
 def _content(element: Element) -> tuple[object, ...]:

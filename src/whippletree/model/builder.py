@@ -231,13 +231,17 @@ class Builder:
         restitution: Any = 0,
         law: str | None = None,
         margin: Any = 0,
+        torsional: Any = 0,
+        rolling: Any = 0,
     ) -> Builder:
         """Let two geometries touch: Coulomb ``friction`` ≥ 0, ``restitution`` in [0, 1], ``law`` of impact by name.
 
         The normal points from the second geometry to the first. ``margin``: distance at which they touch, m.
+        ``torsional`` and ``rolling``: largest moments against spinning about the normal and against rolling, for each
+        newton of normal force, m; time stepping knows them.
         """
         name = self._named("contact", name)
-        self._contacts.append(Contact(name, first, second, friction, restitution, law, margin))
+        self._contacts.append(Contact(name, first, second, friction, restitution, law, margin, torsional, rolling))
         return self
 
     def contact_group(

@@ -37,6 +37,8 @@ def with_contacts(
     neighbours: bool = False,
     friction: Any = None,
     restitution: Any = 0,
+    torsional: Any = 0,
+    rolling: Any = 0,
 ) -> Model:
     """The model with a contact for every admissible pair of its colliding geometries, beside those that it has.
 
@@ -52,6 +54,7 @@ def with_contacts(
         neighbours: also pairs of bodies with only a joint between them.
         friction, restitution: of all new contacts. ``None``: the larger one of the two geometries' own ``friction``
             parameters (files give them), 0 where neither has one.
+        torsional, rolling: of all new contacts, m.
 
     Raises:
         NameLookupError: a name that is neither a body nor a geometry.
@@ -73,7 +76,8 @@ def with_contacts(
             continue
         if groups is None or _across(pair, *groups):
             mu = _own_friction(pair) if friction is None else friction
-            contacts.append(Contact(f"{first.name} on {second.name}", first.name, second.name, mu, restitution))
+            name, moments = f"{first.name} on {second.name}", {"torsional": torsional, "rolling": rolling}
+            contacts.append(Contact(name, first.name, second.name, mu, restitution, **moments))
     return _extended(model, (), contacts)
 
 
@@ -117,6 +121,8 @@ def on_ground(
     *,
     friction: Any = 0.8,
     restitution: Any = 0,
+    torsional: Any = 0,
+    rolling: Any = 0,
     geometries: Iterable[str] | None = None,
     frames: Iterable[str] | None = None,
     radius: Any = 0,
@@ -128,6 +134,7 @@ def on_ground(
     Args:
         model: any model, also one from a file.
         friction, restitution: of all these contacts.
+        torsional, rolling: of all these contacts, m: see :class:`~whippletree.model.model.Contact`.
         geometries: names of geometries that touch the ground.
         frames: names of frames or bodies whose origins touch the ground, as points, or as balls of ``radius``. Default,
             if neither is given: every colliding geometry of a body that can move.
@@ -160,7 +167,8 @@ def on_ground(
     up = _unit(normal if normal is not None else _against(model.gravity))
     turn = UPWARDS if tuple(up) == (0, 1, 0) else rotation_to(up.astype(object))
     ground = Geometry("ground", WORLD, "half_space", pose_matrix(height * up, turn))
-    contacts = [Contact(f"{name} on ground", name, "ground", friction, restitution) for name in touching]
+    moments = {"torsional": torsional, "rolling": rolling}
+    contacts = [Contact(f"{name} on ground", name, "ground", friction, restitution, **moments) for name in touching]
     return _extended(model, [*feet, ground], contacts)
 
 
@@ -294,7 +302,11 @@ def _number_faults(where: str, contact: Contact | ContactGroup) -> list[str]:
     faults = []
     if not _is_finite(contact.margin):
         faults.append(f"{where}: margin is {contact.margin!r}, expected a finite number")
-    for word, value, upper in (("friction", contact.friction, math.inf), ("restitution", contact.restitution, 1)):
+    limits = {"friction": math.inf, "restitution": 1}
+    if isinstance(contact, Contact):
+        limits |= {"torsional": math.inf, "rolling": math.inf}
+    for word, upper in limits.items():
+        value = getattr(contact, word)
         allowed = "a finite number that is not negative" if upper == math.inf else "a number from 0 to 1"
         if not (_is_finite(value) and 0 <= float(value) <= upper):
             faults.append(f"{where}: {word} is {value!r}, expected {allowed}")

@@ -7,7 +7,7 @@ gear_ratio, pitch), ``joints.hip.position`` (3), ``gravity`` (3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,6 +88,31 @@ def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
             joints[k] = replace(joints[k], **{word: _numbers(value)[()]})  # type: ignore[arg-type]
     origin = model.origin if model.origin is not None else model
     return replace(model, bodies=tuple(bodies), joints=tuple(joints), gravity=gravity, origin=origin)
+
+
+def with_scalars(model: Model, number: Callable[[float], Any]) -> Model:
+    """The model with the numbers of its rigid bodies and joints as scalars of another type; 0 and ±1, the zeros and
+    ones of its structure, stay as they are.
+
+    What is computed of them alone, such as the mass that two sliders in a line carry, is then of that type too.
+    """
+
+    def converted(value: Any) -> Any:
+        plain = np.asarray(value)
+        found = np.empty(plain.shape, dtype=object)
+        for index in np.ndindex(*plain.shape):
+            x = plain[index]
+            found[index] = int(x) if x in (0, 1, -1) else number(float(x))
+        return found[()]
+
+    def with_fields(part: Any, words: Iterable[str]) -> Any:
+        return replace(part, **{word: converted(getattr(part, word)) for word in words})
+
+    bodies = tuple(with_fields(body, BODY_FIELDS) for body in model.bodies)
+    words = ("pose", "axis", "second_axis", *(word for word in JOINT_FIELDS if word != "position"))
+    joints = tuple(joint if joint.flexible is not None else with_fields(joint, words) for joint in model.joints)
+    origin = model.origin if model.origin is not None else model
+    return replace(model, bodies=bodies, joints=joints, gravity=converted(model.gravity), origin=origin)
 
 
 def _number(model: Model, kind: str, numbers: Mapping[str, int], name: str) -> int:

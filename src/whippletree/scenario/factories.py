@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -138,7 +138,7 @@ def with_contact_tables(draft: Draft, model: Model, items: list[Any], lines: nat
     """The model with the contacts of the file's ``[[contacts]]``."""
     tables = native_reader.checked_tables(draft, items, "contacts", lines)
     draft.stop_if_faulty()
-    words = ("name", "first", "second", "friction", "restitution", "law")
+    words = [field.name for field in fields(Contact)]
     added = [Contact(**{word: table[word] for word in words if word in table}) for table in tables]
     faults = contact_faults([*model.contacts, *added], model.geometries, model.joints) if added else []
     if faults:

@@ -68,6 +68,8 @@ class Ground(Struct, forbid_unknown_fields=True):
 
     friction: float = 0.8
     restitution: float = 0.0
+    torsional: float = 0.0
+    rolling: float = 0.0
     geometries: list[str] | None = None
     frames: list[str] | None = None
     radius: float = 0.0

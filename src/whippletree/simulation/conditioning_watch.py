@@ -12,8 +12,10 @@ said of it is that it is below ``CLEAR`` times the tolerance.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cached_property, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,7 +23,8 @@ from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import WhippletreeError
+from whippletree.errors import ConditioningWarning, WhippletreeError
+from whippletree.model import Model
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
@@ -50,8 +53,8 @@ SINGULAR_START = 1e-3
 """Predicted error from which the start counts as a singular configuration: a matter of other routes."""
 
 
-class ConditioningWarning(UserWarning):
-    """A run whose accelerations keep few digits, or whose tolerance was raised to what the model can give."""
+_LAST_STARTS: WeakKeyDictionary[Model, dict[str, tuple[tuple[Any, ...], float]]] = WeakKeyDictionary()
+"""Of each model: what was found out about the start of its last run, with where that was and by which functions."""
 
 
 class Watch:
@@ -63,15 +66,32 @@ class Watch:
         self._v = v
         self.predicted = np.nan
         if np.isfinite(rtol):
-            calm = self._noise(q, v) < CLEAR * CLEAR * rtol
-            self.predicted = CLEAR * rtol if calm else self._prediction(q, v)
+            self.predicted = self._predicted_at_start()
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
+
+    def _predicted_at_start(self) -> float:
+        """Rounding error of the accelerations at the start, or what it is surely below."""
+
+        def predict() -> float:
+            calm = self._noise(self._q, self._v) < CLEAR * CLEAR * self.asked
+            return CLEAR * self.asked if calm else self._prediction(self._q, self._v)
+
+        dyn = self.motion.of_run(0).dyn
+        return self._known("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
+
+    def _known(self, what: str, more: tuple[Any, ...], find: Callable[[], float]) -> float:
+        """A number of the start; from the last run of the model, if that began at the same q and with the same more."""
+        known, start = _LAST_STARTS.setdefault(self.model, {}), (self._q.tobytes(), *more)
+        if what not in known or known[what][0] != start:
+            known[what] = start, find()
+        return known[what][1]
 
     @cached_property
     def scale(self) -> float:
         """κ / δ of the mass matrix at the start, by which δ becomes δ_s (004 eq. 15); NaN if it is not known."""
-        if self.model.nv > MATRIX_UP_TO:
-            return np.nan
+        return np.nan if self.model.nv > MATRIX_UP_TO else self._known("scale", (), self._scale)
+
+    def _scale(self) -> float:
         m = Mechanism.of(self.model)
         found = measures(inertia.mass_matrix(m.tree, m.sweep, m.still(self._q.astype(object))).astype(float))
         with np.errstate(invalid="ignore"):

@@ -210,7 +210,8 @@ def suitable(model: Model, q: Array | None = None) -> str:
     it by name. Without contacts there are still the events of joints: with dry friction they stick and slip, and they
     meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
     where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
-    while loops, which may not reach it at all, are integrated, and the run tells what it leaves out.
+    while loops, which may not reach it at all, are integrated, and the run tells what it leaves out. Torsional and
+    rolling friction is known to steps only.
     """
     meets = model.touches or dry_joints(model) or limited_joints(model)
     if meets and model.time_step is not None:
@@ -220,6 +221,7 @@ def suitable(model: Model, q: Array | None = None) -> str:
             return "adaptive" if model.constraints else "time_stepping"
         return "events" if meets else "adaptive"
     few = not model.contact_groups and len(model.contacts) <= EVENTS_UP_TO
+    few = few and not any(contact.has_moments for contact in model.contacts)
     return "events" if few and not _many_slide_in_space(model) else "time_stepping"
 
 

@@ -20,7 +20,7 @@ from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.controllers import ActuatorForces, is_batched, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
-from whippletree.functions.reference import Reference, reference
+from whippletree.functions.reference import Reference
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
 from whippletree.tree.skeleton import skeleton
@@ -417,7 +417,7 @@ class Motion:
 
     @cached_property
     def _reference(self) -> Reference:
-        return reference(self.model)
+        return Reference(self.model)
 
 
 def _stacked(outputs: Any) -> Array:

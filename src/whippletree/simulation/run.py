@@ -51,6 +51,9 @@ RANGE_WORTH_TELLING = 1e-3
 CONSISTENT_START = 1e-9
 """Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
 
+CHECKED_BY_REFERENCE = 20
+"""Velocities up to which the reference looks at the constraints of a start at once: it takes 0.1 ms for each."""
+
 
 def simulate(
     model: Model,
@@ -289,7 +292,7 @@ def _compiled_before(model: Model, massless: str) -> Compiled:
     # kept beside the model's own cached properties: they live as long as the model and no longer
     kept: dict[str, Compiled] = model.__dict__.setdefault("_compiled_for_runs", {})
     if massless not in kept:
-        kept[massless] = compile_model(model, massless=massless)
+        kept[massless] = compile_model(model, massless=massless, watch="never")
     return kept[massless]
 
 
@@ -307,7 +310,7 @@ def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
 def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mapping[str, Any], massless: str) -> Bound:
     """The functions with these numbers."""
     if compiled is None:
-        compiled = compile_model(model, massless=massless, parameters=tuple(parameters))
+        compiled = compile_model(model, massless=massless, parameters=tuple(parameters), watch="never")
     return Bound(_of_this_model(compiled, model), parameters)
 
 
@@ -401,20 +404,19 @@ def _first(q: Array, v: Array, model: Model) -> tuple[Array, Array]:
 
 
 def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
-    """Refuse start states that violate the constraints; of many, only those that look suspicious are examined."""
+    """Refuse start states that violate the constraints; of many, and of long models, whose rows take the reference a
+    hundred times as long as a step, only those that look suspicious are examined."""
     if not motion.model.constraints:
         return
-    if q.ndim == 1:
+    if q.ndim == 1 and motion.model.nv <= CHECKED_BY_REFERENCE:
         require_consistent(motion.model, q, v)
         return
-    g, speed = (
-        motion.evaluate("constraint_residual", q=q, t=0.0),
-        motion.evaluate("constraint_velocity", q=q, v=v, t=0.0),
-    )
-    for k in np.flatnonzero(
-        (np.abs(g) > CONSISTENT_START).any(axis=1) | (np.abs(speed) > CONSISTENT_START).any(axis=1)
-    ):
-        require_consistent(motion.of_run(int(k)).model, q[k], v[k])
+    states, speeds = np.atleast_2d(q), np.atleast_2d(v)
+    g = motion.evaluate("constraint_residual", q=states, t=0.0)
+    rates = motion.evaluate("constraint_velocity", q=states, v=speeds, t=0.0)
+    suspicious = [np.abs(rows).max(axis=1, initial=0.0) > CONSISTENT_START for rows in (g, rates)]
+    for k in np.flatnonzero(np.any(suspicious, axis=0)):
+        require_consistent(motion.of_run(int(k)).model, states[k], speeds[k])
 
 
 def _on_state(event: Event, nq: int, nv: int) -> Event:

@@ -71,7 +71,7 @@ class _Readings:
 
     def __init__(self, model: Model, q: Array, v: Array, a: Array, run: xarray.Dataset | None = None) -> None:
         self.model, self.q, self.v, self.a, self.run = model, q, v, a, run
-        self.dyn: Compiled = compile_model(model.tree)
+        self.dyn: Compiled = compile_model(model.tree, watch="never")
 
     def all(self) -> dict[str, Array]:
         return {
@@ -188,8 +188,8 @@ class _Readings:
     def _touch(self, zone: Geometry) -> Array:
         """Sum of the normal forces on a body whose lines, into the body, meet one of its geometries."""
         total = np.zeros(self.q.shape[:-1])
-        if self.run is None or "contact_force" not in self.run:
-            return total
+        if self.run is None or "names" not in getattr(self.run.get("contact_force"), "attrs", ()):
+            return total  # nothing can touch
         pushes = np.asarray(self.run["contact_force"].values)[..., 0]
         pose, shape = self._placed(zone), shape_of(zone)
         touching = contact_set_named(self.model, self.run["contact_force"].attrs["names"])

@@ -20,10 +20,16 @@ from whippletree.tree.sweeps import Field, Sweeper, Unrolled
 class Mechanism:
     """What the functions of the catalogue work on. One evaluation makes one mechanism; nothing in it can go stale."""
 
-    def __init__(self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None) -> None:
-        """``route``: how the block matrix of constraints is solved; None for the one that the model calls for."""
+    def __init__(
+        self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None, *, reveals: bool = False
+    ) -> None:
+        """``route``: how the block matrix of constraints is solved; None for the one that the model calls for.
+        ``reveals``: whether clusters of loops whose rows depend on each other at a state take the rank-revealing route,
+        each for itself; numbers only.
+        """
         self.tree = tree
         self.route = route
+        self.reveals = reveals
         self.sweep: Sweeper = sweep if sweep is not None else Unrolled(tree.parents)
         self.nodes: Field = tree.nodes
         self.joints: Field = tree.joints

@@ -37,7 +37,7 @@ class DrivenMotion:
     """A state that moves in steps, under commands that may change between them."""
 
     def __init__(self, model: Model, q: Any = None) -> None:
-        self.model, self.dyn = model, compile_model(model)
+        self.model, self.dyn = model, compile_model(model, watch="never")
         self.dt = DRIVEN_STEP if model.time_step is None else float(model.time_step)
         self.start = np.asarray(single(model, q).q[0], dtype=float)
         home = [key for key in model.key_frames if key.name == "home"]

@@ -17,7 +17,7 @@ from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.rows import Prepared, frame_places
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.functions.reference import reference
+from whippletree.functions.reference import Reference
 from whippletree.model import Constraint, Model
 from whippletree.spatial import Pose, skew
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
@@ -108,7 +108,7 @@ def contact_points(model: Model, moves: Moves, near: float) -> dict[str, Array]:
     found = {c.name: _acts_at(c, moves) for c in model.constraints if c.kind in ("rolling", "knife_edge")}
     contacts = contact_set(model) if model.touches else None
     if contacts is not None and contacts.closed_form:
-        plain = reference(model)
+        plain = Reference(model)
         gaps, points = plain.contact_gaps(moves.q), plain.contact_points(moves.q)
         points = np.where(gaps[..., None] < near, points, np.nan)
         found |= {name: points[:, k] for k, name in enumerate(contacts.names)}
@@ -120,7 +120,7 @@ def contact_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str,
     contacts = contact_set(model) if model.touches else None
     if "contact_force" not in run or contacts is None or not contacts.closed_form:
         return {}
-    plain = reference(model)
+    plain = Reference(model)
     points, axes = plain.contact_points(moves.q), plain.contact_axes(moves.q)
     forces = np.einsum("tci,tcij->tcj", np.asarray(run["contact_force"], dtype=float), axes)
     return {name: (points[:, k], forces[:, k]) for k, name in enumerate(contacts.names)}

@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.held_motion import held_motion
-from whippletree.simulation.events import event_method, smooth_motion
+from whippletree.simulation.events import compiled_guards, event_method, smooth_motion
 from whippletree.simulation.events.compiled_phase import CompiledPhases
 from whippletree.simulation.events.guards import Guards
 from whippletree.simulation.events.smooth_motion import PhaseSteps
@@ -100,25 +100,43 @@ def test_a_batch_of_one_state_prepares_its_code_once():
     assert dyn.mass_matrix._single is first
 
 
-def test_python_is_entered_once_for_many_steps_of_a_phase(monkeypatch):
-    # guards and output of all steps that machine code has taken in a call are worked out together
+def compiled_from_the_start(monkeypatch):
     monkeypatch.setattr(smooth_motion, "BEFORE_COMPILING", 0)
     monkeypatch.setattr(event_method, "BEFORE_COMPILING", 0)
+
+
+def test_guards_are_watched_inside_the_kernel(monkeypatch):
+    # Python looks at those steps alone in which a guard may vanish, and finds what it finds by looking at all of them
+    compiled_from_the_start(monkeypatch)
     model = wt.mechanisms.hopper()
     dyn, runs, looks = wt.compile(model), {}, {}
     sampled = Guards._sampled
 
     def counted(self, spans):
-        looks[ahead] += 1
+        looks[inside] += 1
         return sampled(self, spans)
 
     monkeypatch.setattr(Guards, "_sampled", counted)
-    for ahead in (1, 16):
-        looks[ahead] = 0
-        monkeypatch.setattr(smooth_motion, "STEPS_PER_CALL", ahead)
-        runs[ahead] = wt.simulate(model, duration=1.2, method="events", compiled=dyn, rtol=1e-10)
-    one, many = runs[1], runs[16]
-    assert one.attrs["event_names"] == many.attrs["event_names"]
-    assert np.abs(np.subtract(one.attrs["event_times"], many.attrs["event_times"])).max() < 1e-12
-    assert np.abs(one.q - many.q).max() < 1e-12
-    assert looks[1] >= one.attrs["steps"] > 3 * looks[16]
+    for inside in (True, False):
+        looks[inside] = 0
+        monkeypatch.setattr(compiled_guards, "MOST_WATCHED", 32 if inside else 0)
+        runs[inside] = wt.simulate(model, duration=1.2, method="events", compiled=dyn, rtol=1e-10)
+    kernel, plain = runs[True], runs[False]
+    assert kernel.attrs["event_names"] == plain.attrs["event_names"]
+    assert np.abs(np.subtract(kernel.attrs["event_times"], plain.attrs["event_times"])).max() < 1e-12
+    assert np.abs(kernel.q - plain.q).max() < 1e-12
+    assert looks[True] <= len(kernel.attrs["event_times"]) < looks[False] < kernel.attrs["steps"]
+
+
+def test_gaps_that_graze_zero_between_samples_end_a_call_of_the_kernel(monkeypatch):
+    # a weight on a spring swings by 1; a stop just inside is reached for less than a sample's distance
+    compiled_from_the_start(monkeypatch)
+    omega, rng = 2.0, np.random.default_rng(3)
+    for inside in 10.0 ** rng.uniform(-9, -3, 6):
+        builder = wt.Builder("swing", (0, 0, 0)).body("weight", 1.0, inertia=(1, 1, 1))
+        builder.joint("x", "prismatic", "world", "weight", stiffness=omega**2, upper=1 - inside)
+        phase = rng.uniform(0.3, 5.0)
+        q, v = [np.cos(phase)], [omega * np.sin(phase)]
+        run = wt.simulate(builder.build(), q, v, duration=4.0, method="events", saltation=False)
+        reached = (phase - np.arccos(1 - inside)) % (2 * np.pi) / omega
+        assert run.attrs["event_times"][0] == pytest.approx(reached, abs=1e-7 + 1e-10 / np.sqrt(inside))

@@ -1,20 +1,25 @@
 """What an event decides: balances at every instant; rules of repeated, grazing and hyperstatic contacts, each alone."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.contact_modes import SLIDE, Mode, open_mode
+from whippletree.contact.contact_modes import OPEN, SLIDE, STICK, Mode, open_mode
+from whippletree.contact.problem import active_set
 from whippletree.simulation.events import repeated_events
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import may_graze
+from whippletree.simulation.events.guards import Guards, may_graze
 from whippletree.simulation.events.phase import HYPERSTATIC, Phase
 from whippletree.simulation.events.repeated_events import EVENT_PATIENCE, EVENTS_AT_ONCE, LEAN, Patience
-from whippletree.simulation.events.transitions import Transitions
+from whippletree.simulation.events.transitions import Transitions, _staying
 from whippletree.simulation.events.zeno import accumulation
 from whippletree.simulation.motion import Motion
 
 m = wt.mechanisms
+UPRIGHT = ((1, 0, 0), (0, 0, -1), (0, 1, 0))
+"""A planar joint moves in its x-y plane: here x and z of the world."""
 EVENTS = {"method": "events", "saltation": False, "rtol": 1e-11, "atol": 1e-13}
 
 
@@ -30,6 +35,16 @@ def tipping_block():
     for k, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1)]):
         builder.geometry(f"corner {k}", "box", "sphere", position=(x, y, -0.09), radius=0.01)
         builder.contact(f"corner {k}", f"corner {k}", "ground", friction=0.4)
+    return builder.build()
+
+
+def plank(*places):
+    """A plank with a foot at each of these places, all at the ground."""
+    builder = wt.Builder("plank", (0, 0, -9.81)).geometry("ground", "world", "half_space")
+    builder.body("plank", 1.0, inertia=(0.1, 0.1, 0.1)).joint("x", "planar", "world", "plank", rotation=UPRIGHT)
+    for k, x in enumerate(places):
+        builder.geometry(f"foot {k}", "plank", "point", position=(x, 0, 0))
+        builder.contact(f"foot {k}", f"foot {k}", "ground", friction=0.0)
     return builder.build()
 
 
@@ -150,16 +165,47 @@ def test_contacts_that_open_do_not_approach():
 @pytest.mark.parametrize(("apart", "hyperstatic"), [(100 * HYPERSTATIC, False), (HYPERSTATIC / 100, True)])
 def test_feet_that_are_all_but_one_share_no_force(apart, hyperstatic):
     """Two feet of a plank, so far apart that the moment about one still tells which carries how much, or not."""
-    builder = wt.Builder("plank", (0, 0, -9.81)).geometry("ground", "world", "half_space")
-    builder.body("plank", 1.0, inertia=(0.1, 0.1, 0.1)).joint("x", "planar", "world", "plank", rotation=UPRIGHT)
-    for k, x in enumerate((0.0, apart)):
-        builder.geometry(f"foot {k}", "plank", "point", position=(x, 0, 0))
-        builder.contact(f"foot {k}", f"foot {k}", "ground", friction=0.0)
-    model = builder.build()
+    model = plank(0.0, apart)
     mode = Mode((SLIDE, SLIDE), np.zeros((2, 2)))
     phase = Phase(equations(model), mode, 0.0, np.concatenate([model.home.q, model.home.v]))
     assert phase.hyperstatic is hyperstatic
 
 
-UPRIGHT = ((1, 0, 0), (0, 0, -1), (0, 1, 0))
-"""A planar joint moves in its x-y plane: here x and z of the world."""
+@pytest.mark.parametrize("turn", [1.0, -1.0])
+def test_of_feet_that_touch_only_those_that_come_down_are_told(turn):
+    scene = equations(plank(-0.2, 0.2))
+    rules = Transitions(scene, None, gap_tolerance=1e-9, speed_tolerance=1e-9)
+    q = np.asarray(scene.motion.model.home.q, dtype=float)
+    normals = np.array([scene.contact_velocity(q, e)[:, 0] for e in np.eye(3)])
+    v = np.linalg.lstsq(normals.T, [turn, -turn], rcond=None)[0]
+    change = rules.change(0.0, np.concatenate([q, v]), open_mode(2), (), [0, 1])
+    assert [entry for entry in change.entries if entry[0] == "touchdown"] == [("touchdown", int(turn > 0))]
+
+
+def test_a_guard_knows_the_speed_at_which_a_contact_parts():
+    scene = equations(m.bouncing_ball(restitution=0.5))
+    for speed, parting in ((2.0, 2.0), (0.0, 0.0)):
+        guards = Guards(Phase(scene, open_mode(1), 0.0, np.array([0.0, speed])))
+        assert guards.parting.tolist() == [parting]
+
+
+def test_a_hop_is_looked_for_after_the_start_of_a_phase_only():
+    """The earliest of three times at which the guard is positive, or none."""
+    started = SimpleNamespace(phase=SimpleNamespace(time=2.0))
+    assert Guards._just_after(started, 3.0, lambda s: 1.0 if 2 < s < 2.001 else -1.0) == (2.0001, 1.0)
+    assert Guards._just_after(started, 3.0, lambda s: -1.0) is None
+    assert Guards._just_after(started, 2.0, lambda s: 1.0) is None  # no time has passed
+
+
+def test_a_contact_that_carries_nothing_stays_closed_unless_it_parts():
+    """Two feet at one place: forces are not unique, and the solver may leave one of them without any."""
+    G = np.kron(np.ones((2, 2)), np.eye(3))
+    problem = active_set.problem(G, np.array([-1.0, 0, 0, -1.0, 0, 0]), np.full(2, 0.5), np.zeros((2, 2)))
+    answer = active_set.SlidingAnswer(np.zeros((2, 3)), (OPEN, OPEN), np.zeros((2, 2)))
+    rates = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    assert _staying(answer, problem, rates, [0, 1], 1e-9).status == (STICK, OPEN)
+    assert _staying(answer, problem, rates, [1], 1e-9).status == (OPEN, OPEN)
+    rates[0, 1] = 0.5
+    slides = _staying(answer, problem, rates, [0], 1e-9)
+    assert slides.status == (SLIDE, OPEN)
+    np.testing.assert_allclose(slides.directions[0], [1.0, 0.0])

@@ -296,3 +296,38 @@ def test_massless_motions_of_masses_that_move_together():
     assert found.sum() == pytest.approx(0, abs=1e-15)
     assert massless_motions(together, np.array([[1.0, 0.0]])).shape == (2, 0)
     assert massless_motions(together + np.diag([0, 1e-9]), np.zeros((0, 2))).shape == (2, 0)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_more_contacts_than_freedoms_are_pushed_apart_at_any_scale(scale):
+    """0 ≤ p ⟂ G p + b ≥ 0 where G is singular, of light bodies as of heavy ones."""
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(3, 6))
+    G, b = scale * F.T @ F, scale * F.T @ rng.normal(size=3)
+    p = laws._pushed_apart(G, b)
+    u = G @ p + b
+    assert np.any(p > 0)
+    assert p.min() >= 0
+    assert u.min() > -1e-12 * np.abs(b).max()
+    assert abs(p @ u) < 1e-12 * np.abs(p).max() * np.abs(b).max()
+
+
+@pytest.mark.parametrize("speed", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(("share", "driven"), [(1e-7, False), (1e-9, True)])
+def test_a_contact_that_parts_is_not_driven_together(speed, share, driven):
+    """Painlevé's G: what parts by more than rounding of the fastest velocity leaves; what rests jams."""
+    G = np.array([[1.0, -2.0, 0], [-2.0, 5.0, 0], [0, 0, 1.0]])
+    p = Energetic().impulses(G, speed * np.array([share, -1.0, 0]), np.array([1.0]), np.zeros(1))
+    assert bool(p[0, 0] > 0) is driven
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize(("share", "possible"), [(1e-8, False), (1e-10, True)])
+def test_a_weightless_contact_does_not_pull_or_leave_its_cone(size, share, possible):
+    """Beyond rounding of the largest impulse it can do neither."""
+    impact = Impact(np.diag([1.0, 0.0, 0.0]), np.zeros((0, 3)), np.eye(3), np.zeros(3), np.array([0.5]), np.zeros(1))
+    pulled = np.array([[-share, 0, 0], [1.0, 0, 0]]) * size
+    beyond = np.array([[1.0, 0.5 + share, 0.0]]) * size
+    assert impact._possible(pulled, np.zeros(3), [0], []) is possible
+    assert impact._possible(beyond, np.zeros(3), [0], []) is possible
+    assert impact._possible(np.abs(pulled), np.zeros(3), [0], [])

@@ -132,7 +132,7 @@ def test_dry_friction_of_a_joint_is_a_disc():
 def test_the_same_code_runs_on_numbers_of_any_precision():
     problem = random_problem(3, 2, 6, 0.4)
     with mpmath.workdps(60):
-        exact = ContactProblem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem])
+        exact = ContactProblem(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in problem[:4]])
         impulse, measure = solve_by_sweeps(exact, 200)
         assert measure.velocity < mpmath.mpf(10) ** -50
     double, _ = solve_by_sweeps(problem, 200)
@@ -155,7 +155,7 @@ def test_the_natural_map_tells_what_is_wrong():
 def test_machine_code_and_reference_sweep_alike():
     problem = random_problem(5, 4, 12, 0.6)
     reference, measure = solve_by_sweeps(problem, 7)
-    impulse, _, found, _ = contact_sweeps()(*problem, np.zeros((4, 3)), np.zeros(4), np.zeros(7))
+    impulse, _, found, _ = contact_sweeps()(*problem[:4], np.zeros((4, 3)), np.zeros(4), np.zeros(7))
     assert np.abs(impulse - reference.astype(float)).max() <= 1e-14
     assert found == pytest.approx(np.array(measure, dtype=float), rel=1e-6, abs=1e-14)
 

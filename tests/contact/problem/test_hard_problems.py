@@ -27,7 +27,7 @@ def in_many_digits(*arrays: np.ndarray) -> list[np.ndarray]:
 def exact_solution(problem: ContactProblem, impulse: np.ndarray) -> tuple[np.ndarray, mpmath.mpf]:
     """The solution near given impulses by Newton's method in many digits, written out again, and its natural map."""
     k = problem.blocks
-    G, g, mu, cap, x = in_many_digits(*problem, impulse)
+    G, g, mu, cap, x = in_many_digits(*problem[:4], impulse)
     traces = [sum(G[i, a, i, a] for a in range(3)) for i in range(k)]
     mass = np.array([3 / trace if trace else mpmath.mpf(1) for trace in traces])
     for _ in range(8):
@@ -78,7 +78,7 @@ def test_what_rounding_leaves_is_what_an_exact_solution_leaves_once_rounded(seed
     with mpmath.workdps(DIGITS):
         exact, residual = exact_solution(problem, found.impulse)
         assert residual < mpmath.mpf(10) ** -25
-        true = ContactProblem(*in_many_digits(*problem))
+        true = ContactProblem(*in_many_digits(*problem[:4]))
         (rounded,) = in_many_digits(exact.astype(float))
         assert measured(true, rounded).velocity <= found.rounding
         # ours, judged without rounding

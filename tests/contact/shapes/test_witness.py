@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import whippletree as wt
 from contact_scenes import SHAPES, TENT
 from whippletree.contact.geometry.bounds import at_least_apart
-from whippletree.contact.geometry.separation import Solid, farthest, reach_along, searched, separation
+from whippletree.contact.geometry.separation import BoundedShape, farthest, reach_along, searched, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.simulation.contacts_in_python import UNUSED_GAP, PlainContacts
@@ -47,7 +47,7 @@ def random_state(model: wt.Model, rng: np.random.Generator, spread: float) -> tu
     return wt.reference(model).integrate(model.neutral.q, rng.normal(size=12) * scale), rng.normal(size=12)
 
 
-def least_gap(shapes: tuple[Solid, Solid], X, Y) -> float:
+def least_gap(shapes: tuple[BoundedShape, BoundedShape], X, Y) -> float:
     """The largest separation over all directions, by Nelder and Mead from many starts."""
 
     def apart(u):

@@ -165,7 +165,7 @@ def test_reasons_are_told():
     b = wt.Builder("two").geometry("a", "world", "cylinder", radius=0.1, length=0.3)
     b.body("b", 1.0, inertia=(1, 1, 1)).joint("b", "free", "world", "b", start=(1, 0, 0, 1, 0, 0, 0))
     b.geometry("b", "b", "cylinder", radius=0.1, length=0.3).contact("rims", "a", "b")
-    assert reason_against_lists(b.build()) == "contact 'rims': cylinder against cylinder has no closed form"
+    assert reason_against_lists(b.build()) is None
 
 
 # --- pairs that only time steps have a form for -----------------------------------------------------------------------

@@ -11,6 +11,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
+from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.rollout import contact_list_solver, contact_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
 from whippletree.contact.time_step import ContactBlocks
@@ -289,3 +290,51 @@ def test_a_point_at_the_origin_of_its_body_comes_from_afar():
     run = wt.simulate(model, duration=0.6, output_dt=0.1, step=2e-3, method="time_stepping")
     assert run.attrs["path"] == "compiled"
     np.testing.assert_allclose(run.q.values[-1], 0.1, atol=1e-9)
+
+
+def puck(floor_height, tilt=0.0):
+    """A puck that slides on a table and spins, pushed by a ball on a rail; the table may lie within its margin."""
+    scene = wt.Builder("puck").geometry("table", "world", "half_space", position=(0, 0, floor_height))
+    scene.body("x", 0.1, inertia=(0.01, 0.01, 0.01)).joint("x", "prismatic", "world", "x", axis=(1, 0, tilt))
+    scene.body("y", 0.1, inertia=(0.01, 0.01, 0.01)).joint("y", "prismatic", "x", "y", axis=(0, 1, 0))
+    scene.body("puck", 1.0, inertia=(0.01, 0.01, 0.01)).joint("spin", "revolute", "y", "puck", axis=(0, 0, 1))
+    scene.geometry("puck", "puck", "cylinder", radius=0.1, length=0.1)
+    scene.body("ball", 1.0, inertia=(0.01, 0.01, 0.01)).joint(
+        "rail", "prismatic", "world", "ball", axis=(1, 0, 0), start=-0.4
+    )
+    scene.geometry("ball", "ball", "sphere", radius=0.1)
+    scene.geometry("hub", "puck", "sphere", radius=0.1)
+    return scene.contact("on table", "puck", "table", margin=0.01).contact("push", "ball", "hub").build()
+
+
+def test_a_puck_that_cannot_leave_its_table_costs_nothing():
+    """It is 4 mm within its margin for good. No step tries to lift it, and all have the bits of a puck high above."""
+    made = []
+    for height in (-0.056, -5.0):
+        model = puck(height)
+        function = compile_function(contact_lists_program(model), threads=1, cache=CodeCache(None))
+        blocks = ContactBlocks(model, alone=True).count
+        v, steps = np.array([0.1, 0.2, 3.0, 2.0]), 150
+        given = model.home.q, v, np.zeros((blocks, 3)), np.zeros((steps, 4)), np.full(steps, 1e-3), TOLERANCE, np.inf
+        made.append(dict(zip(OUTPUTS, function(*given), strict=True)))
+    for name in OUTPUTS:
+        np.testing.assert_array_equal(made[0][name], made[1][name], err_msg=name)
+    assert made[0]["v"][-1, 0] > 0.9  # it was pushed
+
+
+def test_a_puck_on_rails_that_climb_touches_its_table():
+    """A rail that is 1e-6 out of level lets it down, and its table holds it."""
+    model = puck(-0.056, tilt=1e-6)
+    found = wt.compile(model).step(model.home.q, np.zeros(4), dt=1e-3)
+    assert np.abs(found.impulses[:, 0]).max() > 0
+
+
+def test_scenes_that_wait_for_others_find_the_same_again():
+    """A promise of the program: whoever is through may run along with its neighbours, round after round."""
+    stepper = ImpulseStep(Motion(wt.compile(wt.mechanisms.planar_biped())), TOLERANCE)
+    program = contact_lists_program(stepper.model)
+    given = [x[2] if isinstance(x, np.ndarray) else x for x in arguments(stepper, 3, steps=3)]
+    inputs = {b.name: x for b, x in zip(program.of_role("input"), given, strict=True)}
+    alone, along = (interpret(program, inputs, along=flag) for flag in (False, True))
+    for name in OUTPUTS:
+        np.testing.assert_array_equal(alone[name], along[name], err_msg=name)

@@ -18,7 +18,7 @@ from whippletree.spatial import Pose
 from whippletree.spatial.vectors import quaternion_rotation
 
 H = 2e-3
-COLD = Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+COLD = Warm.cold()
 
 
 def bodies_on_floor(parts, *, friction=0.5, group=True, gravity=(0, 0, -9.81)):
@@ -88,7 +88,7 @@ def test_contacts_of_their_own_come_before_those_of_groups():
     assert isinstance(layout, SceneLayout)
     scene = SteppedScene(layout, 1e-7, 1e-9, 100)
     q = np.concatenate([np.asarray(model.home.q, float).reshape(-1, 7), [[0, 0, 0, 1, 0, 0, 0]]])
-    near = near_pairs(layout, scene.poses(q), 1.0)
+    near = near_pairs(layout, scene.poses(q), np.full(len(layout.names), 0.5))
     at = [
         k
         for k, pair in enumerate(zip(near.first, near.second, strict=True))

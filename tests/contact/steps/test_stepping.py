@@ -323,3 +323,54 @@ def test_models_that_differ_in_a_contact_only_are_compiled_apart():
 def test_many_contacts_are_stepped_and_few_are_located():
     assert find_method("auto", wt.mechanisms.spheres_in_box(20)) is TimeStepping
     assert find_method("auto", wt.mechanisms.bouncing_ball()) is not TimeStepping
+
+
+# --- starts in which shapes overlap -----------------------------------------------------------------------------------
+
+
+def puck(margin: float, depth: float, lifts: bool) -> wt.Model:
+    """A box on sliders over a table, so deep in it; a third slider ``lifts`` it."""
+    b = wt.Builder("puck").body("carrier", 0.1).body("puck", 1.0, inertia=(0.01, 0.01, 0.01))
+    b.joint("x", "prismatic", "world", "carrier", axis=(1, 0, 0))
+    b.joint("z" if lifts else "y", "prismatic", "carrier", "puck", axis=(0, 0, 1) if lifts else (0, 1, 0))
+    b.geometry("table", "world", "half_space")
+    b.geometry("box", "puck", "sphere", radius=0.1, position=(0, 0, 0.1 - depth))
+    return b.contact("slide", "box", "table", friction=0.5, margin=margin).build()
+
+
+OVERLAPPING_STARTS = [
+    (
+        0.0,
+        0.004,
+        True,
+        "'slide' overlaps by 0.004 m. Time stepping moves what overlaps apart at 1 m/s or rad/s, and along with it "
+        "what is coupled to it; that is no motion, and changes the potential energy (energy_balance). Start from a "
+        "state that does not overlap, or leave pairs whose shapes do out: wt.without_overlaps(model, q0)",
+    ),
+    (
+        0.0,
+        0.004,
+        False,
+        "'slide' overlaps by 0.004 m. No motion of the model moves these shapes apart, so they stay as they are, and "
+        "do not press. Start from a state that does not overlap, or leave pairs whose shapes do out: "
+        "wt.without_overlaps(model, q0)",
+    ),
+    (
+        0.004,
+        0.0,
+        False,
+        "'slide' is nearer than its margin of 0.004 m by 0.004 m. No motion of the model moves these shapes apart, so "
+        "they stay as they are, and do not press. Start from a state that does not overlap, or leave pairs whose "
+        "shapes do out: wt.without_overlaps(model, q0)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("margin", "depth", "lifts", "text"), OVERLAPPING_STARTS)
+def test_overlapping_starts_are_told_with_pairs_depth_speed_and_cure(margin, depth, lifts, text):
+    model = puck(margin, depth, lifts)
+    with pytest.warns(RuntimeWarning) as told:
+        run = wt.simulate(model, duration=0.01, method="time_stepping", step=1e-3)
+    assert str(told[0].message) == f"simulate: at the start {text}"
+    assert run.penetration.values[-1] == pytest.approx(0.0 if lifts else 0.004, abs=1e-9)
+    assert len(wt.without_overlaps(model).contacts) == (0 if depth else 1)

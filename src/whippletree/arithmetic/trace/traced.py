@@ -83,6 +83,10 @@ class Trace:
             self._scalars.append(found)
         return found
 
+    def iterate(self, step: Any, state: list[Any], given: list[Any], most: int) -> list[Any]:
+        """Rounds of an iteration; straight-line code has none."""
+        raise ScalarError("this code iterates until it is done, and straight-line code cannot: write it as a program")
+
     def node_at(self, index: int) -> Traced:
         """The traced scalar of an existing node."""
         return self._scalars[index]
@@ -319,6 +323,11 @@ def _entry(table: Table, x: Any) -> Any:
     return _operation(table, x)
 
 
+def _iterate(step: Any, state: list[Any], given: list[Any], most: int) -> list[Any]:
+    trace = next(x.trace for x in (*state, *given) if isinstance(x, Traced))
+    return trace.iterate(step, state, given, most)
+
+
 def _select(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(condition, Traced):
         return a if condition else b
@@ -342,5 +351,6 @@ scalars.register(
         log=Traced.log,
         tanh=Traced.tanh,
         power=_power,
+        iterate=_iterate,
     ),
 )

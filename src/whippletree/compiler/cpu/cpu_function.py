@@ -186,14 +186,18 @@ class CompiledFunction(NamedFunction):
     def _run_unprepared(self, *inputs: Any, out: Any = None) -> Any:
         """The way in while a variant of the code is missing: if this call needs it, it is compiled here and now."""
         states = 2 if _have_batch(inputs, self._inputs) else 1
-        if not self._engine.is_prepared(states):
+        first = not self._engine.is_prepared(states)
+        if first:
             batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
             states = math.prod(batch)
             # a batch may be of one state, whose code exists
             if not self._engine.is_prepared(states):
                 self._engine.prepare(states)
                 self._choose_ways()
-        return self._prepared_way()(*inputs, out=out)
+        results = self._prepared_way()(*inputs, out=out)
+        if first or self._wording.watch_every:
+            self._look_for_lost_digits(inputs, results)
+        return results
 
     def _prepared_way(self) -> Callable[..., Any]:
         """The general way of calls whose code exists."""
@@ -203,6 +207,8 @@ class CompiledFunction(NamedFunction):
 
     def _choose_ways(self) -> None:
         """The ways that calls take from now on."""
+        if self._wording.watch_every:
+            return  # all of them by the way in, which looks at results
         self._general = self._prepared_way() if self._engine.complete else self._run_unprepared
         self._run = self._general
         if self._engine.is_prepared(1) and suits(self._inputs, self._outputs):

@@ -4,6 +4,9 @@
     work            lane vectors, one after the other
     table, index    plain numbers, the same for all lanes
 
+A lane that runs alone (:class:`~whippletree.compiler.program.PerLane`) finds its numbers in every W-th place of the
+work space. What only such lanes use lies in W copies, one after the other, so that its rows have neighbours.
+
 A run is a row of neighbouring numbers that a block reads or writes. If the innermost stride is that of a plain array,
 a run is transposed in registers; if not, it goes number by number (:mod:`~whippletree.compiler.cpu.copies`).
 
@@ -22,7 +25,7 @@ from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
-from whippletree.compiler.program import Address, Program, Register, every_block
+from whippletree.compiler.program import Address, Program, Register, buffers_of_single_lanes, every_block
 
 UNCUT = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
@@ -51,10 +54,35 @@ class CpuMemory(Memory):
         self._bases: dict[tuple[str, str, tuple[tuple[Operand, int], ...]], Operand] = {}
         """Pointers that the present basic block has worked out: of a buffer, an element, registers with factors."""
         self._bases_in = ""
+        self.states = self.lanes.width
+        self._sizes = {name: program.buffer(name).size for name in buffers_of_single_lanes(program)}
+        """Numbers of one lane in the buffers that only lanes use that run alone."""
         self._results: Results | None = None
         self._block_start = len(writer.lines)
         most = UNCUT if len(program.body) == 1 else UNCUT_OF_SEVERAL
         self._long = any(block.code.operations > most for block in every_block(program.body))
+
+    # ---- one lane alone ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def one_lane(self, lane: Operand) -> Iterator[None]:
+        every, parted = self.lanes, (self.mask, self.storing)
+        self.lane, self.mask, self.storing = lane, None, None
+        self.lanes = self.writer.lanes = MachineLanes(1, every.real)
+        yield
+        self.lane = None
+        self.mask, self.storing = parted
+        self.lanes = self.writer.lanes = every
+
+    def _of_lane(
+        self, name: str, parts: list[tuple[Operand, int]], offset: int
+    ) -> tuple[list[tuple[Operand, int]], int]:
+        """Where the lane that runs alone has a number of work space, from where a single state would have it."""
+        if self.lane is None or self.role[name] != "work":
+            return parts, offset
+        if name in self._sizes:
+            return [(self.lane, self._sizes[name]), *parts], offset
+        return [(self.lane, 1), *[(register, self.states * factor) for register, factor in parts]], self.states * offset
 
     # ---- rounds of a loop as lanes -------------------------------------------------------------------------------
 
@@ -75,9 +103,33 @@ class CpuMemory(Memory):
         """A number of each round, or one number for all of them."""
         w, lanes = self.writer, self.lanes
         place = self._flat(address, lanes.real, registers)
-        if address.indices[-1].register == self.beside:
+        if address.indices[-1].register != self.beside:
+            return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
+        if not self._is_apart(address):
             return w.value(f"load {lanes.number}, ptr {place}, align {lanes.bytes}")
-        return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
+        vector = "poison"
+        for number, own in enumerate(self._places_apart(place)):
+            value = w.value(f"load {lanes.real}, ptr {own}")
+            vector = w.value(f"insertelement {lanes.number} {vector}, {lanes.real} {value}, i32 {number}")
+        return vector
+
+    def _write_round(self, address: Address, value: Operand, registers: Registers) -> None:
+        w, lanes = self.writer, self.lanes
+        place = self._flat(address, lanes.real, registers)
+        if not self._is_apart(address):
+            w.emit(f"store {lanes.number} {value}, ptr {place}, align {lanes.bytes}")
+            return
+        for number, own in enumerate(self._places_apart(place)):
+            part = w.value(f"extractelement {lanes.number} {value}, i32 {number}")
+            w.emit(f"store {lanes.real} {part}, ptr {own}")
+
+    def _is_apart(self, address: Address) -> bool:
+        """Whether other lanes have their numbers between those of neighbouring rounds."""
+        return self.lane is not None and address.buffer not in self._sizes
+
+    def _places_apart(self, place: Operand) -> list[Operand]:
+        """Pointers to the numbers of neighbouring rounds, from that of the first, where other lanes are between."""
+        return [self._element(place, self.lanes.real, number * self.states) for number in range(self.lanes.width)]
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -91,12 +143,15 @@ class CpuMemory(Memory):
 
     def list_entry(self, name: str, number: Operand) -> str:
         pointer = self.frame.pointers[name]
+        if self.lane is not None:
+            before = self.writer.value(f"mul i64 {self.lane}, {self._sizes[name]}")
+            number = self.writer.value(f"add i64 {before}, {number}")
         return f"ptr {self.writer.value(f'getelementptr {self.lanes.number}, ptr {pointer}, i64 {number}')}"
 
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
         """A pointer into a buffer: registers first, so that the offset becomes part of an instruction."""
         w = self.writer
-        parts, offset = self.flat_index(address, registers)
+        parts, offset = self._of_lane(address.buffer, *self.flat_index(address, registers))
         if self._bases_in != w.block:
             self._bases_in, self._bases = w.block, {}
         key = address.buffer, element, tuple(parts)
@@ -114,9 +169,12 @@ class CpuMemory(Memory):
         return self.writer.value(f"getelementptr {element}, ptr {pointer}, i64 {number}")
 
     def _place(self, address: Address, registers: Registers) -> Operand:
-        """A pointer to a number of the first state."""
+        """A pointer to a number of the first state, or of the one that runs alone."""
         w, array = self.writer, self.frame.arrays[address.buffer]
         pointer = array.base
+        if self.lane is not None:
+            own = w.value(f"getelementptr i64, ptr {array.offsets}, i64 {self.lane}")
+            pointer = w.value(f"getelementptr i8, ptr {pointer}, i64 {w.value(f'load i64, ptr {own}')}")
         for index, stride in zip(address.indices, array.strides, strict=True):
             if index.register is not None or index.offset:
                 bytes_ = w.value(f"mul i64 {self.index(index, registers)}, {stride}")
@@ -256,14 +314,13 @@ class CpuMemory(Memory):
         w, lanes = self.writer, self.lanes
         for address, value in stores:
             if self.beside is not None:
-                place = self._flat(address, lanes.real, registers)
-                w.emit(f"store {lanes.number} {value}, ptr {place}, align {lanes.bytes}")
+                self._write_round(address, value, registers)
             elif address.buffer in self.frame.arrays:
                 self._write_single(address, value, registers)
             else:
                 place = self._flat(address, lanes.number, registers)
-                if self.mask is not None:
-                    value = w.select(self.mask, value, w.value(f"load {lanes.number}, ptr {place}"))
+                if self.storing is not None:
+                    value = w.select(self.storing, value, w.value(f"load {lanes.number}, ptr {place}"))
                 w.emit(f"store {lanes.number} {value}, ptr {place}")
 
     def _write_single(self, address: Address, value: Operand, registers: Registers) -> None:
@@ -286,19 +343,17 @@ class CpuMemory(Memory):
 
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         self._results = None
-        if self.mask is not None:
-            return {}  # some lanes keep what they have: number by number
+        work = [a for a in stores if self.role[a.buffer] == "work"]
+        takers: Takers = {a: lambda x, a=a: self.store([(a, x)], registers) for a in work}  # type: ignore[misc]
+        if self.mask is not None or self.lane is not None:
+            return takers  # results go number by number: some lanes keep what they have, or take no part
         runs = [
             run
             for run in runs_of((i, a) for i, a in enumerate(stores) if self.role[a.buffer] == "output")
             if len(run.members) > 1 and not self.frame.arrays[run.address.buffer].integer
         ]
         self._results = Results(self.writer, self.frame, runs, lambda address: self._place(address, registers))
-        takers: Takers = {stores[number]: taker for number, taker in self._results.takers().items()}
-        for address in stores:
-            if self.role[address.buffer] == "work":
-                takers[address] = lambda x, a=address: self.store([(a, x)], registers)  # type: ignore[misc]
-        return takers
+        return takers | {stores[number]: taker for number, taker in self._results.takers().items()}
 
     def finish_stores(self) -> None:
         if self._results is not None:

@@ -1,7 +1,9 @@
 """From a kernel program to instructions, for any target: blocks, loops, switches and lookups.
 
 Where a statement depends on numbers of a state, lanes may part ways. One lane (or one GPU thread) branches. A vector of
-lanes carries a *mask*: the body runs if some lane is in it, and only the lanes in it store.
+lanes carries a *mask*: the body runs if some lane is in it, and only the lanes in it store; where others may run along,
+these store, too, without having a say in what is run. Or lanes run one after the
+other, each as if it were alone (:class:`~whippletree.compiler.program.PerLane`).
 
 What differs between targets is where numbers live and how they are reached. That is the :class:`Memory` that a target
 supplies; a new target is one file with its own Memory and its own frame around the body.
@@ -12,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.straight_line import SpillPlacement, emit_straight
@@ -25,6 +28,8 @@ from whippletree.compiler.program import (
     Index,
     Lookup,
     Loop,
+    Others,
+    PerLane,
     Program,
     Register,
     Statement,
@@ -52,9 +57,21 @@ class Memory(ABC):
         self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
         self.pitch = {buffer.name: buffer.pitch for buffer in program.buffers}
         self.mask: Operand | None = None
-        """The lanes that store, where not all of them do; never set where there is one lane."""
+        """The lanes in hand, where not all of them are; never set where there is one lane. They decide what is run."""
+        self.storing: Operand | None = None
+        """The lanes that store in work space, where not all do: those in hand, and those that run along with them."""
         self.beside: Register | None = None
         """The counter of the loop whose rounds are the lanes here, see :class:`~whippletree.compiler.program.Loop`."""
+
+        self.states = 1
+        """How many lanes the target works on."""
+        self.lane: Operand | None = None
+        """The number of the lane (i64) that runs alone here, of those that the target works on; None: all at once."""
+
+    @contextmanager
+    def one_lane(self, lane: Operand) -> Iterator[None]:
+        """Around statements that one lane runs alone."""
+        raise NotImplementedError
 
     @property
     def together(self) -> int:
@@ -137,6 +154,13 @@ class Memory(ABC):
         return self.writer.value(f"add i64 {registers[index.register]}, {index.offset}")
 
 
+class Parted(NamedTuple):
+    """The lanes of a body in which not all of them are: those in hand, and those that store (None: all)."""
+
+    mask: Operand
+    storing: Operand | None
+
+
 def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
     """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
     _Body(writer, memory).statements(program.body, {})
@@ -147,7 +171,7 @@ class _Body:
         self.writer = writer
         self.memory = memory
         self.lengths: dict[str, Operand] = {}
-        """How many entries each list has, i64."""
+        """Where it is kept how many entries each list has, i64; of a list of single lanes, one number for each."""
 
     def statements(self, statements: Sequence[Statement], registers: Registers) -> None:
         known = dict(registers)
@@ -169,6 +193,8 @@ class _Body:
                     self.collect(statement, known)
                 case Each():
                     self.each(statement, known)
+                case PerLane():
+                    self.per_lane(statement, known)
 
     def block(self, block: Block, registers: Registers) -> None:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
@@ -285,34 +311,43 @@ class _Body:
     # ---- where lanes part ways -----------------------------------------------------------------------------------
 
     def positive(self, address: Address, registers: Registers, holds: bool = True) -> Operand:
-        """The lanes, of those in hand, in which a number is positive; or (``holds`` false) in which it is not."""
+        """The lanes in which a number is positive; or (``holds`` false) in which it is not."""
         w = self.writer
         value = self.memory.prepare_loads([address], registers)(0)
         # a NaN is not positive, so it takes the unordered comparison to find what is not
         operands = (w.constant(0.0), value)
-        return self.among(w.compare("olt", *operands) if holds else w.compare("uge", *operands))
+        return w.compare("olt", *operands) if holds else w.compare("uge", *operands)
 
-    def among(self, condition: Operand) -> Operand:
-        """The lanes, of those in hand, in which a condition holds."""
-        if self.memory.mask is None:
+    def among(self, condition: Operand, lanes: Operand | None) -> Operand:
+        """Those of some lanes (None: of all) in which a condition holds."""
+        if lanes is None:
             return condition
-        return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {self.memory.mask}")
+        return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {lanes}")
+
+    def parted(self, condition: Operand, others: Others) -> Parted:
+        """The lanes of a body that a condition decides about."""
+        memory = self.memory
+        mask = self.among(condition, memory.mask)
+        if others != "wait":
+            return Parted(mask, memory.storing)
+        return Parted(mask, mask if memory.storing == memory.mask else self.among(condition, memory.storing))
 
     @contextmanager
-    def only(self, lanes: Operand) -> Iterator[None]:
+    def only(self, lanes: Parted) -> Iterator[None]:
         """Around statements that only these lanes run; one lane has branched already."""
-        outer = self.memory.mask
+        memory = self.memory
+        outer = memory.mask, memory.storing
         if self.writer.lanes.width > 1:
-            self.memory.mask = lanes
+            memory.mask, memory.storing = lanes
         yield
-        self.memory.mask = outer
+        memory.mask, memory.storing = outer
 
     @contextmanager
-    def unless_none(self, lanes: Operand) -> Iterator[None]:
-        """Around statements that these lanes run, skipped if there is none."""
+    def unless_none(self, some: Operand, lanes: Parted) -> Iterator[None]:
+        """Around statements that these lanes run, skipped if there is none of ``some`` of them."""
         w = self.writer
         body, end = w.label("then"), w.label("end")
-        w.emit(f"br i1 {w.any(lanes)}, label %{body}, label %{end}")
+        w.emit(f"br i1 {w.any(some)}, label %{body}, label %{end}")
         w.start(body)
         with self.only(lanes):
             yield
@@ -320,26 +355,32 @@ class _Body:
         w.start(end)
 
     def condition(self, condition: If, registers: Registers) -> None:
-        with self.unless_none(self.positive(condition.flag, registers)):
+        lanes = self.parted(self.positive(condition.flag, registers), condition.others)
+        with self.unless_none(lanes.mask, lanes):
             self.statements(condition.body, registers)
 
     def until(self, until: Until, registers: Registers) -> None:
-        left: list[Operand] = []
+        left: list[Parted] = []
 
         def goes_on() -> Operand:
-            left.append(self.positive(until.done, registers, holds=False))
-            return self.writer.any(left[0])
+            left.append(self.parted(self.positive(until.done, registers, holds=False), until.others))
+            return self.writer.any(left[0].mask)
 
         with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
             self.statements(until.body, {**registers, until.counter: step})
 
     def collect(self, collect: Collect, registers: Registers) -> None:
-        """Entries and their lanes are written one after the other; one in which there is no lane is overwritten."""
+        """Entries and their lanes are written one after the other; one in which there is no lane is overwritten.
+
+        Lanes that run along have their entries, too.
+        """
         w, lanes = self.writer, self.writer.lanes
-        length = w.stack("i64", 8)
+        self.lengths[collect.list] = w.stack(f"[{self.memory.states} x i64]" if self.memory.lane else "i64", 8)
+        length = self.length(collect.list)
         w.emit(f"store i64 0, ptr {length}")
         with self.rounds(self.count(collect.count, registers)) as step:
-            those = self.positive(collect.flag, {**registers, collect.counter: step})
+            flagged = self.positive(collect.flag, {**registers, collect.counter: step})
+            those = self.among(flagged, self.memory.storing)
             number = w.value(f"load i64, ptr {length}")
             own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
             entry = self.memory.list_entry(collect.list, number)
@@ -351,7 +392,13 @@ class _Body:
                 )
             one = w.value(f"zext i1 {w.any(those)} to i64")
             w.emit(f"store i64 {w.value(f'add i64 {number}, {one}')}, ptr {length}")
-        self.lengths[collect.list] = length
+
+    def length(self, name: str) -> Operand:
+        """A pointer to the number of entries of a list, of the lane in hand if that is alone."""
+        place = self.lengths[name]
+        if self.memory.lane is None:
+            return place
+        return self.writer.value(f"getelementptr i64, ptr {place}, i64 {self.memory.lane}")
 
     def second(self, entry: str) -> str:
         """Behind the number of an entry: its lanes, bit by bit."""
@@ -359,7 +406,7 @@ class _Body:
 
     def each(self, each: Each, registers: Registers) -> None:
         w, lanes = self.writer, self.writer.lanes
-        count = w.value(f"load i64, ptr {self.lengths[each.list]}")
+        count = w.value(f"load i64, ptr {self.length(each.list)}")
         with self.rounds(count) as step:
             if each.backwards:
                 step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
@@ -373,9 +420,32 @@ class _Body:
             else:
                 bits = w.value(f"load {lanes.bits}, {self.second(entry)}")
                 those = w.value(f"trunc {lanes.bits} {bits} to i{lanes.width}")
-                those = self.among(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"))
-                with self.unless_none(those):
+                entered = self.parted(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"), "wait")
+                assert entered.storing is not None  # those that wait do not store
+                with self.unless_none(entered.storing, entered):
                     self.statements(each.body, known)
+
+    def per_lane(self, statement: PerLane, registers: Registers) -> None:
+        """One lane of those in hand after the other; a target that works on one has nothing to do for it."""
+        w, lanes, mask = self.writer, self.writer.lanes, self.memory.mask
+        if lanes.width == 1:
+            self.statements(statement.body, registers)
+            return
+        bits = None
+        if mask is not None:
+            whole = w.value(f"bitcast {lanes.condition} {mask} to i{lanes.width}")
+            bits = w.value(f"zext i{lanes.width} {whole} to i64")
+        with self.rounds(str(lanes.width)) as lane:
+            after = w.label("next_lane")
+            if bits is not None:
+                own = w.value(f"trunc i64 {w.value(f'lshr i64 {bits}, {lane}')} to i1")
+                body = w.label("alone")
+                w.emit(f"br i1 {own}, label %{body}, label %{after}")
+                w.start(body)
+            with self.memory.one_lane(lane):
+                self.statements(statement.body, registers)
+            w.emit(f"br label %{after}")
+            w.start(after)
 
     def switch(self, switch: Switch, registers: Registers) -> None:
         w = self.writer

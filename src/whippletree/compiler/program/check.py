@@ -35,11 +35,14 @@ from whippletree.compiler.program.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Program,
     Register,
     Statement,
     Switch,
     Until,
+    buffers_of_single_lanes,
+    every_block,
     every_statement,
 )
 
@@ -78,6 +81,7 @@ def check(program: Program) -> None:
     """Raise a :class:`ProgramError` unless the program is sound."""
     _check_buffers(program)
     _check_lists(program)
+    _check_single_lanes(program)
     _Checker(program).statements(program.body, {}, {-1: np.ones(1, bool)}, frozenset())
 
 
@@ -113,6 +117,25 @@ def _check_lists(program: Program) -> None:
     for name in filled:
         if filled.count(name) > 1:
             raise ProgramError(f"{program.name}: the list {name!r} is collected in two places")
+
+
+def _check_single_lanes(program: Program) -> None:
+    """What lanes run one after the other is plain arithmetic, and a list is known either there or elsewhere."""
+    alone = buffers_of_single_lanes(program)
+    for statement in every_statement(program.body):
+        if not isinstance(statement, PerLane):
+            continue
+        inside = list(every_statement(statement.body))
+        if any(isinstance(inner, PerLane) for inner in inside):
+            raise ProgramError(f"{program.name}: lanes that run one after the other are parted again")
+        for inner in inside:
+            if isinstance(inner, (Collect, Each)) and inner.list not in alone:
+                raise ProgramError(
+                    f"{program.name}: the list {inner.list!r} is used for single lanes and for all at once"
+                )
+        operations = {node[0] for block in every_block(statement.body) for node in block.code.nodes}
+        if not operations <= PLAIN_OPERATIONS:
+            raise ProgramError(f"{program.name}: lanes that run one after the other do more than plain arithmetic")
 
 
 class _Checker:
@@ -155,6 +178,8 @@ class _Checker:
                     else:
                         within = {**masks, entries.counter: np.ones(len(entries.numbers), bool)}
                         self.statements(statement.body, inside, within, positive)
+                case PerLane():
+                    self.statements(statement.body, known, masks, positive)
                 case _:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 

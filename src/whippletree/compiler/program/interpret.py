@@ -8,7 +8,7 @@ may differ from compiled code in the last bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,7 @@ from whippletree.compiler.program.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Program,
     Register,
     Statement,
@@ -35,8 +36,15 @@ from whippletree.compiler.program.program import (
 )
 
 
-def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Array]:
-    """The outputs of a program for one state."""
+def interpret(
+    program: Program, inputs: Mapping[str, Any], dtype: Any = np.float64, along: bool = False
+) -> dict[str, Array]:
+    """The outputs of a program for one state.
+
+    ``along``: the state also runs along with others wherever it may
+    (:data:`~whippletree.compiler.program.program.Others`), as if it had neighbours that need another round, or the body
+    of a condition. A program that keeps its promises has the same outputs then.
+    """
     sizes: dict[str, int] = {}
     memory: dict[str, Array] = {}
     for b in program.of_role("input"):
@@ -54,7 +62,8 @@ def interpret(program: Program, inputs: Mapping[str, Any], dtype: Any = np.float
             inner = np.empty(shape[1:], own).strides
             memory[b.name] = np.lib.stride_tricks.as_strided(flat, shape, (b.pitch * flat.itemsize, *inner))
     with np.errstate(all="ignore"), suppress(_CallEnds):
-        _Run(memory, sizes, np.dtype(dtype).type).statements(program.body, {})
+        results = {b.name for b in program.of_role("output")}
+        _Run(memory, sizes, np.dtype(dtype).type, results if along else None).statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}
 
 
@@ -63,7 +72,13 @@ class _CallEnds(Exception):
 
 
 class _Run:
-    def __init__(self, memory: dict[str, Array], sizes: Mapping[str, int], real: Any) -> None:
+    def __init__(
+        self, memory: dict[str, Array], sizes: Mapping[str, int], real: Any, results: Collection[str] | None = None
+    ) -> None:
+        """``results``: names of the outputs, if the state runs along with others wherever it may."""
+        self.results = results
+        self.accompanies = False
+        """Whether it is not in the body that is run."""
         self.memory = memory
         self.sizes = sizes
         self.real = real
@@ -78,6 +93,8 @@ class _Run:
                     values = [self.memory[a.buffer][self.place(a, known)] for a in statement.loads]
                     results = self.straight(statement.code, values)
                     for address, value in zip(statement.stores, results, strict=True):
+                        if self.accompanies and self.results is not None and address.buffer in self.results:
+                            continue
                         self.memory[address.buffer][self.place(address, known)] = value
                 case Lookup():
                     buffer = self.memory[statement.address.buffer]
@@ -97,9 +114,13 @@ class _Run:
                 case If():
                     if self.positive(statement.flag, known):
                         self.statements(statement.body, known)
+                    elif statement.others == "run along":
+                        self.run_along(statement.body, known)
                 case Until():
                     for i in range(statement.most):
                         if self.positive(statement.done, known):
+                            if statement.others == "run along":
+                                self.run_along(statement.body, {**known, statement.counter: i})
                             break
                         self.statements(statement.body, {**known, statement.counter: i})
                 case Collect():
@@ -112,6 +133,17 @@ class _Run:
                     numbers = self.lists[statement.list]
                     for i in reversed(numbers) if statement.backwards else numbers:
                         self.statements(statement.body, {**known, statement.register: i})
+                case PerLane():
+                    if not self.accompanies:
+                        self.statements(statement.body, known)
+
+    def run_along(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
+        """What a state does in a body that only its neighbours are in."""
+        if self.results is None:
+            return
+        before, self.accompanies = self.accompanies, True
+        self.statements(body, registers)
+        self.accompanies = before
 
     def count(self, count: Dimension | Index, registers: Mapping[Register, int]) -> int:
         if isinstance(count, Index):

@@ -21,6 +21,7 @@ those depend on numbers of a state (:class:`If`, :class:`Until`, :class:`Each`),
 lanes needs, and whatever is stored there is stored only in the lanes that need it: the others keep their memory as it
 is, bit for bit. So each lane ends with the bits that it would have alone. (What the others compute meanwhile is thrown
 away, but the processor's floating-point flags have seen it: who calls such a program must not ask NumPy for them.)
+Where lanes would mostly wait for each other, they go one after the other (:class:`PerLane`).
 
 A program whose integers, or whose work space, come with the call (a scene of many bodies: who may touch whom, and how
 many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state.
@@ -39,6 +40,15 @@ from whippletree.arithmetic.trace import Straight, Table
 
 Register: TypeAlias = str
 """A named integer: the counter of a loop or a number looked up in an index buffer."""
+
+Others: TypeAlias = Literal["wait", "run along", "are none"]
+"""Of states that are not in the body of a condition or an iteration, while their neighbours in a vector of lanes are:
+
+wait        they keep their memory as it is, which costs every store a comparison
+run along   they may run the body with the others, but for what is :class:`PerLane` and for outputs: a promise that they
+            store what is there already, or what is never looked at again
+are none    a promise that all states agree
+"""
 
 Dimension: TypeAlias = int | str
 """A core dimension: a number, or the name of one that the arrays of a call decide (time steps)."""
@@ -157,6 +167,7 @@ class If:
 
     flag: Address
     body: tuple[Statement, ...]
+    others: Others = "wait"
 
 
 @dataclass(frozen=True)
@@ -170,6 +181,7 @@ class Until:
     most: int
     done: Address
     body: tuple[Statement, ...]
+    others: Others = "wait"
 
 
 @dataclass(frozen=True)
@@ -196,7 +208,18 @@ class Each:
     backwards: bool = False
 
 
-Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each
+@dataclass(frozen=True)
+class PerLane:
+    """Run ``body`` for one lane after the other, where a back end works on several: as if each were alone.
+
+    For iterations of which every lane needs another number, over lists in which every lane has other numbers. The
+    arithmetic inside is plain, and lists are collected and gone through either inside such bodies or outside of them.
+    """
+
+    body: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each | PerLane
 
 
 @dataclass(frozen=True)
@@ -240,7 +263,7 @@ def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
     match statement:
         case Switch():
             return statement.cases
-        case Loop() | If() | Until() | Each():
+        case Loop() | If() | Until() | Each() | PerLane():
             return (statement.body,)
     return ()
 
@@ -258,6 +281,41 @@ def every_block(body: Sequence[Statement]) -> Iterator[Block]:
     return (statement for statement in every_statement(body) if isinstance(statement, Block))
 
 
+def buffers_of_single_lanes(program: Program) -> set[str]:
+    """Work buffers and lists that only those parts of a program use which lanes run one after the other."""
+    inside, outside = _names_by_place(program.body, False)
+    work = {b.name for b in program.of_role("work")}
+    return (inside - outside) & work
+
+
+def _names_by_place(body: Sequence[Statement], alone: bool) -> tuple[set[str], set[str]]:
+    """Names of the buffers that a body uses: inside of :class:`PerLane`, and outside."""
+    found: tuple[set[str], set[str]] = (set(), set())
+    for statement in body:
+        found[0 if alone else 1].update(_own_names(statement))
+        for part in bodies(statement):
+            inner = _names_by_place(part, alone or isinstance(statement, PerLane))
+            for names, more in zip(found, inner, strict=True):
+                names.update(more)
+    return found
+
+
+def _own_names(statement: Statement) -> set[str]:
+    """Names of the buffers that a statement itself uses, without the statements inside it."""
+    match statement:
+        case Block():
+            return {address.buffer for address in (*statement.loads, *statement.stores)}
+        case If():
+            return {statement.flag.buffer}
+        case Until():
+            return {statement.done.buffer}
+        case Collect():
+            return {statement.flag.buffer, statement.list}
+        case Each():
+            return {statement.list}
+    return set()
+
+
 def map_statements(body: Sequence[Statement], change: Callable[[Statement], Statement]) -> tuple[Statement, ...]:
     """The body with every statement changed, inner ones before those around them."""
     found: list[Statement] = []
@@ -266,7 +324,7 @@ def map_statements(body: Sequence[Statement], change: Callable[[Statement], Stat
         match statement:
             case Switch():
                 statement = replace(statement, cases=tuple(inner))
-            case Loop() | If() | Until() | Each():
+            case Loop() | If() | Until() | Each() | PerLane():
                 statement = replace(statement, body=inner[0])
         found.append(change(statement))
     return tuple(found)

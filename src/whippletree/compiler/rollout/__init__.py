@@ -6,6 +6,7 @@ rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
 collocation_kernel   many steps of collocation with error control, each iterated until it has converged
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
+step_watch        guards that end a call of it with the step in which one may vanish
 step_control      how long the next step is, for numbers and for kernels
 contact_rollout   ``dyn.contact_rollout``: steps with contacts
 single_step       ``dyn.step``: one step under commands, and its derivatives
@@ -15,6 +16,7 @@ contact_lists     a step of a single scene, over lists of what touches
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
+contact_list_moments   its torsional and rolling friction: rows that follow a contact
 contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
@@ -23,6 +25,6 @@ contact_list_gaps   gaps of all candidates, by its narrow phase alone
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
-scene_solver      its contact problem: sweeps, accelerated gradients, and the projection of positions
+scene_solver      its contact problem: sweeps with momentum, and the projection of positions
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """

@@ -48,6 +48,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout import step_control
 from whippletree.compiler.rollout.collocation_newton import NewtonIteration
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
+from whippletree.compiler.rollout.step_watch import WATCHED, GuardBlocks, StepWatch
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import largest
 from whippletree.model import Model
@@ -146,6 +147,8 @@ class Verdict(NamedTuple):
     first: Any
     """The first one."""
     iterations: Any
+    crossing: Any
+    """Positive where a guard may have vanished in the last step that was kept."""
 
 
 class _RatesPoint:
@@ -210,16 +213,16 @@ class RateBlocks(Protocol):
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """What comes with the call beside the rest, after the gains of an affine controller."""
 
-    def statements(self, space: WorkSpace, controlled: bool) -> tuple[list[Statement], list[Statement]]:
+    def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
         """What comes before a controller and after it: from the state X at a point and its time T to its rates F, and
         where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
-        decide. A controller reads q and v and writes tau."""
+        decide. A controller reads q and v and writes tau; ``watched``: whether guards need more of each point."""
 
 
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
-    (clock, bounds, start, guess, [active], [gains]) -> (coefficients, states, notes, trial, verdict)
+    (clock, bounds, start, guess, [active], [gains], ...) -> (coefficients, states, notes, trial, verdict)
 
     ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, or 0 for
     a single trial, rtol, atol, contraction of Picard iteration that ends the call, the one that would be left to it and
@@ -239,9 +242,10 @@ class CollocationKernel:
         control: Literal["none", "traced", "affine"],
         route: str | None,
         blocks: RateBlocks | None = None,
+        guards: GuardBlocks | None = None,
     ) -> None:
         """``control``: whether a controller acts, and whether it is part of the code or comes as gains; ``blocks``: the
-        equations of motion, where they are not the model's."""
+        equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish."""
         controlled = self.controlled = control != "none"
         self.model, self.patience = model, patience
         self.point = _RatesPoint(model, route)
@@ -254,11 +258,12 @@ class CollocationKernel:
         given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
         given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
         given |= {} if blocks is None else blocks.inputs
+        given |= {} if guards is None else StepWatch.inputs(guards)
         space.add(*[Buffer(name, "input", shape) for name, shape in given.items()])
         found = {"coefficients": (STEPS, s, n), "states": (STEPS, n), "notes": (STEPS, len(Notes._fields))}
         found |= {"trial": (s, n), "verdict": (len(Verdict._fields),)}
         space.add(*[Buffer(name, "output", shape) for name, shape in found.items()])
-        self.places = max(s, n + 1)
+        self.places = max(s, n + 1, 0 if guards is None else len(WATCHED))
         # X, T: states and times at which rates F are wanted, and Y: those states on the constraints
         space.work(X=(self.places, n), Y=(self.places, n), F=(self.places, n), T=(self.places,), wanted=(self.places,))
         space.work(now=(5,), y=(n,), G=(s, n), K=(s, n), Z=(s, n), c=(s, n), reach=(n,), fine=(n,), raw=(n,))
@@ -273,11 +278,12 @@ class CollocationKernel:
             space.work(q=(model.nq,), v=(model.nv,), tau=(model.nv,))
         if model.constraints:
             space.work(earlier=(model.nq,), gap=(1,), shut=(1,), open=(1,))
+        self.watch = None if guards is None else StepWatch(space, guards, POINT)
         stiff = scheme.values is not None
         self.newton = NewtonIteration(space, model, scheme, patience.difference) if stiff else None
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
             if blocks is not None:
-                self._before, self._after = blocks.statements(space, controlled)
+                self._before, self._after = blocks.statements(space, controlled, guards is not None)
             elif model.constraints or controlled:
                 self._before, self._after = self._rates()
             else:
@@ -293,8 +299,8 @@ class CollocationKernel:
             Loop(POINT, self.places, (If(address("wanted", POINT), rates),)),
             *stages,
         )
-        # each step takes a round for each iteration, one to look and one to end
-        rounds = STEPS * (self.patience.most + 2)
+        # each step takes a round for each iteration, one to look, one to end and one for its guards
+        rounds = STEPS * (self.patience.most + 3)
         return self.space.program(
             "collocation_steps", [*opening, Until(ROUND, rounds, address("over"), body), *closing]
         )
@@ -306,6 +312,7 @@ class CollocationKernel:
         looking = [] if self.newton is None else [If(address("looking"), tuple(self._looking()))]
         # in this order, so that a stage which begins the next one waits for its rates
         stages: list[Statement] = [
+            *([] if self.watch is None else [self.watch.judging()]),
             If(address("ending"), tuple(self._ending())),
             If(address("iterating"), tuple(self._iterating())),
             *looking,
@@ -351,6 +358,7 @@ class CollocationKernel:
             put(0, at("rejections")),
             put(-1, *each([*flags, *([] if self.newton is None else ["looking"])])),
             Loop(POINT, self.s, (put(0, at("c", POINT)),)),
+            *([] if self.watch is None else self.watch.opening()),
         ]
 
     def _nth(self, name: str, k: int) -> Any:
@@ -359,11 +367,13 @@ class CollocationKernel:
     def _verdict(self) -> Statement:
         at = self.space.at
 
-        def tell(count: Array, outcome: Array, error: Array, tally: Array) -> list[Any]:
+        def tell(count: Array, outcome: Array, error: Array, tally: Array, *crossing: Array) -> list[Any]:
             change, first, rounds, _ = tally
-            return [Verdict(count[0], outcome[0], error[0], change, first, rounds)]
+            crossed = crossing[0][0] if crossing else 0
+            return [Verdict(count[0], outcome[0], error[0], change, first, rounds, crossed)]
 
-        return traced_block(tell, self.space.each(["count", "outcome", "error", "tally"]), [at("verdict")])
+        told = ["count", "outcome", "error", "tally", *([] if self.watch is None else ["crossing"])]
+        return traced_block(tell, self.space.each(told), [at("verdict")])
 
     # ---- the beginning of a step ---------------------------------------------------------------------------------
 
@@ -615,7 +625,9 @@ class CollocationKernel:
                     self._control(),
                     Collect("this", KEPT, STEPS, address("turn", KEPT)),
                     Each(KEPT, "this", tuple(self._kept(state))),
+                    *([] if self.watch is None else self.watch.sampling(self.places)),
                     self._next(state),
+                    *([] if self.watch is None else [self.watch.wait()]),
                     Loop(POINT, self.s, (traced_block(lambda c: [c], [at("c", POINT)], [at("G", POINT)]),)),
                     put(-1, at("keeping")),
                 ),

@@ -17,8 +17,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
-from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.program.looped_blocks import looped_block
+from whippletree.compiler.program.traced_blocks import Piece, piece
 from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
+from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
     kind_of,
@@ -50,9 +52,17 @@ class Member:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What pairs of one kind share."""
-        shapes = tuple(kind_of(shape) for shape in self.pair.shapes)
+        shapes = tuple(kind_of(shape) for shape in self.pair.compared)
+        if not self.folds:
+            return shapes, self.pair.slots, ()
         moving = tuple(place.node >= 0 for place in self.places)
         return (shapes, moving, tuple(x if x in (0, 1, -1) else None for x in self.numbers))
+
+    @property
+    def folds(self) -> bool:
+        """Whether numbers that are 0 or ±1 become part of the code. The forms of time steps and of solids are long: each
+        is written once, with all numbers from tables, and with the world as one more body."""
+        return self.pair.solids is None and closed_form(*self.pair.shapes) is not None
 
 
 def narrow_phase(
@@ -63,7 +73,7 @@ def narrow_phase(
 
     Args:
         pairs: all with a closed form.
-        poses: of the nodes in the world, (nodes, 12).
+        poses: of the nodes in the world, and of the world itself, (nodes + 1, 12).
         touches: where the candidates go, (candidates, 13).
         reach: what tells which pairs are close; None: all are compared.
     """
@@ -72,7 +82,7 @@ def narrow_phase(
     for pair in pairs:
         places = pair.places(tree)
         numbers = [*numbers_of_pose(places[0].pose), *numbers_of_pose(places[1].pose)]
-        numbers += [x for shape in pair.shapes for x in numbers_of_shape(shape)]
+        numbers += [x for shape in pair.compared for x in numbers_of_shape(shape)]
         numbers.append(float(pair.contact.margin))
         member = Member(pair, places, first, tuple(numbers))
         kinds.setdefault(member.kind, []).append(member)
@@ -86,7 +96,8 @@ def narrow_phase(
     late: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds.values()):
-        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach).loop()
+        folds = members[0].folds
+        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds).loop()
         statements.append(loop)
         buffers += tables
     for number, members in enumerate(coarse.values()):
@@ -113,13 +124,15 @@ class _Kind:
         self.name = name
         self.members = members
         self.poses, self.touches, self.reach = poses, touches, reach
-        self.moving = [side for side in (0, 1) if members[0].places[side].node >= 0]
+        self.moving = [side for side in (0, 1) if not members[0].folds or members[0].places[side].node >= 0]
+        world = int(poses.shape[0]) - 1
+        nodes = [[world if place.node < 0 else place.node for place in m.places] for m in members]
         numbers = np.array([m.numbers for m in members], dtype=float)
         differs = [not folds or x not in (0, 1, -1) for x in members[0].numbers]
         self.open = np.flatnonzero(differs) if len(members) > 1 else np.zeros(0, int)
         """Which of the numbers come from the table."""
         self.table = Buffer(f"{self.name} numbers", "table", (len(members), len(self.open)), numbers[:, self.open])
-        self.nodes = {side: self._index(f"node {side}", [m.places[side].node for m in members]) for side in self.moving}
+        self.nodes = {side: self._index(f"node {side}", [own[side] for own in nodes]) for side in self.moving}
         self.first = self._index("first", [m.first for m in members])
 
     def _index(self, word: str, numbers: Sequence[int]) -> Buffer:
@@ -134,15 +147,15 @@ class _Kind:
         reads += [piece(table, PAIR, None) for table in tables]
         slots = self.members[0].pair.slots
         writes = [self._slot(self.first.name, slot) for slot in range(slots)]
-        compare: tuple[Statement, ...] = (traced_block(self._touches, reads, writes),)
+        compare, work = looped_block(self._touches, reads, writes, self.name)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
-            compare = (If(Address("within", (Index(self.first.name),)), compare),)
+            compare = [If(Address("within", (Index(self.first.name),)), tuple(compare))]
             if judges:
                 nodes = [b.name for b in self.nodes.values()]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
-                compare, tables = (*judge, *compare), [*tables, *more]
-        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables]
+                compare, tables = [*judge, *compare], [*tables, *more]
+        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables, *work]
 
     def _slot(self, register: Register, slot: int) -> Piece:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
@@ -161,7 +174,7 @@ class _Kind:
             own = pose_of(np.array(numbers[POSE * side : POSE * (side + 1)], dtype=object))
             poses.append(pose_of(bodies[side]) @ own if side in bodies else own)
         shapes, at = [], 2 * POSE
-        for shape in member.pair.shapes:
+        for shape in member.pair.compared:
             size = len(numbers_of_shape(shape))
             shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size

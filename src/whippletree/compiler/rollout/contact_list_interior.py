@@ -20,17 +20,18 @@ the middle of the cones, each time higher.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
-from whippletree.compiler.program import Each, If, Statement, Until
+from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.dense_solve import stranded
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
-from whippletree.contact.problem.cones import both, brought_inside, largest, length
+from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
+from whippletree.contact.problem.cones import both, brought_inside, largest, length, not_less
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
@@ -151,27 +152,33 @@ class InteriorPoint:
         ]
 
     def _each(self, function: Any, reads: Any, writes: Any, *then: Statement) -> Statement:
-        return Each(BLOCK, ACTIVE, (*self.rows.enter(), traced_block(function, reads, writes), *then))
+        return self.solver.each_active(traced_block(function, reads, writes), *then)
 
     def _start(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
 
-        def classify(own: Array, g: Array, mu: Any, cap: Any, h: Any, size: Array, many: Array) -> list[Any]:
-            kind = Kind.of(symmetric_block(own), mu, h * cap)
+        def classify(own: Array, g: Array, *rest: Any) -> list[Any]:
+            mu, radius, (size, many) = self.solver.law(rest)
+            kind = Kind.of(symmetric_block(own), mu, radius)
             found = largest([size[0], *[abs(x) for x in kind.scale * g]])
-            return [kind.scale, kind.unknown, kind.moving, [found], [many[0] + 1]]
+            busy = select(self._is_idle(rest, radius), 0, 1)
+            return [kind.scale, busy * kind.unknown, busy * kind.moving, [found], [many[0] + 1]]
 
-        def place(own: Array, cap: Any, h: Any, size: Array, heights: Array) -> list[Any]:
+        def place(own: Array, *rest: Any) -> list[Any]:
+            # radii of moments are held at what presses on them now
+            _, radius, (size, heights) = self.solver.law(rest)
             root = sqrt(block_mass(symmetric_block(own))[0])
-            disc = less(0, cap)
-            high = select(disc, h * cap / (root * _nonzero(size[0])), heights[0])
-            return [[high, 0, 0], [heights[1], 0, 0]]
+            disc = less(0, radius)
+            high = select(disc, radius / (root * _nonzero(size[0])), heights[0])
+            # a pair that does not move, and takes no part in the mean of x · w
+            low = select(self._is_idle(rest, radius), LEAST_GAP, heights[1])
+            return [[high, 0, 0], [low, 0, 0]]
 
-        reads = [*each(("own", "g", "friction", "cap"), BLOCK), at("dt", STEP), *each(("stature", "many"))]
+        reads = [*each(("own", "g"), BLOCK), *self.solver.bounds(), *each(("stature", "many"))]
         classes = self._each(
             classify, reads, [*each(("scale", "unknown", "mobile"), BLOCK), *each(("stature", "many"))]
         )
-        reads = [*each(("own", "cap"), BLOCK), at("dt", STEP), *each(("stature", "heights"))]
+        reads = [at("own", BLOCK), *self.solver.bounds(), *each(("stature", "heights"))]
         return [
             put(0, *each(("stature", "many"))),
             classes,
@@ -181,6 +188,13 @@ class InteriorPoint:
             put(1, at("share")),
             put(NEAR_STEPS, at("near steps")),
         ]
+
+    def _is_idle(self, bounds: Sequence[Any], radius: Any) -> Any:
+        """Whether a block is torsional or rolling friction of a contact that does not press: it has no unknowns."""
+        if not self.solver.pressed:
+            return False
+        _, _, _, share, *_ = bounds
+        return both(less(0, share), not_less(0, radius))
 
     def _begin_near(self) -> list[Statement]:
         """x and w of all cones from the impulses at hand; discs begin in their middle."""
@@ -389,9 +403,9 @@ class InteriorPoint:
         at, each = self.space.at, self.space.each
 
         def move(x: Array, w: Array, dx: Array, dw: Array, share: Array, scale: Array, *rest: Any) -> list[Any]:
-            size, mu, cap, h = rest
+            mu, radius, _ = self.solver.law(rest[1:])
             x, w = x + share[0] * dx, w + share[0] * dw
-            return [x, w, brought_inside(size[0] * scale * x, mu, h * cap)]
+            return [x, w, brought_inside(rest[0][0] * scale * x, mu, radius)]
 
         def judge(done: Array, share: Array, near: Array, left: Array) -> list[Any]:
             over = both(less(0, near[0]), less(left[0], 2))
@@ -407,7 +421,7 @@ class InteriorPoint:
             at("scale", BLOCK),
             at("stature"),
         ]
-        reads += [*each(("friction", "cap"), BLOCK), at("dt", STEP)]
+        reads += self.solver.bounds()
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
         return [
             share,

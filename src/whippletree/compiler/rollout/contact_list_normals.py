@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop, Statement, Until
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop, PerLane, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_list_recursion import VELOCITY, RecursiveRows
@@ -97,7 +97,7 @@ class DenseNormals:
         reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
         follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
-        return [
+        solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
             Each(BLOCK, NEAR, (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own), rows)),
@@ -107,7 +107,8 @@ class DenseNormals:
                 self.space.address("even"),
                 (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), _judge(self.space)),
             ),
-        ]
+        )
+        return [PerLane(solve)]
 
 
 class RecursiveNormals:
@@ -143,15 +144,14 @@ class RecursiveNormals:
         )
         note = traced_block(lambda even: [-even], [at("even")], [at("uneven")])
         step = (*self._weigh(), _judge(self.space), note, If(self.space.address("uneven"), tuple(self._move())))
-        return [
-            *rows.closures.close_coordinates("z"),
-            *rows.tree.forward("z", "away"),
+        solve = (
             *rows.tree.twists("away", "away motion"),
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
             Each(BLOCK, NEAR, (*rows.own_rows(), mass)),
             Until(SWEEP, NORMAL_STEPS, self.space.address("even"), step),
-        ]
+        )
+        return [*rows.closures.close_coordinates("z"), *rows.tree.forward("z", "away"), PerLane(solve)]
 
     def _weigh(self) -> list[Statement]:
         """What every normal pushes and weighs in the next step, and what is left."""

@@ -175,7 +175,8 @@ class Positions:
         )
         return [
             put(-1, *each(("together", "moved apart"))),
-            Until(ROUND, self.rounds + 1, self.space.address("together"), body),
+            # a scene in which nothing overlaps any more finds the same again
+            Until(ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
             If(self.space.address("moved apart"), (*self.tree.energy(), end)),
         ]
 

@@ -9,11 +9,16 @@ s being the speed that no point of a body exceeds as the step begins, and φ a s
 is far: neither its points nor its velocities are worked out. That nothing is overlooked is seen at the end of a step,
 where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
 that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
+
+A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
+whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,13 +33,20 @@ from whippletree.contact.geometry.shape_numbers import pose_of
 from whippletree.contact.geometry.shapes import HalfSpace
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.contact.problem.cones import both, not_less
-from whippletree.tree.skeleton import Place
+from whippletree.model import Model
+from whippletree.spatial.modal import Modal, Port
+from whippletree.tree.links import world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place, Skeleton
 
 FARTHER = 4
 """Times its present speed that a body may reach within a step before far pairs are looked at again."""
 
 SHAPE_LEEWAY = 0.1
 """Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
+
+ON_A_FLOOR = 1e-12
+"""Share of a joint's axis that may lie across a floor before the joint moves a shape to or from it: rounding."""
 
 NODE, BALL = "moving node", "ball"
 PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
@@ -172,7 +184,7 @@ class Reach:
         """
         (shapes, slots) = pairs[0][0].shapes, pairs[0][0].slots
         floor = isinstance(shapes[1], HalfSpace)
-        numbers = np.array([_plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
+        numbers = np.array([self._plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
         tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
         lookups = []
         for side in (0,) if floor else (0, 1):
@@ -199,6 +211,34 @@ class Reach:
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
         return [*lookups, traced_block(far, reads, writes)], tables
 
+    def _plane(self, pair: Pair, places: Sequence[Place]) -> list[float]:
+        """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it;
+        none is high enough for a shape that stays at its height."""
+        X = places[1].pose
+        normal = X.R[:, 2].astype(float)
+        if self._stays_at_its_height(places[0].node, normal):
+            return [*normal, -math.inf]
+        return [*normal, float(normal @ X.p.astype(float)) + _radii(pair)]
+
+    def _stays_at_its_height(self, node: int, normal: Array) -> bool:
+        """Whether a node keeps its height along a normal (3,), whatever the coordinates.
+
+        All joints from the world to it slide across the normal, or turn about it without climbing. What holds at home
+        holds everywhere: such motions are a group.
+        """
+        tree = self.space.tree
+        path = tree.path(node)
+        if any(isinstance(tree.nodes[k].joint, (Modal, Port)) for k in path):
+            return False
+        motions = [motion for k in path for motion in self._axes[k]]
+        across = [np.linalg.norm(np.cross(turn, normal)) + abs(shift @ normal) for turn, shift in motions]
+        sizes = [np.linalg.norm(turn) + np.linalg.norm(shift) for turn, shift in motions]
+        return bool(np.all(np.array(across) <= ON_A_FLOOR * np.array(sizes)))
+
+    @cached_property
+    def _axes(self) -> list[list[tuple[Array, Array]]]:
+        return _axes_at_home(self.space.model, self.space.tree)
+
     def _ball(self, pair: Pair, places: Sequence[Place], side: int) -> int:
         """Number of the ball about a shape of a pair."""
         return self.balls[pair.contact.first if side == 0 else pair.contact.second]
@@ -208,11 +248,13 @@ class Reach:
         return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
 
 
-def _plane(pair: Pair, places: Sequence[Place]) -> list[float]:
-    """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it."""
-    X = places[1].pose
-    normal = X.R[:, 2].astype(float)
-    return [*normal, float(normal @ X.p.astype(float)) + _radii(pair)]
+def _axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]]:
+    """How each node moves against its parent at home: turn and shift (3,) of each velocity, in the world's axes."""
+    m = Mechanism(tree)
+    links = m.still(np.asarray(model.home.q, dtype=float).astype(object))
+    poses = [X.R.astype(float) for X in world_poses(m.sweep, links)]
+    motions = [link.H.astype(float).T for link in links]
+    return [[(R @ h[:3], R @ h[3:]) for h in own] for R, own in zip(poses, motions, strict=True)]
 
 
 def _radii(pair: Pair) -> float:

@@ -269,7 +269,7 @@ class RecursiveRows:
         names = [self.space.at(f"{name} motion", NODE) for name in (motion, into)]
         return [Loop(NODE, self.nodes + 1, (traced_block(lambda y: [y], names[:1], names[1:]),))]
 
-    def sweep(self, block: Statement, change: str) -> list[Statement]:
+    def sweep(self, block: tuple[Statement, ...], change: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`.
 
         Node by node from the base on: what impulses at a node and before it have changed is handed on to the nodes
@@ -301,7 +301,7 @@ class RecursiveRows:
         one: tuple[Statement, ...] = (
             Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
             *self.enter(),
-            If(self.space.address("flag", BLOCK), (begin, block, end)),
+            If(self.space.address("flag", BLOCK), (begin, *block, end)),
         )
         blocks: tuple[Statement, ...] = (
             Lookup("contacts of node", self.space.address("contacts of node", NODE)),

@@ -57,7 +57,7 @@ class BlockRows(Protocol):
     def copy(self, motion: str, into: str) -> list[Statement]:
         """One motion as another."""
 
-    def sweep(self, block: Statement, change: str) -> list[Statement]:
+    def sweep(self, block: tuple[Statement, ...], change: str) -> list[Statement]:
         """Every block of the list in turn; ``change``: of its impulses, which y and the blocks after it notice."""
 
     def respond(self) -> Statement:
@@ -113,9 +113,9 @@ class DenseRows:
         """See :class:`BlockRows`."""
         return [traced_block(lambda y: [y], [self.space.at(motion)], [self.space.at(into)])]
 
-    def sweep(self, block: Statement, change: str) -> list[Statement]:
+    def sweep(self, block: tuple[Statement, ...], change: str) -> list[Statement]:
         """See :class:`BlockRows`."""
-        return [Each(BLOCK, ACTIVE, (block, self.add_to("y", change)))]
+        return [Each(BLOCK, ACTIVE, (*block, self.add_to("y", change)))]
 
     def respond(self) -> Statement:
         """See :class:`BlockRows`."""

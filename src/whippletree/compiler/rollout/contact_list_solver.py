@@ -27,7 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Each, If, Statement, Until
+from whippletree.compiler.program import Address, Each, If, Index, Lookup, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
@@ -79,6 +79,8 @@ class ListSolver:
 
     B, own, local, g, shift, approach   of a block, see :mod:`~whippletree.compiler.rollout.contact_lists`
     friction, cap                       of a block
+    host, moment share                  the contact that presses on a block, and the radius of its disc per normal
+                                        impulse, beside ``cap``; only where there is torsional or rolling friction
     soft, passive                       compliance of the first tangent, which ``own`` includes, and whether (1 or 0) a
                                         block's work counts as that of contacts; only where there are servos
     impulse, y                          where the solution begins and ends
@@ -91,6 +93,7 @@ class ListSolver:
         """``thorough``: with the interior-point method, if the model is not too large for it."""
         self.space, self.blocks, self.rows = space, blocks, rows
         self.servos = ["soft"] if "soft" in space.buffers else []
+        self.pressed = "host" in space.buffers
         rows.reserve("y", "raw y")
         space.work(
             kappa=(blocks,),  # ratio of sliding velocity to friction
@@ -149,10 +152,6 @@ class ListSolver:
     def _note_undone(self) -> Statement:
         return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
 
-    def _each(self, *statements: Statement) -> Statement:
-        """In every block of the list."""
-        return Each(BLOCK, ACTIVE, (*self.rows.enter(), *statements))
-
     def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
         """What a block's velocity is made of, in the order of :func:`velocity_of`."""
         return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
@@ -162,6 +161,30 @@ class ListSolver:
         count = 4 + len(self.servos)
         return given[:count], given[count:]
 
+    def each_active(self, *statements: Statement) -> Statement:
+        """Statements for every block of the list, which may ask for :meth:`bounds`."""
+        return Each(BLOCK, ACTIVE, (*self.rows.enter(), *self._host(), *statements))
+
+    def _host(self) -> list[Statement]:
+        """The register of the contact that a moment belongs to."""
+        return [Lookup("host", self.space.address("host", BLOCK))] if self.pressed else []
+
+    def bounds(self, impulse: str = "impulse") -> list[Piece]:
+        """What the law of friction of a block is made of, for :meth:`law`; ``impulse``: where contacts press."""
+        found = [*self.space.each(("friction", "cap"), BLOCK), self.space.at("dt", STEP)]
+        if self.pressed:
+            normal = Piece((), (Address(impulse, (Index("host"), Index(None, 0))),))
+            found += [self.space.at("moment share", BLOCK), normal]
+        return found
+
+    def law(self, given: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
+        """μ and the radius of the disc from the numbers of :meth:`bounds`, and the rest of those given."""
+        mu, cap, h, *rest = given
+        if not self.pressed:
+            return mu, h * cap, rest
+        share, normal, *rest = rest
+        return mu, h * cap + share * largest([normal, 0]), rest
+
     # ---- sweeps --------------------------------------------------------------------------------------------------
 
     def _sweep(self) -> list[Statement]:
@@ -169,10 +192,11 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def improve(*given: Any) -> list[Any]:
-            (_, _, _, p, *_), (own, local, kappa, before, mu, cap, h, change, slopes) = self._parted(given)
+            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self._parted(given)
+            mu, radius, (change, slopes) = self.law(rest)
             G, (same, slower) = symmetric_block(own), slopes
             free = velocity_of(*self._parted(given)[0]) - G @ p
-            after, better = respond(Local(*local), free, mu, h * cap, kappa)
+            after, better = respond(Local(*local), free, mu, radius, kappa)
             d = after - p
             moved = G @ d
             slope = [same + d @ moved, slower + (before - d) @ moved]
@@ -184,14 +208,13 @@ class ListSolver:
             busy = less(enough * enough, change[0])
             return [[select(busy, select(less(left[0], 2), 1, -1), 1)], [left[0] - 1], [made[0] + 1]]
 
-        reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta", "friction", "cap"), BLOCK)]
-        reads.append(at("dt", STEP))
+        reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("left sweeps", "made"))
         return [
             self.space.put(0, *totals),
-            *self.rows.sweep(block, "delta"),
+            *self.rows.sweep((*self._host(), block), "delta"),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -212,17 +235,16 @@ class ListSolver:
             due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
             return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
 
-        def leap(p: Array, d: Array, mu: Any, cap: Any, h: Any, share: Array) -> list[Any]:
-            return [brought_inside(p + share[0] * d, mu, h * cap)]
+        def leap(p: Array, d: Array, *rest: Any) -> list[Any]:
+            mu, radius, (share,) = self.law(rest)
+            return [brought_inside(p + share[0] * d, mu, radius)]
 
-        reads = [*each(("impulse", "delta", "friction", "cap"), BLOCK), at("dt", STEP), at("leap")]
+        reads = [*each(("impulse", "delta"), BLOCK), *self.bounds(), at("leap")]
         block = traced_block(leap, reads, [at("impulse", BLOCK)])
+        again = self.each_active(block, self.rows.add_to("y", "impulse"))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(
-                self.space.address("leap"),
-                (*self.rows.clear("y"), self._each(block, self.rows.add_to("y", "impulse")), *self.rows.moved("y")),
-            ),
+            If(self.space.address("leap"), (*self.rows.clear("y"), again, *self.rows.moved("y"))),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -232,9 +254,10 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, mu, cap, h, shift, approach, *counts, residual, works) = self._parted(given)
+            state, (own, *rest) = self._parted(given)
+            mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
             u, p = velocity_of(*state), state[3]
-            found = block_measure(symmetric_block(own), p, u, mu, h * cap)
+            found = block_measure(symmetric_block(own), p, u, mu, radius)
             bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
             work = (bare + approach) * p / 2
             if counts:
@@ -251,11 +274,10 @@ class ListSolver:
 
         totals = each(("residual", "works"))
         counts = ["passive"] if self.servos else []
-        reads = [*self._state(), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
-        reads += each(("shift", "approach", *counts), BLOCK)
+        reads = [*self._state(), at("own", BLOCK), *self.bounds(), *each(("shift", "approach", *counts), BLOCK)]
         return [
             self.space.put(0, *totals),
-            self._each(traced_block(look, [*reads, *totals], totals)),
+            self.each_active(traced_block(look, [*reads, *totals], totals)),
             traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
         ]
 
@@ -274,7 +296,7 @@ class ListSolver:
         back = traced_block(lambda p: [p], [at("kept", BLOCK)], [at("impulse", BLOCK)])
         undo = (
             *self.rows.clear("y"),
-            self._each(back, self.rows.add_to("y", "impulse")),
+            self.each_active(back, self.rows.add_to("y", "impulse")),
             *self.rows.moved("y"),
             *self.measure(),
         )
@@ -309,31 +331,29 @@ class ListSolver:
             return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
         block = traced_block(slip, self._state(), [self.space.at("kappa", BLOCK)])
-        return self._each(block)
+        return self.each_active(block)
 
     def _newton_step(self) -> list[Statement]:
         at, each = self.space.at, self.space.each
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, mu, cap, h, damping) = self._parted(given)
+            state, (own, *rest) = self._parted(given)
+            mu, radius, (damping,) = self.law(rest)
             _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
-            F, P = alart_curnier(p, mass * velocity_of(*state), mu, h * cap)
+            F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
             inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
             return [-(inverse @ F), inverse @ (mass * P)]
 
-        def advance(part: Array, E: Array, dy: Array, p: Array, mu: Any, cap: Any, h: Any) -> list[Any]:
+        def advance(part: Array, E: Array, dy: Array, p: Array, *rest: Any) -> list[Any]:
+            mu, radius, _ = self.law(rest)
             raw = p + part - stranded(E, dy)
-            return [raw, brought_inside(raw, mu, h * cap)]
+            return [raw, brought_inside(raw, mu, radius)]
 
-        reads = [*self._state("raw", "raw y"), *each(("own", "friction", "cap"), BLOCK), at("dt", STEP)]
+        # the radius of a moment follows its contact from step to step, without a derivative
+        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
         first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
-        reads = [
-            *each(("part", "E"), BLOCK),
-            self.rows.at("dy"),
-            *each(("raw", "friction", "cap"), BLOCK),
-            at("dt", STEP),
-        ]
+        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
         def look(residual: Array, progress: Array, done: Array) -> list[Any]:
@@ -351,12 +371,12 @@ class ListSolver:
         return [
             *self.rows.clear("right"),
             *self.rows.identity(),
-            self._each(first, self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()),
+            self.each_active(first, self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()),
             *self.rows.factor(),
             *self.rows.solve(),
             *self.rows.clear("raw y"),
             *self.rows.clear("y"),
-            self._each(last, self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            self.each_active(last, self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
             *self.rows.moved("raw y"),
             *self.rows.moved("y"),
             count,

@@ -18,6 +18,11 @@ Here a step
    (:mod:`~whippletree.compiler.rollout.contact_list_positions`); the next step begins with these poses and gaps.
 
 A scene whose step leaves more than it may stops there: its later rows are NaN, and whoever called knows better methods.
+
+Scenes of a batch share the processor's lanes for the tree, the narrow phase and whatever else is the same work for all;
+they are solved one after the other, since they touch in different places and need different numbers of sweeps. µs per
+step and scene in a batch of 1024, all of it scene by scene and shared like this: hopper 1.04 and 0.67, half cheetah 1.7
+and 1.1, ant 6.6 and 5.3, humanoid 13 and 8. Sweeps, too, with all lanes at once were slower than scene by scene.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from whippletree.compiler.program import (
     Index,
     Lookup,
     Loop,
+    PerLane,
     Program,
     Statement,
     Switch,
@@ -49,6 +55,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
@@ -70,7 +77,7 @@ from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven,
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
-from whippletree.contact.kinematics.contact_set import contact_set, pairs_without_a_form
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import ContactBlocks, shifts
@@ -99,7 +106,7 @@ USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
 
 ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
-"""Kinds of blocks."""
+"""Kinds of blocks, before those of moments."""
 
 
 def reason_against_lists(model: Model) -> str | None:
@@ -111,11 +118,6 @@ def reason_against_lists(model: Model) -> str | None:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    if not blocks.contacts.closed_form:
-        first, *more = pairs_without_a_form(model)
-        kinds = " against ".join(type(shape).__name__.lower() for shape in first.shapes)
-        others = f", nor have {len(more)} other pairs" if more else ""
-        return f"contact {first.contact.name!r}: {kinds} has no closed form{others}"
     long = model.nv > MOST_WRITTEN_VELOCITIES
     return (
         _reason_against_frames(model, blocks)
@@ -198,6 +200,7 @@ class _ListBuilder(StepSpace):
         """``single``: one step, whose arguments and results have no dimension for steps."""
         super().__init__(model, driven, single)
         self.ranges = ServoRanges(self)
+        self.moments = MomentRows(self)
         self._arguments()
         self._memory()
         self._tables()
@@ -206,7 +209,7 @@ class _ListBuilder(StepSpace):
         self.long_rows = self._long_rows()
         self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
         if self.long_rows is None:
-            self.work(J=(self.blocks.count, 3, model.nv))
+            self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
         rows = self.long_rows or DenseRows(self, model.nv)
         self.solver = ListSolver(self, self.blocks.count, rows, _is_hard(model) or self.long_rows is not None)
@@ -294,11 +297,12 @@ class _ListBuilder(StepSpace):
         """What is known of every block beforehand."""
         blocks = self.blocks
         axes = [*blocks.limited, *blocks.rubbing]
-        servos = len(blocks.servos)
+        servos, moments = len(blocks.servos), len(blocks.moments)
         kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing)
+        kinds += [1 + SERVO + kind for kind in self.moments.kinds]
         self.index("kind", kinds + [SERVO] * servos)
-        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * servos)
-        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * servos)
+        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * (moments + servos))
+        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * (moments + servos))
         self.index("servo", [0] * blocks.passive + list(range(servos)))
         self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
@@ -356,22 +360,25 @@ class _ListBuilder(StepSpace):
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
             self.put(-1, self.at("complete")),
-            Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round())),
+            # a scene that is complete finds the same again
+            Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
         )
         solve = self.ranges.around(solve)
         step = (self.put(0, self.at("made"), self.at("newtons")), *solve, self._advance(), *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
+        passed = (If(self.address("stepping"), step, "are none"), *self.positions.settle(), note)
         one = (
             self.put(-1, self.at("through")),
-            Until(
-                PASS, 2, self.address("through"), (If(self.address("stepping"), step), *self.positions.settle(), note)
-            ),
+            Until(PASS, 2, self.address("through"), passed, "are none"),
             *self.closures.close_velocity(),
             *self._finish(),
         )
         if self.single:
             return self.program("contact_step", (*self._begin(), *one))
-        rows = (If(self.address("lost"), tuple(self._nothing())), If(self.address("alive"), one))
+        rows = (
+            If(self.address("lost"), (PerLane(tuple(self._nothing())),)),
+            If(self.address("alive"), one, "run along"),
+        )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
     def _begin(self) -> list[Statement]:
@@ -389,7 +396,7 @@ class _ListBuilder(StepSpace):
         copy = traced_block(lambda p: [p], [self.at("impulses0", BLOCK)], [self.at("impulse", BLOCK)])
         rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
         impulses = Loop(BLOCK, self.blocks.count, (copy,))
-        return [start, impulses, *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
+        return [PerLane((start, impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -422,7 +429,7 @@ class _ListBuilder(StepSpace):
         places = range(first, self.blocks.count)
         if not places:
             return found
-        rubbing = [1] * (self.blocks.passive - first)
+        rubbing = [1] * (self.blocks.passive - first)  # moments are taken in with their contacts, later
         writes = [self.some("flag", places), self.some("gap", places)]
         servos = [self.at("saturated")] if self.ranges.count else []
         always = [1] * (len(places) if not servos else len(rubbing))
@@ -446,13 +453,18 @@ class _ListBuilder(StepSpace):
 
     def _round(self) -> list[Statement]:
         """Steps 3 to 5."""
-        return [
+        solve = (
+            *self.moments.with_contacts(),
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
             *self.solver.rows.moved("y"),
             *self.solver.statements(),
-            *self._end_velocity(),
+            *self._impulse_velocity(),
+        )
+        return [
+            PerLane(solve),
+            *([] if self.long_rows else self.in_tree.forward("response", "end v", "free")),
             *self.in_tree.twists("end v"),
             *self._look_around(),
         ]
@@ -466,6 +478,7 @@ class _ListBuilder(StepSpace):
         cases: list[tuple[Statement, ...]] = [(), (), (), ()]
         if self.contacts:
             cases[CONTACT] = self._contact_rows()
+        cases += self.moments.rows()
         if self.blocks.limited:
             copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
             cases[LIMIT] = (*self.look_up("limit"), copy)
@@ -523,10 +536,10 @@ class _ListBuilder(StepSpace):
         writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
         return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
-    def _end_velocity(self) -> list[Statement]:
-        """``end v``: the velocity with all impulses."""
+    def _impulse_velocity(self) -> list[Statement]:
+        """``response``: y of the solution; on a long tree, ``end v``: the velocity with all impulses."""
         if self.long_rows is None:
-            return self.in_tree.forward("y", "end v", "free")
+            return [traced_block(lambda y: [y], [self.at("y")], [self.at("response")])]
         rows = self.long_rows
         add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
         return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
@@ -623,7 +636,7 @@ class _ListBuilder(StepSpace):
             found.append(traced_block(account, reads, [*self.each(("alive", "lost")), *self.each(names, STEP)]))
         copy = traced_block(lambda p: [p], [self.at("impulse", BLOCK)], [self.at("impulses", STEP, BLOCK)])
         copies = Loop(BLOCK, self.blocks.count, (copy,))
-        return [*found, copies, *([self._forces()] if self.tells_forces else [])]
+        return [PerLane((*found, copies, *([self._forces()] if self.tells_forces else [])))]
 
     def _forces(self) -> Block:
         """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""

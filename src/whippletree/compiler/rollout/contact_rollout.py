@@ -270,16 +270,20 @@ class _RolloutBuilder:
         ctrl, (h, *opened) = (rest[0], rest[1:]) if self.commanded else (None, rest)
         at = posed(self._mechanism(opened), self.blocks, q, v, tau, h, ctrl=ctrl)
         own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
-        return [own, *at.problem, *at[1:-1], *at.response]
+        return [own, *at.problem[:4], *at[1:-1], *at.response]
+
+    def _problem(self, arrays: Sequence[Any]) -> ContactProblem:
+        G, g, friction, cap = arrays[:4]
+        return ContactProblem(G, g, friction, cap, self.blocks.hosts)
 
     def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
         own, *arrays = kept.restored(memory)
-        return list(swept(ContactProblem(*arrays[:4]), [Local(*row) for row in own], impulse, kappa))
+        return list(swept(self._problem(arrays), [Local(*row) for row in own], impulse, kappa))
 
     def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
         _, *arrays = kept.restored(memory)
         free, gaps, shift, closing, approach, *response = arrays[4:]
-        at = Posed(ContactProblem(*arrays[:4]), free, gaps, shift, closing, approach, tuple(response))
+        at = Posed(self._problem(arrays), free, gaps, shift, closing, approach, tuple(response))
         # only topology matters here: open parameters stay as they are in the model
         end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
         every = zeros(self.all_blocks.count, 3)

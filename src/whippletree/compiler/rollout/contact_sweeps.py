@@ -23,17 +23,19 @@ LOCAL = len(Local._fields)
 
 
 @cache
-def contact_sweeps() -> CompiledFunction:
-    """(G, g, friction, cap, impulse, kappa, rounds (S,)) → (impulse, kappa, measure (3,), local): S sweeps.
+def contact_sweeps(loaded: bool = False) -> CompiledFunction:
+    """(G, g, friction, cap, [loads], impulse, kappa, rounds (S,)) → (impulse, kappa, measure (3,), local): S sweeps.
 
     The arrays are those of :class:`whippletree.contact.problem.contact_problem.ContactProblem`; only the length of
-    ``rounds`` counts. ``local`` (k, 9) is scratch.
+    ``rounds`` counts. ``local`` (k, 9) is scratch. ``loaded``: with the matrix of
+    :meth:`~whippletree.contact.problem.contact_problem.LoadedDiscs.loads`.
     """
-    return compile_function(sweeps_program(), threads=1)
+    return compile_function(sweeps_program(loaded), threads=1)
 
 
-def sweeps_program() -> Program:
-    """Impulses are improved in place in the output; free velocities are summed up in work space."""
+def sweeps_program(loaded: bool = False) -> Program:
+    """Impulses are improved in place in the output; free velocities, and what presses on the discs of moments, are
+    summed up in work space."""
     G = Buffer("G", "input", ("K", 3, "K", 3))
     g, mu, cap = Buffer("g", "input", ("K", 3)), Buffer("friction", "input", ("K",)), Buffer("cap", "input", ("K",))
     start, start_kappa = Buffer("start", "input", ("K", 3)), Buffer("start_kappa", "input", ("K",))
@@ -41,30 +43,33 @@ def sweeps_program() -> Program:
     impulse, kappa = Buffer("impulse", "output", ("K", 3)), Buffer("kappa", "output", ("K",))
     measure, own = Buffer("measure", "output", (3,)), Buffer("local", "output", ("K", LOCAL))
     free = Buffer("free", "work", (3,))
+    shares, load = [Buffer("loads", "input", ("K", "K"))] * loaded, [Buffer("load", "work", (1,))] * loaded
 
     here = {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (g, mu, cap, start, start_kappa, impulse)}
     here |= {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (kappa, own)}
     itself = piece(G, BLOCK, None, BLOCK, None)
     there = [piece(free), piece(G, BLOCK, None, OTHER, None), piece(impulse, OTHER, None)]
+    there += [piece(b) for b in load] + [piece(b, BLOCK, OTHER) for b in shares]
+    sums = [piece(b) for b in (free, *load)]
 
-    def add(total: Array, G: Array, other: Array) -> list[Array]:
-        return [total + G @ other]
+    def add(total: Array, G: Array, other: Array, *pressed: Any) -> list[Any]:
+        more = [[pressed[0][0] + pressed[1] * largest([other[0], 0])]] if pressed else []
+        return [total + G @ other, *more]
 
-    def answer(total: Array, G: Array, old: Array, mu: float, cap: float, kappa: float, own: Array) -> list[object]:
-        return list(respond(Local(*own), total - G @ old, mu, cap, kappa))
+    def answer(total: Array, G: Array, old: Array, mu: Any, cap: Any, kappa: Any, own: Array, *load: Any) -> list[Any]:
+        return list(respond(Local(*own), total - G @ old, mu, _loaded(cap, load), kappa))
 
-    def judge(total: Array, G: Array, impulse: Array, mu: float, cap: float, worst: Array) -> list[object]:
-        found = block_measure(G, impulse, total, mu, cap)
+    def judge(total: Array, G: Array, impulse: Array, mu: Any, cap: Any, worst: Array, *load: Any) -> list[Any]:
+        found = block_measure(G, impulse, total, mu, _loaded(cap, load))
         return [[largest([x, y]) for x, y in zip(found, worst)]]
 
     velocity = (
-        traced_block(lambda g: [g], [here["g"]], [piece(free)]),
-        Loop(OTHER, "K", (traced_block(add, there, [piece(free)]),)),
+        traced_block(lambda g: [g, *[[0]] * loaded], [here["g"]], sums),
+        Loop(OTHER, "K", (traced_block(add, there, sums),)),
     )
     state = [here[name] for name in ("impulse", "friction", "cap")]
-    sweep = traced_block(
-        answer, [piece(free), itself, *state, here["kappa"], here["local"]], [here["impulse"], here["kappa"]]
-    )
+    reads = [piece(free), itself, *state, here["kappa"], here["local"], *sums[1:]]
+    sweep = traced_block(answer, reads, [here["impulse"], here["kappa"]])
     body = (
         Loop(
             BLOCK,
@@ -81,12 +86,20 @@ def sweeps_program() -> Program:
         Loop(
             BLOCK,
             "K",
-            (*velocity, traced_block(judge, [piece(free), itself, *state, piece(measure)], [piece(measure)])),
+            (
+                *velocity,
+                traced_block(judge, [piece(free), itself, *state, piece(measure), *sums[1:]], [piece(measure)]),
+            ),
         ),
         traced_block(lambda squares: [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]], *[[piece(measure)]] * 2),
     )
-    buffers = (G, g, mu, cap, start, start_kappa, rounds, impulse, kappa, measure, own, free)
-    return Program("contact_sweeps", buffers, body)
+    buffers = (G, g, mu, cap, *shares, start, start_kappa, rounds, impulse, kappa, measure, own, free, *load)
+    return Program("contact_sweeps" + "_of_moments" * loaded, buffers, body)
+
+
+def _loaded(cap: Any, load: tuple[Any, ...]) -> Any:
+    """The radius of a disc: its own, and what presses on it."""
+    return cap + load[0][0] if load else cap
 
 
 # --- Sweeps over the blocks of a sparse contact problem: blocks that do not act on each other are improved side by side
@@ -106,7 +119,7 @@ def coloured_sweeps(problem: ContactProblem, impulse: Array, kappa: Array, count
             moved = G.response.T @ impulse.ravel()
             for colour in colours:
                 colour.improve(moved, impulse, kappa)
-    squares = _measure()(G.own, impulse, problem.velocity(impulse), problem.friction, problem.cap)
+    squares = _measure()(G.own, impulse, problem.velocity(impulse), problem.friction, problem.radii(impulse))
     worst = np.asarray(squares).max(axis=0, initial=0.0)
     return impulse, kappa, Measure(float(np.sqrt(worst[0])), float(np.sqrt(worst[1])), float(worst[2]))
 
@@ -119,18 +132,19 @@ class _Colour(NamedTuple):
     """J (3 n, nv), sparse."""
     columns: Any
     """M† Jᵀ (nv, 3 n), sparse."""
+    problem: ContactProblem
     g: Array
     own: Array
     local: Array
     friction: Array
-    cap: Array
 
     def improve(self, moved: Array, impulse: Array, kappa: Array) -> None:
         """Let these blocks answer to the velocities (nv,) that all impulses cause; all three are changed in place."""
         before = impulse[self.blocks]
         total = self.g + (self.rows @ moved).reshape(-1, 3)
         free = total - (self.own @ before[:, :, None])[:, :, 0]
-        after, kappa[self.blocks] = _respond()(self.local, free, self.friction, self.cap, kappa[self.blocks])
+        radii = self.problem.radii(impulse)[self.blocks]
+        after, kappa[self.blocks] = _respond()(self.local, free, self.friction, radii, kappa[self.blocks])
         impulse[self.blocks] = after
         moved += self.columns @ (after - before).ravel()
 
@@ -142,8 +156,8 @@ def _colours(problem: ContactProblem) -> list[_Colour]:
     for c in range(number.max(initial=-1) + 1):
         blocks = np.flatnonzero(number == c)
         at = (3 * blocks[:, None] + np.arange(3)).ravel()
-        parts = [x[blocks] for x in (problem.g, G.own, local, problem.friction, problem.cap)]
-        found.append(_Colour(blocks, picked(G.rows, at), picked(G.response, at).T, *parts))
+        parts = [x[blocks] for x in (problem.g, G.own, local, problem.friction)]
+        found.append(_Colour(blocks, picked(G.rows, at), picked(G.response, at).T, problem, *parts))
     return found
 
 

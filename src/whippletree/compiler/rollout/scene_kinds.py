@@ -19,6 +19,7 @@ from whippletree.compiler.program.traced_blocks import Piece, piece, traced_bloc
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of, with_numbers
 from whippletree.contact.geometry.shapes import Shape
+from whippletree.contact.geometry.solids import Solid
 from whippletree.contact.kinematics.scene_layout import GeometryClass, PairKind
 from whippletree.spatial import Pose
 
@@ -106,7 +107,7 @@ class _PairLists:
         return found
 
 
-def _placed(own: GeometryClass, given: list[Array]) -> tuple[Shape, Pose]:
+def _placed(own: GeometryClass, given: list[Array]) -> tuple[Shape | Solid, Pose]:
     """A geometry's shape and where it is in the world, from what was read; takes its part of it away."""
     body = pose_of(given.pop(0)) if own.moving else None
     numbers: list[Any] = list(own.numbers)

@@ -5,18 +5,17 @@ velocities of the bodies, V = V_free + M⁻¹ Jᵀ λ, so that a contact's veloc
 costs what the list is long, whatever the number of bodies.
 
 Sweeps go over the list there and back: from the top of a pile downwards they carry weight, and upwards what holds it.
-Alone they creep. So each start is the combination of the last few sweeps whose change would be least if changes were
-linear in impulses (Anderson 1965; Walker and Ni 2011, *Anderson acceleration for fixed-point iterations*), brought
-inside the cones, and measured with each contact's own mobility, so that heavy and light bodies count alike. Where a
-change has become ten times larger than the least, the memory is given up. Wherever it leads, a fixed point of the sweep
-solves the problem as stated, and every impulse is inside its cone.
+Alone they creep. So each pair of sweeps begins ahead of where the last one ended, by Nesterov's momentum, which is
+given up where it leads uphill (O'Donoghue and Candès 2015, *Adaptive restart for accelerated gradient schemes*).
+Velocities are affine in impulses, so that being ahead costs no more than a few numbers for each contact and body.
+Wherever it leads, a fixed point of the sweep solves the problem as stated, De Saxcé's correction included, and every
+impulse that a sweep leaves is inside its cone.
 
-Sweeps may go round in circles, where bodies are wedged between others. Of a hundred balls in a narrow box, they stayed
-at 1e-2 m/s for ever. So after some of them accelerated projected gradients go on (Mazhar, Heyn, Negrut and Tasora 2015,
-*Using Nesterov's method to accelerate multibody dynamics with friction and contact*), here with De Saxcé's correction
-in every step, so that they solve Coulomb's law and not the associated one. They are no guarantee either: a prototype
-went on to 1e-8 m/s after 3000 steps on two such problems, and some steps of that scene keep 1e-2 m/s here, which the
-residual of the step tells.
+On sixty problems of a hundred balls that settle in a narrow box, 1e-4 m/s took 240 sweeps on average, with the same
+blocks in a prototype. Combining the last six pairs of sweeps (Anderson 1965) took 590 and stayed at 1e-3 m/s for ever
+in one of five; accelerated projected gradients (Mazhar, Heyn, Negrut and Tasora 2015) took 640, nonlinear conjugate
+gradients (Silcowitz-Hansen, Niebe and Erleben 2010) 600. A thousand balls took 540 sweeps for 1e-4 m/s, 250 for 5e-4.
+Momentum is no guarantee either: what a step keeps is told as its residual.
 """
 
 from __future__ import annotations
@@ -28,46 +27,41 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement, Until
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.contact.problem.cones import brought_inside, corrected, largest, length, project_on_cone
-from whippletree.contact.problem.contact_problem import Local, block_measure, local, respond
+from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, block_scaling, step_block
 from whippletree.contact.time_step import RELAXATION_SPEED, shifts
 from whippletree.spatial import add_cross, cross
 
-ACTIVE, CONTACT = "active", "contact"
-"""The list of contacts that may matter in a step, and the register of one of them."""
+ACTIVE, CONTACT, TOUCHED = "active", "contact", "touched"
+"""The list of contacts that may matter in a step, the register of one of them, and the list of their bodies."""
 
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
 
-FIRST_SWEEPS, FINE = 30, 1e-2
-"""The first sweeps of a step go on until they change so small a share of the tolerance: a scene at rest, whose impulses
-are those of the step before, comes to rest to rounding in a few steps."""
+FINE, CLOSE, INVESTED = 1e-2, 20.0, 300
+"""Where the impulses of the step before leave so small a share of the tolerance there is nothing to do. Where they
+leave no more than so many times the tolerance, some sweeps may go on to that share: a scene at rest then needs
+none, step after step."""
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
 
-MEMORY, TURNS = 6, 4
-"""Sweeps that are combined, and times that so many are made before gradients take over."""
+EAGER, PAUSE = 4.0, 3
+"""Changes of a sweep, as a multiple of the tolerance, below which the residual is looked at, and pairs of sweeps after
+a look until the next one: a look costs as much as two sweeps."""
 
-BOLD, CAUTION = 2.0, 0.7
-"""Length of a gradient step, as a multiple of one that is safe for linear problems; and what it is multiplied by where
-changes have grown by ``LOST``."""
+MOST_MOMENTUM = 0.92
+"""How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
+thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, which decide, do not."""
 
-LOST = 100.0
-"""Energy of a change, as a multiple of the least so far, beyond which what is remembered does not fit any more."""
+FIRST, SECOND, BODY = "first body", "second body", "any body"
+SCALING = len(BlockScaling._fields)
+LANE, LANES = "lane", 4
+"""Three numbers and one that is not used are computed side by side."""
 
-NO_PIVOT = 1e-11
-"""Share of its diagonal below which a pivot of the small system is rounding: that sweep is left out."""
-
-NO_CHANGE = 1e300
-"""Larger than the square of any change."""
-
-SLOT = "slot"
-FIRST, SECOND = "first body", "second body"
-LOCAL = len(Local._fields)
 ROW = 15
 """Numbers of a contact's rows: its axes (3, 3), and its point from both centres of mass."""
 
@@ -89,6 +83,20 @@ def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequ
     return found
 
 
+def lever_tables(row: Array, first: Array, second: Array) -> tuple[list[Any], list[Any]]:
+    """Nine columns and nine rows (4,), the last number of each 0, for :meth:`SceneSolver.feel` and its ``push``.
+
+    Columns: of the axes E, and of how the turning of either body moves the contact along them; so u is a sum of
+    columns. Rows: of E, and of how impulses along the axes turn either body; so are changes of velocities sums of rows.
+    """
+    E = row[:9].reshape(3, 3)
+    levers = [np.array([cross(arm, axis) for axis in E], dtype=object) for arm in (row[9:12], row[12:])]
+    turned = [own @ matrix_of(body[1:]) for own, body in zip(levers, (first, second), strict=True)]
+    columns = [[*part[:, k], 0] for part in (E, *levers) for k in range(3)]
+    rows = [[*part[k], 0] for part in (E, *turned) for k in range(3)]
+    return [x for line in columns for x in line], [x for line in rows for x in line]
+
+
 def matrix_of(six: Array) -> Array:
     """A symmetric matrix (3, 3) from its upper triangle."""
     a, b, c, d, e, f = six
@@ -108,27 +116,6 @@ def own_block(row: Array, first: Array, second: Array) -> Array:
     return G
 
 
-def _least_squares(gram: Array, right: Array) -> list[Any]:
-    """x with gram x = right, by elimination; a direction that depends on those before it gets 0."""
-    n = len(right)
-    rows = [[gram[i, j] for j in range(n)] + [right[i]] for i in range(n)]
-    sound = []
-    for k in range(n):
-        pivot = rows[k][k]
-        sound.append(less(NO_PIVOT * gram[k, k], pivot))
-        rate = select(sound[k], 1 / select(sound[k], pivot, 1), 0)
-        for i in range(k + 1, n):
-            share = rows[i][k] * rate
-            rows[i] = [a - share * b for a, b in zip(rows[i], rows[k], strict=True)]
-    found: list[Any] = [0] * n
-    for k in reversed(range(n)):
-        rest = rows[k][n]
-        for j in range(k + 1, n):
-            rest = rest - rows[k][j] * found[j]
-        found[k] = select(sound[k], rest / select(sound[k], rows[k][k], 1), 0)
-    return found
-
-
 class SceneSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:
 
@@ -136,6 +123,7 @@ class SceneSolver:
     centre, mobility, start, free        of a body
     impulse                              where the solution begins and ends
     now dt, tolerance, left sweeps       the step, what is asked for, and how many sweeps it may take
+    remaining                            sweeps that the step may take beyond those
 
     ``vel`` are the velocities that come out; ``residual``, ``works`` and ``made`` tell of the solution.
     """
@@ -145,48 +133,41 @@ class SceneSolver:
         space.work(
             row=("C", ROW),
             own=("C", 6),  # the contact's own part of G, its upper triangle
-            local=("C", LOCAL),
+            columns=("C", 9, LANES),
+            rows=("C", 9, LANES),
+            scaling=("C", SCALING),
+            mean_mobility=("C",),
             shift=("C",),
             approach=("C", 3),
-            kappa=("C",),  # ratio of sliding velocity to friction
-            delta=("C", 3),  # of the impulse in the last sweep
-            before=("C", 3),  # impulse after the sweep before, and its change in it
-            delta_before=("C", 3),
-            slopes=("C", MEMORY, 3),  # differences of the changes of successive sweeps
-            steps_back=("C", MEMORY, 3),  # differences of the impulses after them
-            gram=(MEMORY, MEMORY),
-            gram_row=(MEMORY,),
-            right=(MEMORY,),
-            gamma=(MEMORY,),
-            lead=("C", 3),  # y
-            after=("C", 3),
-            rho=("C",),
-            loads=("N",),  # contacts of each body
-            test=(1,),
+            delta=("C", 3),  # of the impulse in the sweep there
+            impulse_before=("C", 3),  # after the pair of sweeps before
+            loaded=("N",),  # whether a body has contacts
+            vel_before=("N", 2, LANES),  # and the velocities that it led to
+            uphill=(1,),
             theta=(1,),
-            least=(1,),
-            scale=(1,),
-            age=(1,),
-            astray=(1,),
-            undone=(1,),
             push=("C",),
-            push_direction=("C",),
+            push_before=("C",),
             push_delta=("C",),
             ahead=("C",),
-            vel=("N", 6),
+            vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
+            felt=(LANES,),  # velocity of the contact in hand
+            given=(3,),  # change of its impulse
             moved=("N", 6),
+            moved_before=("N", 6),
             change=(1,),
-            energy=(2,),  # of the change of this sweep and of the one before
             beta=(1,),
             left_sweeps=(1,),
             settled=(1,),
             done=(1,),
+            invested=(1,),  # sweeps that go on to a share of the tolerance
+            wait=(1,),  # pairs of sweeps until the residual is looked at again
             reached=(1,),  # whether the tolerance is
             going_on=(1,),
             apart=(1,),
             residual=(3,),
             works=(2,),
             overlap=(1,),
+            corrections=(1,),
             made=(1,),
         )
 
@@ -199,13 +180,55 @@ class SceneSolver:
             for side, name in enumerate((FIRST, SECOND))
         ]
 
+    def of_body(self, name: str, body: Register) -> Piece:
+        """What a buffer holds of a body; six numbers of its velocity."""
+        whole = self.space.at(name, body)
+        if whole.shape != (2, LANES):
+            return whole
+        return Piece((6,), (*whole.addresses[:3], *whole.addresses[LANES : LANES + 3]))
+
     def both(self, name: str) -> list[Piece]:
         """What a buffer holds of both bodies."""
-        return [self.space.at(name, FIRST), self.space.at(name, SECOND)]
+        return [self.of_body(name, FIRST), self.of_body(name, SECOND)]
 
-    def each(self, block: Statement, backwards: bool = False) -> Each:
-        """A block for every contact of the list."""
-        return Each(CONTACT, ACTIVE, (*self.bodies(), block), backwards)
+    def masses(self) -> list[Piece]:
+        """Reciprocals of the masses of both bodies."""
+        return [Piece((), (Address("mobility", (Index(body), Index(None, 0))),)) for body in (FIRST, SECOND)]
+
+    def _lines(self, table: str) -> Piece:
+        """One lane of the nine columns or rows of the contact in hand."""
+        return Piece((9,), tuple(Address(table, (Index(CONTACT), Index(None, k), Index(LANE))) for k in range(9)))
+
+    def feel(self) -> Statement:
+        """The velocity of the contact in hand, ``felt``, one row in each lane."""
+
+        def velocity(columns: Array, first: Array, second: Array) -> list[Any]:
+            E, A, B = columns.reshape(3, 3)
+            return [[E @ (first[3:] - second[3:]) + (A @ first[:3] - B @ second[:3])]]
+
+        felt = Piece((), (Address("felt", (Index(LANE),)),))
+        block = traced_block(velocity, [self._lines("columns"), *self.both("vel")], [felt])
+        return Loop(LANE, LANES, (block,), side_by_side=True)
+
+    def push(self) -> Statement:
+        """What an impulse ``given`` along the axes of the contact in hand does to its bodies."""
+
+        def change(rows: Array, p: Array, m: Any, k: Any, *velocities: Any) -> list[Any]:
+            turn, way, other_turn, other_way = velocities
+            E, A, B = (p @ part for part in rows.reshape(3, 3))
+            return [[turn + A], [way + m * E], [other_turn - B], [other_way - k * E]]
+
+        halves = [
+            Piece((), (Address("vel", (Index(body), Index(None, half), Index(LANE))),))
+            for body in (FIRST, SECOND)
+            for half in (0, 1)
+        ]
+        reads = [self._lines("rows"), self.space.at("given"), *self.masses(), *halves]
+        return Loop(LANE, LANES, (traced_block(change, reads, halves),), side_by_side=True)
+
+    def each(self, *blocks: Statement, backwards: bool = False) -> Each:
+        """Some statements for every contact of the list."""
+        return Each(CONTACT, ACTIVE, (*self.bodies(), *blocks), backwards)
 
     # ---- the problem ---------------------------------------------------------------------------------------------
 
@@ -220,270 +243,146 @@ class SceneSolver:
             approach = relative_velocity(row, *start)
             shift = shifts(np.array([touch[0]], dtype=object), approach[:1], np.array([e], dtype=object), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            after = pushed(row, p, mobilities, velocities)
-            return [row, own, list(local(G)), [shift], approach, *after]
+            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities), [1], [1]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), at("now dt")]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = each(("row", "own", "local", "shift", "approach"), CONTACT)
-        return [self.each(traced_block(rows, reads, [*writes, *self.both("vel")])), self.each(self._slip())]
+        writes = [*each(("row", "own", "shift", "approach"), CONTACT), *self.both("vel")]
+        writes += [at("loaded", FIRST), at("loaded", SECOND)]
+        return [
+            Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
+            self.each(traced_block(rows, reads, writes)),
+            Collect(TOUCHED, BODY, "N", self.space.address("loaded", BODY)),
+        ]
 
-    def _slip(self) -> Statement:
-        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
-        at, each = self.space.at, self.space.each
+    def _tables(self) -> Statement:
+        """What sweeps want to know of a contact."""
 
-        def slip(row: Array, p: Array, first: Array, second: Array) -> list[Any]:
-            u, friction = relative_velocity(row, first, second), length(p[1], p[2])
-            slides = less(0, friction)
-            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
+        def tables(row: Array, own: Array, first: Array, second: Array) -> list[Any]:
+            mean = (own[0] + own[3] + own[5]) / 3
+            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean]]
 
-        return traced_block(slip, [*each(("row", "impulse"), CONTACT), *self.both("vel")], [at("kappa", CONTACT)])
+        reads = [*self.space.each(("row", "own"), CONTACT), *self.both("mobility")]
+        return traced_block(tables, reads, self.space.each(("columns", "rows", "scaling", "mean mobility"), CONTACT))
 
     # ---- its solution --------------------------------------------------------------------------------------------
 
     def solve(self) -> list[Statement]:
-        """Sweeps there and back, each followed by a step that combines those before it, until the residual is small."""
-        at, put, address = self.space.at, self.space.put, self.space.address
-        on = traced_block(lambda done: [-done], [at("done")], [at("undone")])
-        once = (on, If(address("undone"), (*self._sweep(), *self._combine())))
+        """Pairs of sweeps, each begun ahead of the last, until the residual is small; none if it is from the start."""
+        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
+
+        def look_first(residual: Array, tolerance: Any, *counts: Array) -> list[Any]:
+            made, left, remaining = (count[0] for count in counts)
+            close = less(residual[1], CLOSE * tolerance)
+            more = select(close, select(less(remaining, INVESTED), remaining, INVESTED), 0)
+            rests = select(less(FINE * tolerance, residual[1]), -1, 1)
+            return [[rests], [1], [made + more], [left + more], [remaining - more]]
+
+        fine = traced_block(
+            look_first,
+            [at("residual"), at("tolerance"), *each(("made", "left sweeps", "remaining"))],
+            each(("done", "reached", "invested", "left sweeps", "remaining")),
+        )
+        look = (*self.measure(), self._end())
+        once = (
+            *self._sweep(),
+            If(address("settled"), look),
+            If(address("going on"), tuple(self._go_ahead("impulse", "vel"))),
+        )
         return [
-            put(0, at("gram"), at("age")),
-            put(-1, at("done")),
-            self.each(put(0, *self.space.each(("slopes", "steps back"), CONTACT))),
-            Until("sweep", TURNS, address("done"), (Loop(SLOT, MEMORY, once),)),
-            on,
-            If(address("undone"), tuple(self._gradients())),
+            *self.measure(),
+            fine,
+            traced_block(lambda done: [-done], [at("done")], [at("going on")]),
+            If(
+                address("going on"),
+                (
+                    put(0, at("wait")),
+                    self.each(self._tables()),
+                    *self._remember("impulse", "vel"),
+                    Until("sweep", MOST_SWEEPS, address("done"), once),
+                ),
+            ),
         ]
 
     def _sweep(self) -> list[Statement]:
+        """A sweep there and one back, and how much they have changed."""
         at, each = self.space.at, self.space.each
 
-        def answer(
-            row: Array, own: Array, at_: Array, p: Array, kappa: Any, shift: Any, mu: Any, *of_bodies: Any
-        ) -> Any:
-            mobilities, velocities = tuple(of_bodies[:2]), tuple(of_bodies[2:])
-            u = relative_velocity(row, *velocities)
-            u[0] = u[0] + shift
-            G = matrix_of(own)
-            after, better = respond(Local(*at_), u - G @ p, mu, 0, kappa)
-            d = after - p
-            return after, better, d, G, pushed(row, d, mobilities, velocities)
+        def answer(u: Array, at_: Array, p: Array, shift: Any, mu: Any) -> tuple[Array, Array]:
+            after = step_block(BlockScaling(*at_), p, np.array([u[0] + shift, u[1], u[2]], dtype=object), mu)
+            return after, after - p
 
         def there(*given: Any) -> list[Any]:
-            after, better, d, _, moved = answer(*given)
-            return [after, [better], d, *moved]
+            after, d = answer(*given)
+            return [after, d, d]
 
-        def back(delta: Array, change: Array, energy: Array, *given: Any) -> list[Any]:
-            after, better, d, G, moved = answer(*given)
-            now, whole = G @ d, delta + d
-            totals = [[largest([change[0], now @ now])], [energy[0] + whole @ (G @ whole), energy[1]]]
-            return [after, [better], whole, *moved, *totals]
+        def back(delta: Array, before: Array, mobility: Any, change: Array, uphill: Array, *given: Any) -> list[Any]:
+            after, d = answer(*given)
+            against = -mobility * ((delta + d) @ (after - before))
+            return [after, d, [largest([change[0], mobility * mobility * (d @ d)])], [uphill[0] + against]]
 
-        def judge(change: Array, energy: Array, left: Array, made: Array, age: Array, tolerance: Any) -> list[Any]:
-            enough = select(less(made[0], FIRST_SWEEPS), FINE * tolerance, tolerance)
+        def judge(change: Array, invested: Array, wait: Array, left: Array, made: Array, tolerance: Any) -> list[Any]:
+            enough = select(less(made[0], invested[0]), FINE * tolerance, EAGER * tolerance)
             busy = less(enough * enough, change[0])
-            settled = select(busy, select(less(left[0], 4), 1, -1), 1)
-            least = select(less(0, age[0]), energy[1], energy[0])
-            lost = less(LOST * least, energy[0])
-            return [
-                [settled],
-                [-settled],
-                [select(lost, 1, -1)],
-                [0, select(less(energy[0], least), energy[0], least)],
-                [left[0] - 2],
-                [made[0] + 2],
-            ]
+            looks = select(busy, -1, select(less(0, wait[0]), -1, 1))
+            settled = select(less(left[0], 4), 1, looks)
+            pause = select(less(0, settled), PAUSE, wait[0] - 1)
+            return [[settled], [-settled], [pause], [left[0] - 2], [made[0] + 2]]
 
-        reads = [*each(("row", "own", "local", "impulse", "kappa", "shift", "friction"), CONTACT)]
-        reads += [*self.both("mobility"), *self.both("vel")]
-        writes = [*each(("impulse", "kappa", "delta"), CONTACT), *self.both("vel")]
-        totals, counts = [at("change"), at("energy")], [at("left sweeps"), at("made")]
+        felt = Piece((3,), at("felt").addresses[:3])
+        reads = [felt, *each(("scaling", "impulse", "shift", "friction"), CONTACT)]
+        writes = [at("impulse", CONTACT), at("given")]
+        totals, counts = [at("change"), at("uphill")], [at("left sweeps"), at("made")]
+        more = [*each(("delta", "impulse before", "mean mobility"), CONTACT), *totals]
+        first = traced_block(there, reads, [*writes, at("delta", CONTACT)])
+        second = traced_block(back, [*more, *reads], [*writes, *totals])
         told = traced_block(
             judge,
-            [*totals, *counts, at("age"), at("tolerance")],
-            [at("settled"), at("going on"), at("astray"), at("energy"), *counts],
+            [at("change"), at("invested"), at("wait"), *counts, at("tolerance")],
+            [at("settled"), at("going on"), at("wait"), *counts],
         )
         return [
-            self.space.put(0, at("change")),
-            self.each(traced_block(there, reads, writes)),
-            self.each(traced_block(back, [at("delta", CONTACT), *totals, *reads], [*writes, *totals]), backwards=True),
+            self.space.put(0, *totals),
+            self.each(self.feel(), first, self.push()),
+            self.each(self.feel(), second, self.push(), backwards=True),
             told,
         ]
 
-    def _combine(self) -> list[Statement]:
-        """Where sweeps have settled, a look at the residual; where not, the next start from the last few of them."""
-        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
-
-        def remember(p: Array, d: Array, before: Array, d_before: Array, age: Array) -> list[Any]:
-            known = less(0, age[0])
-            return [
-                [select(known, x - y, 0) for x, y in zip(d, d_before, strict=True)],
-                [select(known, x - y, 0) for x, y in zip(p, before, strict=True)],
-                p,
-                d,
-            ]
-
-        def products(slopes: Array, last: Array, d: Array, own: Array, row: Array, right: Array) -> list[Any]:
-            weight = (own[0] + own[3] + own[5]) / 3
-            a, b = weight * last, weight * d
-            return [
-                [x + slope @ a for x, slope in zip(row, slopes, strict=True)],
-                [x + slope @ b for x, slope in zip(right, slopes, strict=True)],
-            ]
-
-        def further(row: Array, p: Array, back: Array, mu: Any, gamma: Array, *of_bodies: Any) -> list[Any]:
-            mobilities, velocities = tuple(of_bodies[:2]), tuple(of_bodies[2:])
-            ahead = brought_inside(p - gamma @ back, mu, 0)
-            return [ahead, *pushed(row, ahead - p, mobilities, velocities)]
-
-        def slot(name: str) -> Piece:
-            return Piece((3,), tuple(Address(name, (Index(CONTACT), Index(SLOT), Index(None, i))) for i in range(3)))
-
-        keep = traced_block(
-            remember,
-            [*each(("impulse", "delta", "before", "delta before"), CONTACT), at("age")],
-            [slot("slopes"), slot("steps back"), *each(("before", "delta before"), CONTACT)],
-        )
-        sums = [at("gram row"), at("right")]
-        multiply = traced_block(
-            products,
-            [at("slopes", CONTACT), slot("slopes"), *each(("delta", "own"), CONTACT), *sums],
-            sums,
-        )
-        column = Piece((MEMORY,), tuple(Address("gram", (Index(None, i), Index(SLOT))) for i in range(MEMORY)))
-        insert = traced_block(lambda row: [row, row], [at("gram row")], [at("gram", SLOT), column])
-        weigh = traced_block(
-            lambda gram, right, age: [_least_squares(gram, right), [age[0] + 1]],
-            [at("gram"), at("right"), at("age")],
-            [at("gamma"), at("age")],
-        )
-        step = traced_block(
-            further,
-            [
-                *each(("row", "impulse", "steps back", "friction"), CONTACT),
-                at("gamma"),
-                *self.both("mobility"),
-                *self.both("vel"),
-            ],
-            [at("impulse", CONTACT), *self.both("vel")],
-        )
-        forget = (
-            put(0, at("gram"), at("age")),
-            self.each(put(0, *each(("slopes", "steps back"), CONTACT))),
-        )
-        going_on = (
-            If(address("astray"), forget),
-            put(0, *sums),
-            Each(CONTACT, ACTIVE, (keep, multiply)),
-            insert,
-            weigh,
-            self.each(step),
-        )
-        look = (*self.measure(), self._end())
-        return [If(address("settled"), look), If(address("going on"), going_on)]
-
-    # ---- where sweeps go round in circles ------------------------------------------------------------------------
-
-    def _gradients(self) -> list[Statement]:
-        """Accelerated projected gradients, λ ← Π_K(y − ρ (u + s(u))), until the residual is small enough.
-
-        y is ahead of λ by Nesterov's momentum, which is given up where it leads uphill (O'Donoghue and Candès 2015,
-        *Adaptive restart for accelerated gradient schemes*). ``vel`` are the velocities at y. The step ρ is safe where
-        each body has its mass split among its contacts: G ≤ n₁ G₁ + n₂ G₂, contact by contact.
-        """
-        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
-
-        def count(n: Any, m: Any) -> list[Any]:
-            return [[n + 1], [m + 1]]
-
-        def lengths(row: Array, p: Array, first: Array, second: Array, n: Any, m: Any) -> list[Any]:
-            nothing = np.zeros(7, dtype=object)
-            D = n * own_block(row, first, nothing) + m * own_block(row, nothing, second)
-            most = largest([sum(abs(x) for x in line) for line in D])
-            return [[BOLD / select(less(0, most), most, 1)], p]
-
-        def project(
-            row: Array, own: Array, p: Array, y: Array, rho: Any, mu: Any, shift: Any, scale: Array, *rest: Any
-        ) -> list[Any]:
-            change, test, first, second = rest
-            u = relative_velocity(row, first, second)
-            u[0] = u[0] + shift
-            step = scale[0] * rho
-            after = project_on_cone(y - step * corrected(u, mu), mu)
-            d = y - after
-            mobility = (own[0] + own[3] + own[5]) / 3
-            return [
-                after,
-                [largest([change[0], d @ d * mobility * mobility])],
-                [test[0] + (d @ (after - p)) / rho],
-            ]
-
-        def judge(change: Array, test: Array, theta: Array, least: Array, scale: Array, *rest: Any) -> list[Any]:
-            left, made, tolerance = rest
-            settled = select(less(tolerance * tolerance, change[0]), select(less(left[0], 2), 1, -1), 1)
-            uphill = less(0, test[0])
-            before = select(uphill, 1, theta[0])
-            after = (1 + sqrt(1 + 4 * before * before)) / 2
-            grown = less(LOST * LOST * least[0], change[0])
-            lowest = select(less(change[0], least[0]), change[0], least[0])
-            return [
-                [settled],
-                [select(less(0, settled), 0, (before - 1) / after)],
-                [after],
-                [select(grown, change[0], lowest)],
-                [select(grown, CAUTION * scale[0], scale[0])],
-                [left[0] - 1],
-                [made[0] + 1],
-            ]
-
-        def ahead(row: Array, p: Array, y: Array, after: Array, beta: Array, *of_bodies: Any) -> list[Any]:
-            mobilities, velocities = tuple(of_bodies[:2]), tuple(of_bodies[2:])
-            next_ = after + beta[0] * (after - p)
-            return [after, next_, *pushed(row, next_ - y, mobilities, velocities)]
-
-        counts = self.both("loads")
-        begin = traced_block(
-            lengths,
-            [*each(("row", "impulse"), CONTACT), *self.both("mobility"), *counts],
-            each(("rho", "lead"), CONTACT),
-        )
-        totals = [at("change"), at("test")]
-        find = traced_block(
-            project,
-            [
-                *each(("row", "own", "impulse", "lead", "rho", "friction", "shift"), CONTACT),
-                at("scale"),
-                *totals,
-                *self.both("vel"),
-            ],
-            [at("after", CONTACT), *totals],
-        )
-        told = [at("beta"), at("theta"), at("least"), at("scale"), at("left sweeps"), at("made")]
-        decide = traced_block(
-            judge,
-            [*totals, *told[1:], at("tolerance")],
-            [at("settled"), *told],
-        )
-        move = traced_block(
-            ahead,
-            [
-                *each(("row", "impulse", "lead", "after"), CONTACT),
-                at("beta"),
-                *self.both("mobility"),
-                *self.both("vel"),
-            ],
-            [*each(("impulse", "lead"), CONTACT), *self.both("vel")],
-        )
-        # momentum begins anew where a look at the residual has shown that it is not small yet
-        look = (*self.measure(), self._end(), put(1, at("theta")))
-        iteration = (put(0, *totals), self.each(find), decide, self.each(move), If(address("settled"), look))
+    def _remember(self, impulse: str, velocity: str) -> list[Statement]:
+        """Where sweeps begin, of the contacts and of the bodies, and without momentum."""
+        at = self.space.at
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            now, before = self.of_body(name, register), self.of_body(f"{name} before", register)
+            loops.append(traced_block(lambda x: [np.atleast_1d(x)], [now], [before]))
         return [
-            Loop("loaded", "N", (put(0, at("loads", "loaded")),)),
-            self.each(traced_block(count, counts, counts)),
-            self.each(begin),
-            put(1, at("theta"), at("scale")),
-            put(NO_CHANGE, at("least")),
-            Until("gradient", MOST_SWEEPS, address("done"), iteration),
+            self.space.put(1, at("theta")),
+            Each(CONTACT, ACTIVE, (loops[0],)),
+            Each(BODY, TOUCHED, (loops[1],)),
+        ]
+
+    def _go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
+        """The next start, y = λ + β (λ − λ before): of the contacts and, with the same β, of the bodies."""
+        at = self.space.at
+
+        def momentum(uphill: Array, theta: Array) -> list[Any]:
+            before = select(less(0, uphill[0]), 1, theta[0])
+            after = (1 + sqrt(1 + 4 * before * before)) / 2
+            beta = (before - 1) / after
+            return [[select(less(MOST_MOMENTUM, beta), MOST_MOMENTUM, beta)], [after]]
+
+        def ahead(now: Any, before: Any, beta: Array) -> list[Any]:
+            x = now + beta[0] * (now - before)
+            return [np.atleast_1d(x), np.atleast_1d(now)]
+
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            both = [self.of_body(name, register), self.of_body(f"{name} before", register)]
+            loops.append(traced_block(ahead, [*both, at("beta")], both))
+        return [
+            traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
+            Each(CONTACT, ACTIVE, (loops[0],)),
+            Each(BODY, TOUCHED, (loops[1],)),
         ]
 
     def _end(self) -> Statement:
@@ -527,81 +426,93 @@ class SceneSolver:
     def move_apart(self) -> list[Statement]:
         """π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 along the normals, as displacements ``moved`` of the bodies.
 
-        Sweeps are steps of a nonlinear conjugate gradient method (Silcowitz-Hansen, Niebe and Erleben 2010), which
-        suits a problem without friction: the next direction is β p + d, β the ratio of the energies of two successive
-        changes d, and where it exceeds 1 the directions are forgotten. Velocities are left alone. Sweeps end where none
-        of them moves a contact farther than ``overlap tolerance``.
+        By pairs of sweeps with momentum, as for impulses. Velocities are left alone. Sweeps end where a pair moves no
+        contact farther than ``overlap tolerance``.
         """
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def begin(touch: Array, row: Array, h: Any, first: Array, second: Array, overlap: Array) -> list[Any]:
             ahead = largest([touch[0] + h * relative_velocity(row, first, second)[0], -h * RELAXATION_SPEED])
-            return [[ahead], [0], [0], [largest([overlap[0], -ahead])]]
+            return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
-        def improve(row: Array, own: Array, at_: Array, ahead: Any, push: Any, change: Array, *rest: Any) -> list[Any]:
-            energy, *of_bodies = rest
-            mobilities, moved = tuple(of_bodies[:2]), tuple(of_bodies[2:])
-            gap = ahead + relative_velocity(row, *moved)[0]
-            after = largest([push - gap * at_[0], 0])
-            d = after - push
-            way = abs(d * own[0])
-            along = np.array([d, 0, 0], dtype=object)
-            totals = [[largest([change[0], way])], [energy[0] + d * d * own[0], energy[1]]]
-            return [[after], [d], *totals, *pushed(row, along, mobilities, moved)]
+        def needed(overlap: Array, smallest: Any) -> list[Any]:
+            return [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0]]
 
-        def judge(change: Array, energy: Array, left: Array, smallest: Any) -> list[Any]:
-            grows = less(energy[1], energy[0])
-            beta = select(grows, 0, energy[0] / select(less(0, energy[1]), energy[1], 1))
-            settled = select(less(smallest, change[0]), select(less(left[0], 2), 1, -1), 1)
-            return [[settled], [-settled], [select(less(0, energy[1]), beta, 0)], [0, energy[0]], [left[0] - 1]]
-
-        def further(row: Array, push: Any, d: Any, direction: Any, beta: Array, *of_bodies: Any) -> list[Any]:
-            mobilities, moved = tuple(of_bodies[:2]), tuple(of_bodies[2:])
-            ahead = largest([push + beta[0] * direction, 0])
-            along = np.array([ahead - push, 0, 0], dtype=object)
-            return [[ahead], [beta[0] * direction + d], *pushed(row, along, mobilities, moved)]
+        def judge(change: Array, made: Array, smallest: Any) -> list[Any]:
+            enough = select(less(made[0], SCENE_CORRECTIONS - 3), -1, 1)
+            settled = select(less(smallest, change[0]), enough, 1)
+            return [[settled], [-settled], [made[0] + 2]]
 
         first = traced_block(
             begin,
             [*each(("touch", "row"), CONTACT), at("now dt"), *self.both("vel"), at("overlap")],
-            [*each(("ahead", "push", "push direction"), CONTACT), at("overlap")],
+            [*each(("ahead", "push"), CONTACT), at("overlap")],
         )
-        totals = [at("change"), at("energy")]
-        better = traced_block(
-            improve,
-            [
-                *each(("row", "own", "local", "ahead", "push"), CONTACT),
-                *totals,
-                *self.both("mobility"),
-                *self.both("moved"),
-            ],
-            [*each(("push", "push delta"), CONTACT), *totals, *self.both("moved")],
-        )
-        on = traced_block(
-            further,
-            [
-                *each(("row", "push", "push delta", "push direction"), CONTACT),
-                at("beta"),
-                *self.both("mobility"),
-                *self.both("moved"),
-            ],
-            [*each(("push", "push direction"), CONTACT), *self.both("moved")],
-        )
+        decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         told = traced_block(
-            judge,
-            [*totals, at("left sweeps"), at("overlap tolerance")],
-            [at("done"), at("going on"), at("beta"), at("energy"), at("left sweeps")],
+            judge, each(("change", "corrections", "overlap tolerance")), each(("done", "going on", "corrections"))
         )
+        there, back = self._apart_sweeps()
         sweeps = (
-            put(0, at("change")),
-            self.each(better),
+            put(0, at("change"), at("uphill")),
+            self.each(there),
+            self.each(back, backwards=True),
             told,
-            If(self.space.address("going on"), (self.each(on),)),
-        )
-        needed = traced_block(
-            lambda overlap, smallest: [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0, 0], [SCENE_CORRECTIONS]],
-            [at("overlap"), at("overlap tolerance")],
-            [at("apart"), at("done"), at("energy"), at("left sweeps")],
+            If(self.space.address("going on"), tuple(self._go_ahead("push", "moved"))),
         )
         iterate = Until("correction", SCENE_CORRECTIONS, self.space.address("done"), sweeps)
-        return [put(0, at("overlap")), self.each(first), needed, If(self.space.address("apart"), (iterate,))]
+        return [
+            put(0, at("overlap")),
+            self.each(first),
+            decide,
+            If(self.space.address("apart"), (self.each(self._tables()), *self._remember("push", "moved"), iterate)),
+        ]
+
+    def _apart_sweeps(self) -> list[Statement]:
+        """What a sweep there, and one back, do to a contact that would overlap."""
+        at, each = self.space.at, self.space.each
+
+        def improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
+            n, (A, B, KA, KB) = normal[:3], normal[3:].reshape(4, 3)
+            (m, k), (first, second) = of_bodies[:2], of_bodies[2:]
+            gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3]
+            after = largest([push - gap * own, 0])
+            d = after - push
+            moved = [
+                np.concatenate([first[:3] + d * KA, first[3:] + m * d * n]),
+                np.concatenate([second[:3] - d * KB, second[3:] - k * d * n]),
+            ]
+            return after, d, moved
+
+        def there(*given: Any) -> list[Any]:
+            after, d, moved = improve(*given)
+            return [[after], [d], *moved]
+
+        def back(
+            delta: Any, before: Any, change: Array, uphill: Array, normal: Array, own: Any, *rest: Any
+        ) -> list[Any]:
+            after, d, moved = improve(normal, own, *rest)
+            whole = (delta + d) / own
+            return [
+                [after],
+                *moved,
+                [largest([change[0], abs(whole)])],
+                [uphill[0] - whole * (after - before)],
+            ]
+
+        columns, rows = (self.space.at(name, CONTACT).addresses for name in ("columns", "rows"))
+        axis = [rows[k] for k in range(3)]
+        levers = [columns[LANES * k] for k in range(3, 9)]
+        turned = [rows[LANES * k + i] for k in (3, 6) for i in range(3)]
+        normal = Piece((15,), (*axis, *levers, *turned))
+        inverse = Piece((), at("scaling", CONTACT).addresses[:1])
+        reads = [normal, inverse, *each(("ahead", "push"), CONTACT), *self.masses(), *self.both("moved")]
+        totals = each(("change", "uphill"))
+        return [
+            traced_block(there, reads, [*each(("push", "push delta"), CONTACT), *self.both("moved")]),
+            traced_block(
+                back,
+                [*each(("push delta", "push before"), CONTACT), *totals, *reads],
+                [at("push", CONTACT), *self.both("moved"), *totals],
+            ),
+        ]

@@ -12,6 +12,9 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
 5. moves apart what would overlap at the end, and moves on; unless a body would by then have travelled so far that a
    pair which is not in the lists could touch. Then the step is not taken, and the call ends: whoever called makes new
    lists and begins that step again.
+
+How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
+world goes far, and it may go farther than they, since few pairs are with it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,15 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
-from whippletree.compiler.rollout.scene_solver import ACTIVE, CONTACT, SceneSolver, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_solver import (
+    ACTIVE,
+    CONTACT,
+    TOUCHED,
+    SceneSolver,
+    matrix_of,
+    relative_velocity,
+)
+from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
 from whippletree.contact.problem.cones import largest
@@ -63,7 +74,7 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 2), friction and restitution (C,),
-    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (m); then the lists of
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     A step of length 0 does nothing but look at the gaps; it is the last one.
@@ -95,7 +106,7 @@ class _StepBuilder(WorkSpace):
             "tolerance": (),
             "overlap tolerance": (),
             "effort": (),
-            "budget": (),
+            "budget": ("N",),
         }
         self.inputs = [Buffer(name, "input", shape) for name, shape in inputs.items()]
         self.inputs.append(Buffer("node", "input", ("C", 2), integer=True))
@@ -142,8 +153,11 @@ class _StepBuilder(WorkSpace):
             joint_work=(1,),
             corrected=(1,),
             made_steps=(1,),
+            drift=(3,),  # mean velocity of the bodies
+            crowd=(1,),  # how many they are
         )
         self.numbers_list(ACTIVE, "C")
+        self.numbers_list(TOUCHED, "N")
         self.solver = SceneSolver(self)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
         self.add(*lists, *self.outputs)
@@ -161,7 +175,10 @@ class _StepBuilder(WorkSpace):
         looked = (*self.narrow, self._gaps(), If(self.address("lasts"), solve))
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
-            Loop(NODE, "N", (self._pose(), self._expect())),
+            self.put(0, self.at("drift"), self.at("crowd")),
+            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            self._mean(),
+            Loop(NODE, "N", (self._expect(),)),
             If(self.address("alive"), looked),
         )
         body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
@@ -199,23 +216,38 @@ class _StepBuilder(WorkSpace):
             free = start + h * np.concatenate([X.R @ (inverse @ moment), pull])
             world = congruence(X.R, inverse)
             mobility = [body[0], world[0, 0], world[0, 1], world[0, 2], world[1, 1], world[1, 2], world[2, 2]]
-            return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free, free]
+            return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free]
 
         reads = [
             *self.each(("now q", "now v", "tau", "bodies", "placements"), NODE),
             self.at("gravity"),
             self.at("now dt"),
         ]
-        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free", "vel"), NODE))
+        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free"), NODE))
+
+    def _add_up(self, velocity: Piece) -> Statement:
+        """One body more in the sum of velocities."""
+        real = Piece((), self.at("bodies", NODE).addresses[16:17])
+
+        def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
+            return [drift + real * V[3:], [crowd[0] + real]]
+
+        totals = self.each(("drift", "crowd"))
+        return traced_block(add, [velocity, real, *totals], totals)
+
+    def _mean(self) -> Statement:
+        """The mean velocity of the bodies, from their sum."""
+        return traced_block(lambda drift, crowd: [drift / crowd[0]], self.each(("drift", "crowd")), [self.at("drift")])
 
     def _expect(self) -> Statement:
         """Whether a body would go too far without impulses."""
 
-        def expect(V: Array, far: Any, swing: Any, budget: Any, h: Any, alive: Array) -> list[Any]:
-            far = far + h * (sqrt(V[3:] @ V[3:]) + swing * sqrt(V[:3] @ V[:3]))
+        def expect(V: Array, far: Any, swing: Any, budget: Any, drift: Array, h: Any, alive: Array) -> list[Any]:
+            way = V[3:] - drift
+            far = far + h * (sqrt(way @ way) + swing * sqrt(V[:3] @ V[:3]))
             return [[select(less(budget, far), -1, alive[0])], [0] * 6]
 
-        reads = [*self.each(("free", "far", "swing"), NODE), self.at("budget"), self.at("now dt"), self.at("alive")]
+        reads = [*self.each(("free", "far", "swing", "budget"), NODE), *self.each(("drift", "now dt", "alive"))]
         return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
 
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
@@ -233,14 +265,16 @@ class _StepBuilder(WorkSpace):
             slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
             # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
             spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
-            return [[select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))]]
+            listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
+            # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
+            return [[select(less(touch[0], NOWHERE / 2), listed, -1)]]
 
         reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
         return traced_block(near, reads, [self.at("flag", CONTACT)])
 
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
-        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.at("vel", NODE)])
+        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.solver.of_body("vel", NODE)])
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
@@ -250,7 +284,7 @@ class _StepBuilder(WorkSpace):
             left = remaining[0] + largest([unused[0], 0])
             joined = less(complete[0], 0)
             solved = select(joined, -1, select(less(0, done[0]), 1, -1))
-            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 2 * glance[0])]]
+            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 8 * glance[0])]]
 
         counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
         counts.append(self.at("glance"))
@@ -277,7 +311,8 @@ class _StepBuilder(WorkSpace):
             centres, velocities = of_bodies[:2], of_bodies[2:]
             rate = relative_velocity(_row(touch, *centres), *velocities)[0]
             listed = less(0, flag)
-            missed = select(listed, 0, largest([-(touch[0] / h + rate), 0]))
+            beyond = largest([-(touch[0] / h + rate), 0])
+            missed = select(listed, 0, select(less(touch[0], NOWHERE / 2), beyond, 0))
             joins = less(tolerance, missed)
             return [
                 [select(joins, 1, flag)],
@@ -301,7 +336,9 @@ class _StepBuilder(WorkSpace):
     def _finish(self) -> list[Statement]:
         return [
             self.put(1, self.at("within")),
-            self.put(0, self.at("joint work"), self.at("corrected"), self.at("listed")),
+            self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
+            Loop(NODE, "N", (self._add_up(self.solver.of_body("vel", NODE)),)),
+            self._mean(),
             Loop(NODE, "N", (self._move(),)),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
@@ -311,7 +348,7 @@ class _StepBuilder(WorkSpace):
         """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
 
         def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
-            far, swing, budget, h, gravity, within, joint_work, corrected = rest
+            far, swing, budget, drift, h, gravity, within, joint_work, corrected = rest
             R, r = X[:9].reshape(3, 3), X[:9].reshape(3, 3) @ body[13:16]
 
             def at_origin(motion: Array) -> Array:
@@ -319,10 +356,11 @@ class _StepBuilder(WorkSpace):
                 turn = motion[:3]
                 return np.concatenate([R.T @ turn, R.T @ (motion[3:] - cross(turn, r))])
 
-            after = at_origin(V)
+            rate, after = 1 / h, at_origin(V)
             nq, nv = Free().straight(q, after, h * after + at_origin(d))
             way = h * V + d
-            travelled = far + sqrt(way[3:] @ way[3:]) + swing * sqrt(way[:3] @ way[:3])
+            apart = way[3:] - h * drift
+            travelled = far + sqrt(apart @ apart) + swing * sqrt(way[:3] @ way[:3])
             sound: Any = select(less(travelled, budget), 1, -1)
             for x in (*nq, *nv):
                 sound = select(less(abs(x), math.inf), sound, -2)
@@ -331,22 +369,27 @@ class _StepBuilder(WorkSpace):
                 nq,
                 nv,
                 [travelled],
-                (after - v) / h,
+                rate * (after - v),
                 [select(less(sound, within[0]), sound, within[0])],
                 [joint_work[0] + h * (tau @ (v + after)) / 2],
                 [corrected[0] - weight / select(less(0, body[0]), body[0], 1)],
             ]
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
-        reads = self.each(("now q", "now v", "tau", "vel", "moved", "pose", "bodies", "far", "swing"), NODE)
-        reads += [self.at("budget"), self.at("now dt"), self.at("gravity"), *totals]
+        reads = [*self.each(("now q", "now v", "tau"), NODE), self.solver.of_body("vel", NODE)]
+        reads += self.each(("moved", "pose", "bodies", "far", "swing", "budget"), NODE)
+        reads += [*self.each(("drift", "now dt", "gravity")), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
         return traced_block(move, reads, [*writes, *totals])
 
     def _accept(self) -> list[Statement]:
         copy = traced_block(
             lambda q, v, far, V, free: [q, v, [far], V - free],
-            self.each(("next q", "next v", "next far", "vel", "free"), NODE),
+            [
+                *self.each(("next q", "next v", "next far"), NODE),
+                self.solver.of_body("vel", NODE),
+                self.at("free", NODE),
+            ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
         )
         count = traced_block(

@@ -167,7 +167,7 @@ class SingleStep:
 
     @cached_property
     def _kernel(self) -> NamedFunction:
-        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model), width=1)
+        return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model))
 
     def _unrolled(
         self,

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.geometry.separation import Placed, Solid, separation
+from whippletree.contact.geometry.separation import Placed, BoundedShape, separation
 from whippletree.contact.geometry.shapes import (
     Ball,
     Box,
@@ -40,7 +40,7 @@ def bound(shape: Shape) -> float:
             return np.inf
 
 
-def at_least_apart(first: Solid, second: Solid, X: Placed, Y: Placed) -> float:
+def at_least_apart(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> float:
     """A distance that two shapes have at least, m: their separation along the line of their middles."""
     line = X[1] + X[0] @ middle(first) - Y[1] - Y[0] @ middle(second)
     length = float(np.linalg.norm(line))
@@ -48,7 +48,7 @@ def at_least_apart(first: Solid, second: Solid, X: Placed, Y: Placed) -> float:
 
 
 @lru_cache(maxsize=1024)
-def bound_about_middle(shape: Solid) -> float:
+def bound_about_middle(shape: BoundedShape) -> float:
     """Radius of a ball about the middle of a shape's extent that holds it, m."""
     if not isinstance(shape, Hull):
         return bound(shape)
@@ -56,7 +56,7 @@ def bound_about_middle(shape: Solid) -> float:
 
 
 @lru_cache(maxsize=1024)
-def middle(shape: Solid) -> Array:
+def middle(shape: BoundedShape) -> Array:
     """The middle of a shape's extent, in its frame, (3,)."""
     if not isinstance(shape, Hull):
         return np.zeros(3)

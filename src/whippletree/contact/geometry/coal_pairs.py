@@ -36,7 +36,7 @@ from whippletree.contact.geometry.polytope_pairs import (
     flat_touches,
     separate_corners,
 )
-from whippletree.contact.geometry.separation import Placed, Solid, farthest, separation
+from whippletree.contact.geometry.separation import Placed, BoundedShape, farthest, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.errors import MissingExtraError, UnsupportedError
 from whippletree.spatial import Pose
@@ -59,7 +59,7 @@ def can_collide(first: Shape, second: Shape) -> bool:
     return all(isinstance(shape, Ball | Capsule | Cylinder | Box | Ellipsoid | Hull) for shape in (first, second))
 
 
-def slots(first: Solid, second: Solid) -> int:
+def slots(first: BoundedShape, second: BoundedShape) -> int:
     """The number of candidates of a pair."""
     if isinstance(first, Box | Hull) and isinstance(second, Box | Hull):
         fixed = separate_corners(first, second)
@@ -67,7 +67,7 @@ def slots(first: Solid, second: Solid) -> int:
     return _corner_count(first) + _corner_count(second) + 1
 
 
-def wandering_slots(first: Solid, second: Solid) -> slice:
+def wandering_slots(first: BoundedShape, second: BoundedShape) -> slice:
     """The slots that hold now this point and now that; all others keep one feature of a shape for ever."""
     if not (isinstance(first, Box | Hull) and isinstance(second, Box | Hull)):
         return slice(0, 0)
@@ -75,7 +75,7 @@ def wandering_slots(first: Solid, second: Solid) -> slice:
     return slice(fixed, fixed + EDGE_SLOTS) if fixed else slice(0, OVERLAP_SLOTS)
 
 
-def touches(first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
+def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list[Touch]:
     """The candidates of two shapes at these poses, which may move (dual numbers).
 
     Raises:
@@ -86,8 +86,7 @@ def touches(first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
     if not all(np.all(np.isfinite(part)) for part in (*x, *y)):
         nowhere = Touch(math.nan, vector(*[math.nan] * 3), np.full((3, 3), math.nan, dtype=object))
         return [nowhere] * slots(first, second)
-    met = witness(first, second, x, y, _nearest(first, second, x, y))
-    nearest = met.touch(X, Y)
+    nearest = nearest_touch(first, second, X, Y)
     if isinstance(first, Box | Hull) and isinstance(second, Box | Hull):
         found = flat_touches(Placement(first, X, x), Placement(second, Y, y), _values(nearest.axes[0]), _balls_against)
     else:
@@ -99,6 +98,12 @@ def touches(first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
     filled = [absent if touch is None else touch for touch in found]
     alone = all(real_value(touch.gap) > real_value(nearest.gap) + WITNESS for touch in filled)
     return [*filled, nearest if alone else absent]
+
+
+def nearest_touch(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> Touch:
+    """Where two shapes are nearest, to rounding."""
+    x, y = _placed(X), _placed(Y)
+    return witness(first, second, x, y, _nearest(first, second, x, y)).touch(X, Y)
 
 
 class Tracker:
@@ -140,7 +145,7 @@ def _matched(local: Array, used: Sequence[int], before: Array) -> list[int]:
     return [k if k >= 0 else rest.pop(0) for k in order]
 
 
-def _balls_against(balls: Sequence[tuple[Array, Any]], X: Pose, shape: Solid, Y: Pose) -> list[Touch]:
+def _balls_against(balls: Sequence[tuple[Array, Any]], X: Pose, shape: BoundedShape, Y: Pose) -> list[Touch]:
     """Balls of a shape, all of one radius, against the other shape."""
     first, radius = Ball(balls[0][1]), balls[0][1]
     written = CLOSED_FORMS.get((Ball, type(shape)))
@@ -164,7 +169,7 @@ def _lane(touch: Touch, k: int) -> Touch:
     return Touch(gap, vector(*numbers[:3]), vector(*numbers[3:]).reshape(3, 3))
 
 
-def _nearest(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
+def _nearest(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> Touch:
     """The nearest points of two shapes, by coal, roughly; inside each other, along the shortest way out."""
     coal = _coal()
     request, result = coal.DistanceRequest(), coal.DistanceResult()
@@ -177,7 +182,7 @@ def _nearest(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
     return Touch(float(gap), point, axes_of(vector(*map(float, normal / np.linalg.norm(normal)))))
 
 
-def _corners_against(shape: Solid, X: Pose, other: Solid, Y: Pose, normal: Array, reach: float) -> list[Touch | None]:
+def _corners_against(shape: BoundedShape, X: Pose, other: BoundedShape, Y: Pose, normal: Array, reach: float) -> list[Touch | None]:
     """What of a shape may touch another one, beside their nearest points: slot by slot, None where there is nothing.
 
     ``normal`` (3,) is that of the nearest points, towards the shape; what is farther away than ``reach`` is left out.
@@ -195,7 +200,7 @@ def _corners_against(shape: Solid, X: Pose, other: Solid, Y: Pose, normal: Array
 
 
 def _near_balls_against(
-    balls: Sequence[tuple[Array, Any]], X: Pose, other: Solid, Y: Pose, reach: float
+    balls: Sequence[tuple[Array, Any]], X: Pose, other: BoundedShape, Y: Pose, reach: float
 ) -> list[Touch | None]:
     """Those of the balls that are not farther away than ``reach``; None for the others."""
     (R, p), (S, o) = _placed(X), _placed(Y)
@@ -209,7 +214,7 @@ def _near_balls_against(
     return found
 
 
-def _rim_against(radius: float, X: Pose, other: Solid, Y: Pose, normal: Array) -> Touch | None:
+def _rim_against(radius: float, X: Pose, other: BoundedShape, Y: Pose, normal: Array) -> Touch | None:
     """The point of a rim, about the z axis, that is nearest to a shape: there a cylinder rolls. None if what is nearest
     is inside the rim."""
     disc = Cylinder(radius, 0.0)
@@ -223,7 +228,7 @@ def _rim_against(radius: float, X: Pose, other: Solid, Y: Pose, normal: Array) -
     return None if isinstance(met, Rough) or (isinstance(met, OnFace) and met.face.side == 0) else met.touch(X, Y)
 
 
-def _corner_count(shape: Solid) -> int:
+def _corner_count(shape: BoundedShape) -> int:
     match shape:
         case Ball() | Ellipsoid():
             return 0
@@ -250,7 +255,7 @@ _values: Callable[[Array], Array] = np.vectorize(real_value, otypes=[float])
 
 
 @lru_cache(maxsize=1024)
-def _coal_shape(shape: Solid) -> Any:
+def _coal_shape(shape: BoundedShape) -> Any:
     coal = _coal()
     match shape:
         case Ball(radius):

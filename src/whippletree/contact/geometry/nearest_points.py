@@ -25,7 +25,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.polytopes import corner_points
-from whippletree.contact.geometry.separation import MetFace, Placed, Solid, met_face, searched, separation
+from whippletree.contact.geometry.separation import MetFace, Placed, BoundedShape, met_face, searched, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.geometry.terrain import Rolling
 from whippletree.errors import UnsupportedError
@@ -127,7 +127,7 @@ class Rough:
         return self.found
 
 
-def witness(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) -> OnFace | Between | Rough:
+def witness(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, rough: Touch) -> OnFace | Between | Rough:
     """What two shapes have nearest to each other, from nearest points that were found roughly."""
     first_try = rough
     if not -GARBAGE < float(rough.gap) < GARBAGE or (rough.gap < -DEEP and not (_flat(first) and _flat(second))):
@@ -141,7 +141,7 @@ def witness(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) -> 
     return Rough(rough) if found is None else found
 
 
-def _on_face(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) -> OnFace | None:
+def _on_face(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, rough: Touch) -> OnFace | None:
     """The face that keeps the shapes as far apart as rough nearest points say, if one does."""
     face = met_face(first, second, X, Y, float(rough.gap), rough.axes[0].astype(float))
     if face is None:
@@ -150,7 +150,7 @@ def _on_face(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) ->
     return OnFace(face, _features(other, -(owner[0] @ face.normal) @ at[0], (0.0,))[0])
 
 
-def _between(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) -> Between | None:
+def _between(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, rough: Touch) -> Between | None:
     """The features on which rough nearest points lie, solved; None if none that were tried hold."""
     normal, point = rough.axes[0].astype(float), rough.point.astype(float)
     start = np.concatenate([normal, [float(rough.gap)]])
@@ -162,11 +162,11 @@ def _between(first: Solid, second: Solid, X: Placed, Y: Placed, rough: Touch) ->
     return None
 
 
-def _flat(shape: Solid) -> bool:
+def _flat(shape: BoundedShape) -> bool:
     return isinstance(shape, Box | Hull)
 
 
-def _features(shape: Solid, towards: Array, ladder: tuple[float, ...]) -> list[Feature]:
+def _features(shape: BoundedShape, towards: Array, ladder: tuple[float, ...]) -> list[Feature]:
     """What of a shape may be farthest in a direction (3,) of its frame, for every tolerance once."""
     none, nowhere = np.zeros(3), (0.0, 0.0)
     match shape:
@@ -282,7 +282,7 @@ def _equations(
     return F, slope
 
 
-def _holds(found: Between, first: Solid, second: Solid, X: Placed, Y: Placed) -> bool:
+def _holds(found: Between, first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> bool:
     """Whether the shapes as a whole are apart by that gap along that normal, and the points on their edges."""
     n, g = found.z[:3], float(found.z[3])
     scale = 1.0 + abs(g)

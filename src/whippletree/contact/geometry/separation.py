@@ -28,7 +28,7 @@ SEARCHES, SHRINKS, NEIGHBOURS = 40, 0.6, 10
 """Rounds of a search over directions, how its neighbourhood shrinks, and that every tenth direction is tried in it: the
 last neighbourhood is 1e-9 wide."""
 
-Solid: TypeAlias = Ball | Capsule | Cylinder | Box | Ellipsoid | Hull
+BoundedShape: TypeAlias = Ball | Capsule | Cylinder | Box | Ellipsoid | Hull
 
 Placed: TypeAlias = tuple[Array, Array]
 """Rotation (3, 3) and position (3,), floats."""
@@ -45,7 +45,7 @@ class MetFace(NamedTuple):
     """n · x on the face, m."""
 
 
-def met_face(first: Solid, second: Solid, X: Placed, Y: Placed, gap: float, normal: Array) -> MetFace | None:
+def met_face(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, gap: float, normal: Array) -> MetFace | None:
     """The face that keeps two shapes apart by ``gap`` or more; None if no face does.
 
     ``normal`` (3,) is roughly that of their nearest points, from the second shape to the first; where they are clearly
@@ -67,7 +67,7 @@ def met_face(first: Solid, second: Solid, X: Placed, Y: Placed, gap: float, norm
     return found
 
 
-def searched(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
+def searched(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> Touch:
     """Roughly the direction of largest separation, and a point that is nearest in it, by trying directions.
 
     Slower than an iteration on the shapes, but it also answers where these touch or overlap.
@@ -86,7 +86,7 @@ def searched(first: Solid, second: Solid, X: Placed, Y: Placed) -> Touch:
     return Touch(gap, point, axes_of(vector(*best.tolist())))
 
 
-def farthest(shape: Solid, along: Array) -> Array:
+def farthest(shape: BoundedShape, along: Array) -> Array:
     """A point (3,) of a shape that is farthest in a direction (3,), both in its frame."""
     end = np.array([0.0, 0.0, np.sign(along[2])])
     match shape:
@@ -119,14 +119,14 @@ def _sphere(count: int) -> Array:
 _DIRECTIONS = _sphere(500)
 
 
-def separation(first: Solid, second: Solid, X: Placed, Y: Placed, normal: Array) -> float:
+def separation(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, normal: Array) -> float:
     """How far apart two shapes are along a unit normal (3,) from the second to the first, m."""
     mine = reach_along(first, (-normal @ X[0])[None])[0]
     their = reach_along(second, (normal @ Y[0])[None])[0]
     return float(normal @ (X[1] - Y[1]) - mine - their)
 
 
-def reach_along(shape: Solid, along: Array) -> Array:
+def reach_along(shape: BoundedShape, along: Array) -> Array:
     """How far a shape reaches into directions (f, 3), from its origin and in its frame, m (f,)."""
     match shape:
         case Ball(radius):
@@ -141,7 +141,7 @@ def reach_along(shape: Solid, along: Array) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _planes(shape: Solid) -> tuple[Array, Array]:
+def _planes(shape: BoundedShape) -> tuple[Array, Array]:
     """Normals (f, 3) and heights (f,) of a shape's flat faces."""
     match shape:
         case Box() | Hull():

@@ -10,6 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.geometry.solids import Solid
 from whippletree.spatial import Pose
 
 POSE = 12
@@ -26,20 +27,27 @@ def numbers_of_pose(X: Pose) -> list[float]:
     return [float(x) for x in (*X.R.flat, *X.p)]
 
 
-def kind_of(shape: Shape) -> Any:
-    """What shapes of one kind share: their type, or themselves where they are more than a few numbers."""
+def kind_of(shape: Shape | Solid) -> Any:
+    """What shapes of one kind share: their type, or themselves where they are more than a few numbers; of solids, their
+    tables, and whether they have flats."""
+    if isinstance(shape, Solid):
+        return Solid, id(shape.tables), bool(shape.flat)
     return type(shape) if _is_numbers(shape) else id(shape)
 
 
-def numbers_of_shape(shape: Shape) -> list[float]:
+def numbers_of_shape(shape: Shape | Solid) -> list[float]:
     """The numbers that tell a shape from others of its kind."""
+    if isinstance(shape, Solid):
+        return [float(x) for x in shape.numbers]
     if not _is_numbers(shape):
         return []
     return [float(x) for part in fields(shape) for x in np.ravel(getattr(shape, part.name))]
 
 
-def with_numbers(shape: Shape, numbers: Sequence[Any]) -> Shape:
+def with_numbers(shape: Shape | Solid, numbers: Sequence[Any]) -> Shape | Solid:
     """A shape of the same type with other numbers."""
+    if isinstance(shape, Solid):
+        return shape.with_numbers(numbers)
     if not _is_numbers(shape):
         return shape
     given, parts, kind = iter(numbers), [], cast(Any, type(shape))

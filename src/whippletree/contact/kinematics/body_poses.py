@@ -111,12 +111,21 @@ class Posture:
         Returns:
             The numbers (m, 3), the point that each belongs to (m,), and the velocity (m,).
         """
+        owner, column = self._moving(nodes)
+        motion = self.slides[column] + np.cross(self.turns[column], points[owner] - self.origins[column])
+        return _times(axes[owner], motion), owner, column
+
+    def turning_rows(self, nodes: Array, axes: Array) -> tuple[Array, Array, Array]:
+        """How nodes (n,) turn about axes (n, 3, 3) with the velocities that move them: as :meth:`point_rows`."""
+        owner, column = self._moving(nodes)
+        return _times(axes[owner], self.turns[column]), owner, column
+
+    def _moving(self, nodes: Array) -> tuple[Array, Array]:
+        """The velocities (m,) that move some nodes (n,), and which of these each moves (m,)."""
         nodes = nodes % len(self.p)
         counts = self._counts[nodes]
         owner = np.repeat(np.arange(len(nodes)), counts)
-        column = self.postures.columns[ranges(self.postures.first_column[nodes], counts)]
-        motion = self.slides[column] + np.cross(self.turns[column], points[owner] - self.origins[column])
-        return _times(axes[owner], motion), owner, column
+        return owner, self.postures.columns[ranges(self.postures.first_column[nodes], counts)]
 
 
 def _stacked(entries: Array, n: int) -> Array:

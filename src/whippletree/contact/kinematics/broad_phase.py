@@ -68,8 +68,16 @@ class Neighbourhood:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _found(Snapshot(self.contacts, q), reach)
 
-    def joint_forces(self, q: Array, forces: Array) -> Array:
-        """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,), from the rows of those that carry a force."""
+    def turning_jacobian(self, q: Array, near: Near) -> Any:
+        """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
+        at = Snapshot(self.contacts, q)
+        return at.turning_jacobian(near.numbers, at.within(float(near.gaps.max(initial=0.0))))
+
+    def joint_forces(self, q: Array, forces: Array, *, turning: bool = False) -> Array:
+        """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,), from the rows of those that carry a force.
+
+        ``turning``: of moments about the axes, N m, in place of forces along them.
+        """
         numbers = np.flatnonzero(np.any(forces, axis=1))
         if not len(numbers):
             return np.zeros(self.contacts.model.nv)
@@ -77,7 +85,8 @@ class Neighbourhood:
         points = at.within(TOLD_WITHIN)
         if not np.isfinite(points.gap[numbers]).all():
             points = at.points
-        return np.asarray(at.jacobian(numbers, points).T @ forces[numbers].ravel())
+        rows = at.turning_jacobian if turning else at.jacobian
+        return np.asarray(rows(numbers, points).T @ forces[numbers].ravel())
 
 
 def _found(at: Snapshot, reach: float) -> Near:

@@ -23,7 +23,7 @@ from whippletree.contact.geometry.coal_pairs import wandering_slots
 from whippletree.contact.geometry.shapes import Hull
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.kinematics.pair_kinematics import Meetings
-from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form
+from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form, pairs_with_solids
 from whippletree.model import Model
 from whippletree.spatial import Pose
 from whippletree.tree.mechanism import Mechanism
@@ -44,6 +44,8 @@ class Candidate:
     friction: Any
     restitution: Any
     law: str | None = None
+    torsional: Any = 0
+    rolling: Any = 0
 
 
 class Points(NamedTuple):
@@ -125,6 +127,10 @@ class ContactSet(Listed):
         """J (3k, nv), rows normal, tangent 1, tangent 2 of one candidate after the other."""
         return Meetings(m, self.pairs, m.still(q)).jacobian()
 
+    def turning_jacobian(self, m: Mechanism, q: Array) -> Array:
+        """(3k, nv): angular velocity of the first body against the second's about the axes of each candidate."""
+        return Meetings(m, self.pairs, m.still(q)).turning_jacobian()
+
     def velocity(self, m: Mechanism, q: Array, v: Array) -> Array:
         """J v (3k,), without forming J."""
         return Meetings(m, self.pairs, m.moving(q, v)).velocity()
@@ -142,7 +148,8 @@ class ContactSet(Listed):
             c = pair.contact
             for slot in range(pair.slots):
                 name = c.name if pair.slots == 1 else f"{c.name}.{slot}"
-                yield Candidate(name, c.name, slot, *pair.bodies, c.friction, c.restitution, c.law)
+                law = c.friction, c.restitution, c.law, c.torsional, c.rolling
+                yield Candidate(name, c.name, slot, *pair.bodies, *law)
 
 
 def _looked_at(pair: Pair) -> int:
@@ -167,26 +174,18 @@ def contact_set(model: Model) -> ContactSet:
 
 def contact_set_of_steps(model: Model) -> ContactSet:
     """The contacts of a model as time steps see them: with the forms of
-    :mod:`whippletree.contact.geometry.step_forms`, if these leave no pair without one.
+    :mod:`whippletree.contact.geometry.step_forms` and :mod:`whippletree.contact.geometry.solid_pairs`, which leave no
+    pair without one.
     """
     usual = contact_set(model)
-    if usual.closed_form:
-        return usual
     model = usual.model
     found: ContactSet | None = model.__dict__.get("_contact_set_of_steps")
     if found is None:
-        found = ContactSet(model, find_pairs(model, step_form))
-        found = found if found.closed_form else usual
+        pairs = pairs_with_solids(usual.pairs if usual.closed_form else find_pairs(model, step_form))
+        plain = usual.closed_form and all(pair.solids is None for pair in pairs)
+        found = usual if plain else ContactSet(model, pairs)
         model.__dict__["_contact_set_of_steps"] = found
     return found
-
-
-def pairs_without_a_form(model: Model) -> list[Pair]:
-    """Pairs that have neither a closed form nor one for time steps: those that keep steps from being compiled."""
-    usual = contact_set(model)
-    if usual.closed_form:
-        return []
-    return [pair for pair in find_pairs(usual.model, step_form) if pair.touching is None]
 
 
 def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:

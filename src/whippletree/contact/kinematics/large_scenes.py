@@ -6,7 +6,7 @@ large to write down, and for pairs without a closed form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -110,7 +110,8 @@ class Snapshot:
         first, second = self.layout.sides[self.layout.others].T
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
         apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
-        near = ~(apart > reach)  # NaN is told, not left out
+        endless = [HalfSpace in map(type, self.system.pairs[k].shapes) for k in self.layout.others]
+        near = ~(apart > reach) | np.array(endless, dtype=bool)  # NaN is told, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:
@@ -118,20 +119,29 @@ class Snapshot:
         pair = self.system.pairs[number]
         X, Y = ((self.poses[k, :, :3], self.poses[k, :, 3]) for k in self.layout.sides[number])
         reach = reach + self.layout.margins[number]
+        if HalfSpace in map(type, pair.shapes):
+            reach = np.inf
         if reach < np.inf and at_least_apart(*pair.shapes, X, Y) > reach:  # type: ignore[arg-type]
             return []
         return pair.touches(*[Pose(R.astype(object), p.astype(object)) for R, p in (X, Y)])
 
     def jacobian(self, numbers: Array, at: Points | None = None) -> Any:
         """J (3n, nv) of some candidates, sparse; ``at`` are the points that they are taken from, if not all."""
+        at = self.points if at is None else at
+        return self._rows(numbers, lambda nodes: self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers]))
+
+    def turning_jacobian(self, numbers: Array, at: Points) -> Any:
+        """Of the angular velocities of some candidates' bodies about the axes, (3n, nv), sparse."""
+        return self._rows(numbers, lambda nodes: self.posture.turning_rows(nodes, at.axes[numbers]))
+
+    def _rows(self, numbers: Array, rows: Callable[[Array], tuple[Array, Array, Array]]) -> Any:
+        """Three rows of each of some candidates, of its first body less those of its second."""
         from scipy.sparse import coo_array
 
-        at = self.points if at is None else at
         pairs = np.searchsorted(self.layout.first_slot, numbers, side="right") - 1
         parts = []
         for side, sign in ((0, 1), (1, -1)):
-            nodes = self.layout.nodes[self.layout.sides[pairs, side]]
-            entries, owner, column = self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers])
+            entries, owner, column = rows(self.layout.nodes[self.layout.sides[pairs, side]])
             parts.append((sign * entries, 3 * owner[:, None] + np.arange(3), np.repeat(column[:, None], 3, axis=1)))
         data, row, column = (np.concatenate(words).ravel() for words in zip(*parts, strict=True))
         return coo_array((data, (row, column)), shape=(3 * len(numbers), self.system.model.nv)).tocsr()
@@ -172,7 +182,7 @@ class _Layout(NamedTuple):
     """How far apart each pair touches, m, (pairs,)."""
     groups: list[_Group]
     others: Array
-    """Numbers of the pairs without a closed form."""
+    """Numbers of the pairs without a closed form, and of solids: they are compared one by one."""
 
 
 def _layout(system: ContactSet) -> _Layout:
@@ -199,7 +209,7 @@ def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
         kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)
-        if pair.touching is None:
+        if pair.touching is None or pair.solids:
             others.append(k)
         else:
             members.setdefault(kinds, []).append(k)
@@ -224,7 +234,7 @@ def _group(pairs: list[Pair], numbers: Array) -> _Group:
 
 def is_slow(pair: Pair) -> bool:
     """Whether comparing a pair takes Python milliseconds: it has no closed form, or one that iterates."""
-    return pair.touching is None or _iterates(*pair.shapes)
+    return pair.touching is None or pair.solids is not None or _iterates(*pair.shapes)
 
 
 def _iterates(first: Shape, second: Shape) -> bool:

@@ -18,6 +18,9 @@ from whippletree.contact.kinematics.scene_layout import Grouped, SceneLayout
 SMALLEST = 2.0**-40
 """Share of the largest radius below which balls are sorted as if they had that size; points have none."""
 
+FEW = 150
+"""Balls that are compared each with each: quicker than making a tree."""
+
 ROUNDING = 1 + 1e-12
 """Makes up for the rounding of distances in the trees; every pair is looked at once more."""
 
@@ -32,14 +35,17 @@ class NearPairs(NamedTuple):
     """Friction, restitution and margin, (n, 3)."""
 
 
-def near_pairs(layout: SceneLayout, poses: Array, skin: float) -> NearPairs:
-    """All pairs that may touch and are less than ``skin`` (m) apart, and perhaps some more.
+def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
+    """All pairs that may touch and are less than the sum of both skins apart, and perhaps some more.
 
     Args:
         poses: of all geometries in the world, (geometries, 3, 4).
+        skin: of each geometry, m, (geometries,).
     """
-    parts = [_declared(layout, poses, skin)]
+    parts = [_declared(layout, poses, skin)] if len(layout.declared.first) else []
     parts += [_grouped(layout, group, poses, skin) for group in layout.groups]
+    if len(parts) == 1 and not len(layout.declared.first):
+        return NearPairs(*parts[0])
     first, second, coefficients = (np.concatenate(column) for column in zip(*parts, strict=True))
     # of a pair that is there twice the first one counts: contacts of their own come before groups
     key = np.minimum(first, second) * len(layout.names) + np.maximum(first, second)
@@ -47,28 +53,29 @@ def near_pairs(layout: SceneLayout, poses: Array, skin: float) -> NearPairs:
     return NearPairs(first[single], second[single], coefficients[single])
 
 
-def _declared(layout: SceneLayout, poses: Array, skin: float) -> tuple[Array, Array, Array]:
+def _declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
     first, second, coefficients = layout.declared
-    near = _are_near(layout, poses, first, second, skin + coefficients[:, 2])
+    near = _are_near(layout, poses, first, second, skin[first] + skin[second] + coefficients[:, 2])
     return first[near], second[near], coefficients[near]
 
 
-def _grouped(layout: SceneLayout, group: Grouped, poses: Array, skin: float) -> tuple[Array, Array, Array]:
-    reach = skin + group.coefficients[2]
-    a, b = balls_near(poses[group.bounded, :, 3], layout.radii[group.bounded], reach)
-    firsts, seconds = [group.bounded[a]], [group.bounded[b]]
+def _grouped(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
+    margin, bounded = group.coefficients[2], group.bounded
+    a, b = balls_near(poses[bounded, :, 3], layout.radii[bounded] + skin[bounded], float(margin))
+    firsts, seconds = [bounded[a]], [bounded[b]]
     for other in group.unbounded:
-        near = ~(_from_unbounded(layout, poses, int(other), group.bounded) > reach)
-        firsts.append(group.bounded[near])
-        seconds.append(np.full(int(near.sum()), other))
+        reach = margin + skin[bounded] + skin[other]
+        near = bounded[~(_from_unbounded(layout, poses, int(other), bounded) > reach)]
+        firsts.append(near)
+        seconds.append(np.full(len(near), other))
     first, second = np.concatenate(firsts), np.concatenate(seconds)
     apart = layout.nodes[first] != layout.nodes[second]
-    first, second = first[apart], second[apart]
-    swap = (layout.ranks[first] > layout.ranks[second]) | (
-        (layout.ranks[first] == layout.ranks[second]) & (first > second)
-    )
+    if not apart.all():
+        first, second = first[apart], second[apart]
+    ranks = layout.ranks
+    swap = (ranks[first] > ranks[second]) | ((ranks[first] == ranks[second]) & (first > second))
     first, second = np.where(swap, second, first), np.where(swap, first, second)
-    return first, second, np.tile(group.coefficients, (len(first), 1))
+    return first, second, np.broadcast_to(group.coefficients, (len(first), 3))
 
 
 def _are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, reach: Array) -> Array:
@@ -95,6 +102,15 @@ def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Arra
     return np.full(len(others), -np.inf)  # a terrain may be anywhere
 
 
+def _compare_all(centres: Array, half: Array) -> tuple[Array, Array]:
+    """Every ball against every other one."""
+    x, y, z = (column[:, None] - column for column in centres.T)
+    sums = half[:, None] + half
+    a, b = np.nonzero(x * x + y * y + z * z <= sums * sums)
+    once = a < b
+    return a[once], b[once]
+
+
 def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array]:
     """Pairs of balls (n, 3), (n,) whose surfaces are at most ``reach`` apart: numbers (k,) and (k,)."""
     from scipy.spatial import cKDTree
@@ -102,6 +118,8 @@ def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array
     half = radii + reach / 2
     if len(radii) < 2 or not np.isfinite(centres).all():
         return np.triu_indices(len(radii), 1)  # what is nowhere may be anywhere
+    if len(radii) <= FEW:
+        return _compare_all(centres, half)
     levels = np.ceil(np.log2(np.maximum(half, half.max() * SMALLEST))).astype(np.int64)
     members = [np.flatnonzero(levels == level) for level in np.unique(levels)]
     trees = [cKDTree(centres[own], leafsize=8, compact_nodes=False, balanced_tree=False) for own in members]

@@ -76,6 +76,10 @@ class Meetings:
         """J (3k, nv)."""
         return np.concatenate([zeros(0, self.nv), *[meeting.jacobian(self.nv) for meeting in self._meetings]])
 
+    def turning_jacobian(self) -> Array:
+        """Of the angular velocities about the axes, (3k, nv)."""
+        return np.concatenate([zeros(0, self.nv), *[meeting.turning_jacobian(self.nv) for meeting in self._meetings]])
+
     def velocity(self) -> Array:
         """J v (3k,)."""
         return np.concatenate([zeros(0), *[meeting.velocity() for meeting in self._meetings]])
@@ -104,6 +108,15 @@ class Meeting(NamedTuple):
             if side.columns:
                 rows = np.concatenate([_lever(touch, side.pose) for touch in touches])
                 J[:, side.columns] = J[:, side.columns] + sign * (rows @ side.jacobian)
+        return J
+
+    def turning_jacobian(self, nv: int) -> Array:
+        """Of the first body's angular velocity against the second's about the axes, (3 slots, nv)."""
+        axes = np.concatenate([touch.axes for touch in self.touches()])
+        J = zeros(len(axes), nv)
+        for sign, side in ((1, self.first), (-1, self.second)):
+            if side.columns:
+                J[:, side.columns] = J[:, side.columns] + sign * (axes @ side.pose.R @ side.jacobian[:3])
         return J
 
     def velocity(self) -> Array:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
-from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
-from whippletree.contact.geometry.shapes import Shape, shape_of
+from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form, reversed_touch
+from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape, shape_of
+from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
+from whippletree.contact.geometry.solids import Solid, solids_of
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
@@ -32,6 +34,13 @@ class Pair:
     touching: Touching | None
     """The closed form; None where there is none."""
     slots: int
+    solids: tuple[Shape | Solid, Shape | Solid] | None = None
+    """The shapes as solids, where the form is that of solids; a half-space is none."""
+
+    @property
+    def compared(self) -> tuple[Shape | Solid, Shape | Solid]:
+        """What the form takes: the shapes, or their solids."""
+        return self.solids or self.shapes
 
     def places(self, tree: Skeleton) -> tuple[Place, Place]:
         """Where the two geometries are fixed."""
@@ -44,7 +53,7 @@ class Pair:
     def touches(self, X: Pose, Y: Pose) -> list[Touch]:
         """The candidates with the two geometries at these poses; gaps are counted from the contact's margin."""
         if self.touching is not None:
-            found = self.touching(*self.shapes, X, Y)
+            found = self.touching(*self.compared, X, Y)
         else:
             found = coal_pairs.touches(*self.shapes, X, Y)  # type: ignore[arg-type]
         return (
@@ -79,6 +88,40 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
     if faults:
         raise ModelError(f"model {model.name!r}", faults)
     return tuple(pairs)
+
+
+def pairs_with_solids(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs, with the forms of solids for those that have no other, and for hulls of many corners on planes: there
+    the closed form is written out for every corner."""
+    taken = [pair for pair in pairs if pair.touching is None or _is_large_on_plane(*pair.shapes)]
+    shapes = {id(shape): shape for pair in taken for shape in pair.shapes if not isinstance(shape, HalfSpace)}
+    solids = dict(zip(shapes, solids_of(list(shapes.values())), strict=True))
+    numbers = {id(pair) for pair in taken}
+    return tuple(_with_solids(pair, solids) if id(pair) in numbers else pair for pair in pairs)
+
+
+def _with_solids(pair: Pair, solids: Mapping[int, Solid]) -> Pair:
+    first, second = (solids.get(id(shape), shape) for shape in pair.shapes)
+    form: SolidForm | HullOnPlane = HullOnPlane()
+    if isinstance(first, Solid) and isinstance(second, Solid):
+        form = SolidForm(first, second)
+    touching: Touching = form if isinstance(first, Solid) else _Turned(form)
+    return replace(pair, touching=touching, slots=form.slots, solids=(first, second))
+
+
+class _Turned:
+    """A form seen from the other side: that of a plane on a hull."""
+
+    def __init__(self, form: Touching) -> None:
+        self.form = form
+
+    def __call__(self, first: Any, second: Any, X: Pose, Y: Pose) -> list[Touch]:
+        return [reversed_touch(touch) for touch in self.form(second, first, Y, X)]
+
+
+def _is_large_on_plane(first: Shape, second: Shape) -> bool:
+    hull, plane = (first, second) if isinstance(second, HalfSpace) else (second, first)
+    return isinstance(plane, HalfSpace) and isinstance(hull, Hull) and len(hull.vertices) > SEPARATE_CORNERS
 
 
 def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) -> Pair:

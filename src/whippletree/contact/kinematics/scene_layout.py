@@ -185,6 +185,8 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         return Unsuited("it has constraints")
     if model.actuators or model.elements:
         return Unsuited("actuators, tendons or a fluid act on it")
+    if any(contact.has_moments for contact in model.contacts):
+        return Unsuited("contacts resist spinning or rolling")
     tree = skeleton(model)
     if not tree.nodes or any(
         parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)

@@ -86,7 +86,9 @@ class _Curve:
         P = np.zeros((self.k, 3, 3))
         height = np.maximum(z[:, 0], 0.0)
         P[:, 0, 0] = closed = (z[:, 0] > 0).astype(float)
-        radius = self.problem.friction * height + self.problem.cap
+        # radii of moments follow the impulses of their contacts from step to step, without a derivative: what a moment
+        # does to the normal impulse is a small share of what that one allows it
+        radius = self.problem.friction * height + self.problem.radii(z)
         side = np.hypot(z[:, 1], z[:, 2])
         slides = side > radius
         unit = z[:, 1:] / np.where(side > 0, side, 1.0)[:, None]

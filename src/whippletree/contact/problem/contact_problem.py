@@ -5,7 +5,9 @@
 with the impulses λ (N s), the velocities u (m/s) after the step, the Delassus matrix G = J M† Jᵀ and the velocities g
 that the contacts would have without impulses. Each *block* has three rows: normal, tangent 1 and tangent 2. A joint
 limit is a block without friction whose tangents do not exist; the dry friction of a joint is one without a normal and
-with a disc of fixed radius (:mod:`whippletree.contact.problem.cones`). So there is one kind of block.
+with a disc of fixed radius (:mod:`whippletree.contact.problem.cones`). Torsional and rolling friction are such discs,
+too, of moments against angular velocities: their radius is ρ times the normal impulse of the contact that they belong
+to. So there is one kind of block.
 
 A sweep (projected Gauss–Seidel) solves one block after the other, the others held. The block's own problem is solved
 in closed form where it sticks or is open; where it slides, λ_t(κ) = −(S + κ)⁻¹ b with the one unknown κ ≥ 0, the ratio
@@ -31,6 +33,27 @@ IMMOBILE = 2.0**-40
 nothing, such as the second tangent of a planar mechanism: it carries no impulse."""
 
 
+class LoadedDiscs(NamedTuple):
+    """Discs whose radius follows the normal impulse of another block: moments against spinning and rolling."""
+
+    host: Array
+    """Number of the block whose normal impulse counts; of blocks without one, their own, (k,)."""
+    share: Array
+    """ρ, the radius per normal impulse, m, (k,); 0 for blocks whose radius is their cap alone."""
+
+    def part(self, numbers: Array) -> LoadedDiscs:
+        """Those of some blocks, hosts among them."""
+        place = np.zeros(len(self.host), dtype=int)
+        place[numbers] = np.arange(len(numbers))
+        return LoadedDiscs(place[self.host[numbers]], self.share[numbers])
+
+    def loads(self) -> Array:
+        """ρ as a matrix (k, k), by block and host."""
+        found = np.zeros((len(self.host), len(self.host)))
+        found[np.arange(len(self.host)), self.host] = self.share
+        return found
+
+
 class ContactProblem(NamedTuple):
     """What one step asks of the contacts; k blocks."""
 
@@ -43,6 +66,8 @@ class ContactProblem(NamedTuple):
     """μ, (k,)."""
     cap: Array
     """Largest impulse of dry friction, N s or N m s, (k,); 0 for contacts and limits."""
+    moments: LoadedDiscs | None = None
+    """Blocks whose disc is larger than the cap by what presses on it, if there are any."""
 
     @property
     def blocks(self) -> int:
@@ -54,15 +79,29 @@ class ContactProblem(NamedTuple):
         size = 3 * self.blocks
         return np.asarray(self.matrix @ impulse.reshape(size) + self.g.reshape(size)).reshape(self.blocks, 3)
 
+    def radius(self, impulse: Array, block: int) -> Any:
+        """Radius of one block's disc under impulses (k, 3), N s or N m s, beside what its own friction allows."""
+        if self.moments is None or self.moments.host[block] == block:
+            return self.cap[block]
+        return self.cap[block] + self.moments.share[block] * largest([impulse[self.moments.host[block], 0], 0])
+
+    def radii(self, impulse: Array) -> Array:
+        """Those of all blocks, (k,), for plain numbers."""
+        if self.moments is None:
+            return self.cap
+        return np.asarray(self.cap + self.moments.share * np.maximum(impulse[self.moments.host, 0], 0.0))
+
     @staticmethod
-    def of(matrix: Matrix, g: Array, friction: Array, cap: Array) -> ContactProblem:
+    def of(matrix: Matrix, g: Array, friction: Array, cap: Array, moments: LoadedDiscs | None = None) -> ContactProblem:
         """The problem of a matrix (3k, 3k), dense or sparse."""
         k = len(g)
-        return ContactProblem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap)
+        return ContactProblem(matrix if is_sparse(matrix) else matrix.reshape(k, 3, k, 3), g, friction, cap, moments)
 
     def part(self, numbers: Array) -> ContactProblem:
         """The problem of some blocks, those with these numbers, on which no others act."""
-        return ContactProblem.of(part(self.matrix, numbers), self.g[numbers], self.friction[numbers], self.cap[numbers])
+        moments = None if self.moments is None else self.moments.part(numbers)
+        own = self.g[numbers], self.friction[numbers], self.cap[numbers], moments
+        return ContactProblem.of(part(self.matrix, numbers), *own)
 
     @property
     def matrix(self) -> Matrix:
@@ -222,6 +261,51 @@ def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
     return negated(both(not_less(0, inverse), less(speed, b * b)))
 
 
+class BlockScaling(NamedTuple):
+    """What :func:`step_block` needs to know of a block, all of whose directions can be moved: 7 numbers."""
+
+    normal: Any
+    """1 / G_nn."""
+    coupling1: Any
+    """G_nt."""
+    coupling2: Any
+    inverse11: Any
+    """G_tt⁻¹."""
+    inverse12: Any
+    inverse22: Any
+    step: Any
+    """One over the larger principal value of G_tt."""
+
+
+def block_scaling(G: Array) -> BlockScaling:
+    """A block's own part (3, 3) of the Delassus matrix, prepared for many steps."""
+    a, b, d = G[1, 1], G[1, 2], G[2, 2]
+    rate = 1 / (a * d - b * b)
+    largest_ = (a + d) / 2 + length((a - d) / 2, b)
+    return BlockScaling(1 / G[0, 0], G[0, 1], G[0, 2], d * rate, -b * rate, a * rate, 1 / largest_)
+
+
+def step_block(at: BlockScaling, impulse: Array, velocity: Array, mu: Any) -> Array:
+    """A better impulse (3,) of a block whose velocity is that after ``impulse``: the normal first, then friction.
+
+    A third of what :func:`respond` costs, and exact where normal and tangents do not feel each other, as with balls.
+    Elsewhere a sliding block takes several steps, along −u_t at the rate of its more mobile direction; that fixed point
+    is Coulomb's law and no other: friction against the sliding velocity, not against what G makes of it.
+    """
+    normal = largest([impulse[0] - at.normal * velocity[0], 0])
+    d = normal - impulse[0]
+    u1, u2 = velocity[1] + at.coupling1 * d, velocity[2] + at.coupling2 * d
+    held1 = impulse[1] - at.inverse11 * u1 - at.inverse12 * u2
+    held2 = impulse[2] - at.inverse12 * u1 - at.inverse22 * u2
+    reach = mu * normal
+    sticks = not_less(reach * reach, held1 * held1 + held2 * held2)
+    slid1, slid2 = impulse[1] - at.step * u1, impulse[2] - at.step * u2
+    side = length(slid1, slid2)
+    outside = less(reach, side)
+    share = select(outside, reach / select(outside, side, 1), 1)
+    return np.array([normal, select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)], dtype=object)
+
+
 def swept(problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kappa: Array) -> tuple[Array, Array]:
     """Impulses (k, 3) and κ (k,) after one sweep over all blocks."""
     impulse, kappa = np.array(impulse, dtype=object), np.array(kappa, dtype=object)
@@ -230,7 +314,7 @@ def swept(problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kap
         for j in range(problem.blocks):
             if j != i:
                 free = free + problem.G[i, :, j] @ impulse[j]
-        impulse[i], kappa[i] = respond(at, free, problem.friction[i], problem.cap[i], kappa[i])
+        impulse[i], kappa[i] = respond(at, free, problem.friction[i], problem.radius(impulse, i), kappa[i])
     return impulse, kappa
 
 
@@ -248,7 +332,7 @@ def measured(problem: ContactProblem, impulse: Array) -> Measure:
     """The residual of impulses (k, 3) in a problem; zeros without contacts."""
     u = problem.velocity(impulse)
     parts = [
-        block_measure(problem.G[i, :, i], impulse[i], u[i], problem.friction[i], problem.cap[i])
+        block_measure(problem.G[i, :, i], impulse[i], u[i], problem.friction[i], problem.radius(impulse, i))
         for i in range(problem.blocks)
     ]
     if not parts:

@@ -109,7 +109,7 @@ def solve(
     search.begin(start)
     if search.done:
         return search.found
-    parts = islands(problem.matrix)
+    parts = _islands(problem)
     if len(parts) <= 1:
         return _searched(search, start, starts)
     residual = residuals(problem, search.best.impulse)
@@ -122,6 +122,20 @@ def solve(
         island.begin(start[own])
         solutions.append(island.found if island.done else _searched(island, start[own], starts))
     return _joined(problem, [kept, *left], solutions)
+
+
+def _islands(problem: ContactProblem) -> list[Array]:
+    """Numbers of the blocks that act on each other, moments together with the contacts that press on them."""
+    parts = islands(problem.matrix)
+    if problem.moments is None or len(parts) <= 1:
+        return parts
+    number = np.zeros(problem.blocks, dtype=int)
+    for i, own in enumerate(parts):
+        number[own] = i
+    for first, second in zip(number.copy(), number[problem.moments.host], strict=True):
+        one, other = number[parts[first][0]], number[parts[second][0]]
+        number[number == one] = other
+    return [np.flatnonzero(number == i) for i in np.unique(number)]
 
 
 def _searched(search: _Search, start: Array, starts: Sequence[ConeStart]) -> ContactSolution:
@@ -231,9 +245,12 @@ class _Search:
         Where forces are not unique a slip may be as good a solution; what can stay at rest, does. If that is not
         enough, what neither closes nor opens is held, too: in a tower that begins to fall, all but its lowest contacts.
         """
-        normal, dry = self.problem.g[:, 0], self.problem.cap > 0
+        normal, dry, moments = self.problem.g[:, 0], self.problem.cap > 0, self.problem.moments
         rubs = (self.problem.friction > 0) | dry
         closing, touching = (normal < 0) | dry, (normal < self.tolerance) | dry
+        if moments is not None:
+            rubs = rubs | (moments.share > 0)
+            closing, touching = (np.where(moments.share > 0, held[moments.host], held) for held in (closing, touching))
         for held in (closing, touching)[: 1 + bool(np.any(closing != touching))]:
             if not self.done:
                 rows = np.flatnonzero(np.stack([held, held & rubs, held & rubs], axis=1))
@@ -249,10 +266,31 @@ class _Search:
         """The interior-point method from a start, and Newton's method at its end; the impulses between the two."""
         if not np.any(self.problem.g):
             return np.zeros((self.problem.blocks, 3))
-        impulse, made = interior_point(self.problem, start, self._judge, slip)
+        impulse, made = self._pass_with_radii_held(start, slip)
         self._interior_steps += made
         self.polish(impulse)
         return impulse
+
+    def _pass_with_radii_held(self, start: ConeStart, slip: Array | None) -> tuple[Array, int]:
+        """The interior-point method with moments bounded by the contact impulses that are the best so far.
+
+        Those under no load are left out: their discs have no inside.
+        """
+        problem = self.problem
+        if problem.moments is None:
+            return interior_point(problem, start, self._judge, slip)
+        radii = problem.radii(self.best.impulse)
+        kept = np.flatnonzero((problem.moments.share == 0) | (radii > 0))
+        held = problem._replace(cap=radii, moments=None).part(kept)
+
+        def every(impulse: Array) -> Array:
+            found = np.zeros((problem.blocks, 3))
+            found[kept] = impulse
+            return found
+
+        own = None if slip is None else slip[kept]
+        impulse, made = interior_point(held, start, lambda x: self._judge(every(x)), own)
+        return every(impulse), made
 
     def hold_slips(self) -> None:
         """The interior-point method with slips held at those that came out the last time."""
@@ -276,7 +314,7 @@ class _Search:
 def residuals(problem: ContactProblem, impulse: Array) -> Measure:
     """The measure of each block, arrays (k,)."""
     own = laned(own_blocks(problem.matrix).reshape(-1, 9)).reshape(3, 3)
-    law = (laned(x[:, None])[0] for x in (problem.friction, problem.cap))
+    law = (laned(x[:, None])[0] for x in (problem.friction, problem.radii(impulse)))
     found = block_measure(own, laned(impulse), laned(problem.velocity(impulse)), *law)
     squared, velocity, cone = (np.broadcast_to(plain(x), problem.blocks) for x in found)
     return Measure(np.sqrt(squared), np.sqrt(velocity), cone)
@@ -285,6 +323,7 @@ def residuals(problem: ContactProblem, impulse: Array) -> Measure:
 def clipped(problem: ContactProblem, impulse: Array) -> Array:
     """Impulses (k, 3) with the normal part not below 0 and the friction shortened to what Coulomb's law allows."""
     normal = np.where(problem.cap > 0, 0.0, np.maximum(impulse[:, 0], 0.0))
-    radius, side = problem.friction * normal + problem.cap, np.hypot(impulse[:, 1], impulse[:, 2])
+    pressed = np.stack([normal, normal, normal], axis=1)
+    radius, side = problem.friction * normal + problem.radii(pressed), np.hypot(impulse[:, 1], impulse[:, 2])
     share = np.where(side > radius, radius / np.where(side > 0, side, 1.0), 1.0)
     return np.concatenate([normal[:, None], share[:, None] * impulse[:, 1:]], axis=1)

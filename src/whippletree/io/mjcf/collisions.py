@@ -9,12 +9,13 @@ A pair that the file declares (``<pair>``) is a contact as it stands. Otherwise 
 * both are without end (planes, height fields).
 
 The friction of such a pair is the larger coefficient of the two, or that of the geom with the higher ``priority``, and
-0 where ``condim`` is 1; they touch at the sum of their margins.
+0 where ``condim`` is 1; torsional and rolling friction is found alike, the first from ``condim`` 4 on, the second where
+it is 6. They touch at the sum of their margins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -28,9 +29,9 @@ _TOUCHABLE = ("half_space", "sphere", "capsule", "cylinder", "box", "ellipsoid",
 _MESH_SUFFIXES = (".stl", ".obj", ".dae")
 """Formats of meshes whose corners are read (:mod:`whippletree.contact.geometry.meshes`)."""
 
-FRICTIONLESS, TANGENTIAL = 1, 3
-"""Values of ``condim``: only a normal force; and friction along the surface. 4 and 6 add moments about the normal and
-against rolling."""
+FRICTIONLESS, TORSIONAL, ROLLING = 1, 4, 6
+"""Values of ``condim``: only a normal force; and those that add moments about the normal, and against rolling, to the
+friction along the surface."""
 
 
 class _Touch(NamedTuple):
@@ -38,9 +39,9 @@ class _Touch(NamedTuple):
 
     first: str
     second: str
-    friction: float
+    friction: tuple[float, float, float]
+    """Sliding, torsional (m) and rolling (m)."""
     margin: float
-    condim: int
     name: str = ""
     line: int | None = None
 
@@ -66,15 +67,22 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
             draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
             continue
-        if touch.condim > TANGENTIAL:
-            draft.leave_out("torsional and rolling friction (condim 4 and 6)", f"{touch.first} with {touch.second}")
         # the unbounded one comes second, and what stands still after what moves
         if pair[0].kind in UNBOUNDED or (pair[1].kind not in UNBOUNDED and _weld(parts, floating, pair[0].body) == 0):
             touch = touch._replace(first=touch.second, second=touch.first)
         name = fresh(touch.name or f"{touch.first} on {touch.second}", names)
         names.add(name)
         draft.declare("contact", name, touch.line)
-        draft.builder.contact(name, touch.first, touch.second, friction=touch.friction, margin=touch.margin or 0)
+        sliding, torsional, rolling = touch.friction
+        draft.builder.contact(
+            name,
+            touch.first,
+            touch.second,
+            friction=sliding,
+            margin=touch.margin or 0,
+            torsional=torsional or 0,
+            rolling=rolling or 0,
+        )
     for kind, told in draft.left_out.items():
         draft.left_out[kind] = list(dict.fromkeys(told))
 
@@ -100,13 +108,13 @@ def _declared(draft: Draft, parts: Parts) -> Iterator[_Touch]:
             draft.notes.append(f"the pair of {first!r} and {second!r} is declared again: the first declaration counts")
             continue
         seen[key] = first
-        sliding, across = (float(x) for x in compiled.pair_friction[k][:2])
-        if sliding != across:
-            draft.leave_out("friction that differs along and across (the first coefficient counts)", first, second)
+        sliding, across, torsional, rolling, beside = (float(x) for x in compiled.pair_friction[k])
         condim = int(compiled.pair_dim[k])
+        if sliding != across or (rolling != beside and condim >= ROLLING):
+            draft.leave_out("friction that differs along and across (the first coefficient counts)", first, second)
         name = compiled.pair(k).name
-        friction = 0.0 if condim == FRICTIONLESS else sliding
-        yield _Touch(first, second, friction, float(compiled.pair_margin[k]), condim, name, lines.get(name))
+        friction = _taken(condim, (sliding, torsional, rolling))
+        yield _Touch(first, second, friction, float(compiled.pair_margin[k]), name, lines.get(name))
 
 
 def _allowed(parts: Parts, floating: int) -> Iterator[_Touch]:
@@ -135,9 +143,19 @@ def _mixed(compiled: Any, i: int, j: int) -> _Touch:
     priorities = [int(compiled.geom_priority[k]) for k in (i, j)]
     leading = [k for k, own in zip((i, j), priorities, strict=True) if own == max(priorities)]
     condim = max(int(compiled.geom_condim[k]) for k in leading)
-    friction = 0.0 if condim == FRICTIONLESS else max(float(compiled.geom_friction[k][0]) for k in leading)
+    larger = [max(float(compiled.geom_friction[k][n]) for k in leading) for n in range(3)]
     margin = float(compiled.geom_margin[i]) + float(compiled.geom_margin[j])
-    return _Touch(compiled.geom(i).name, compiled.geom(j).name, friction, margin, condim)
+    return _Touch(compiled.geom(i).name, compiled.geom(j).name, _taken(condim, larger), margin)
+
+
+def _taken(condim: int, friction: Sequence[float]) -> tuple[float, float, float]:
+    """Those of three coefficients that count, 0 for the others."""
+    sliding, torsional, rolling = friction
+    return (
+        sliding if condim > FRICTIONLESS else 0.0,
+        torsional if condim >= TORSIONAL else 0.0,
+        rolling if condim >= ROLLING else 0.0,
+    )
 
 
 def _weld(parts: Parts, floating: int, body: str) -> int:

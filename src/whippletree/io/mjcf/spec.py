@@ -23,6 +23,12 @@ PAD = 2e-15
 _UNUSED = ("cameras", "lights", "skins", "textures", "materials", "numerics", "texts", "tuples", "plugins")
 """What says nothing of the mechanics: told, and taken out before compiling."""
 
+_OPTIONS = (
+    *("integrator", "cone", "solver", "impratio", "tolerance", "iterations", "ls_iterations", "ls_tolerance"),
+    *("noslip_iterations", "noslip_tolerance", "ccd_iterations", "ccd_tolerance", "jacobian", "magnetic"),
+)
+"""Options of MuJoCo's own solver, which say nothing of the mechanics."""
+
 _READ = ("excludes", "hfields", "sensors")
 """What is read from the specification itself, or left out and told, and taken out before compiling."""
 
@@ -100,6 +106,8 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     if spec.compiler.settotalmass > 0:
         parts.total_mass = float(spec.compiler.settotalmass)
         spec.compiler.settotalmass = -1  # after the padding, this would scale the padding too
+    for tendon in spec.tendons:
+        tendon.material = ""  # before the copy: MuJoCo compiles the material that a tendon had when it was made
     parts.mass_spec = spec.copy()
     _strip(parts.mass_spec, parts.driven)  # some numbers of actuators follow from masses
     parts.pose_spec = parts.mass_spec.copy()
@@ -162,6 +170,22 @@ def _report_unused(draft: Draft, spec: Any) -> None:
     idle = [t.name for t in spec.tendons if not acts(t) and t.name not in spoken_of]
     if idle:
         draft.unused[f"tendons: {', '.join(map(repr, idle))}"] += 1
+    if told := _chosen_options(spec):
+        draft.notes.append(f"options of MuJoCo's solver are not taken over: {', '.join(told)}")
+
+
+def _chosen_options(spec: Any) -> list[str]:
+    """What the file chooses of MuJoCo's integrator and solver, in words."""
+    import mujoco
+
+    usual, words = mujoco.MjSpec().option, []
+    for word in _OPTIONS:
+        value = getattr(spec.option, word, None)
+        if value is not None and np.any(value != getattr(usual, word)):
+            named = {"integrator": mujoco.mjtIntegrator, "cone": mujoco.mjtCone, "solver": mujoco.mjtSolver}.get(word)
+            text = named(value).name.rpartition("_")[2].lower() if named else f"{np.asarray(value).tolist()}"
+            words.append(f"{word} = {text}")
+    return words
 
 
 def _report_left_out(draft: Draft, spec: Any) -> None:
@@ -174,6 +198,15 @@ def _report_left_out(draft: Draft, spec: Any) -> None:
     ):
         if names := [part.name or "without a name" for part in group]:
             draft.leave_out(word, *names)
+    if _switched_on(spec, "OVERRIDE"):
+        draft.leave_out("one law for all contacts (flag override): o_margin, o_friction, o_solref, o_solimp")
+
+
+def _switched_on(spec: Any, flag: str) -> bool:
+    """Whether the file switches a part of MuJoCo on that is usually off (``mjENBL_…``)."""
+    from mujoco import mjtEnableBit
+
+    return bool(int(spec.option.enableflags) & int(getattr(mjtEnableBit, f"mjENBL_{flag}", 0)))
 
 
 def acts(tendon: Any) -> bool:

@@ -44,7 +44,8 @@ _WORDS = {
     "key_frames": "key frame",
 }
 _NUMBERS = {
-    *("gravity", "mass", "center", "inertia", "restitution", "margin", "q", "v", "time_step", "commands", "act"),
+    *("gravity", "mass", "center", "inertia", "restitution", "margin", "torsional", "rolling"),
+    *("q", "v", "time_step", "commands", "act"),
     *("weights", "divisors", "size", "density", "viscosity", "wind", "share", "cutoff"),
     *("gear", "gain", "bias", "command_range", "force_range", "activation_times", "activation_range"),
     *native_tables.fields(native_tables.JointTable),

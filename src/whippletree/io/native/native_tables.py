@@ -123,6 +123,8 @@ class ContactTable(Struct, forbid_unknown_fields=True):
     restitution: Number = 0
     law: str = ""
     margin: Number = 0
+    torsional: Number = 0
+    rolling: Number = 0
 
 
 class ActuatorTable(Struct, forbid_unknown_fields=True):

@@ -182,7 +182,7 @@ def _geometry(geometry: Geometry) -> dict[str, Any]:
 def _contact(contact: Contact) -> dict[str, Any]:
     where = f"contact {contact.name!r}"
     table: dict[str, Any] = {"name": contact.name, "first": contact.first, "second": contact.second}
-    for word in ("friction", "restitution", "margin"):
+    for word in ("friction", "restitution", "margin", "torsional", "rolling"):
         if not _same(getattr(contact, word), 0, where):
             table[word] = number(getattr(contact, word), f"{where}: {word}")
     return table if contact.law is None else table | {"law": contact.law}

@@ -26,6 +26,7 @@ from whippletree.compiler.rollout.collocation_kernel import (
     Verdict,
 )
 from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, mean_contraction
+from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
 from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
@@ -61,12 +62,14 @@ MOST_BODIES = 48
 class CompiledSteps:
     """Takes steps of a motion."""
 
-    def __init__(self, task: Task, blocks: RateBlocks | None = None, wait: int = 0) -> None:
+    def __init__(
+        self, task: Task, blocks: RateBlocks | None = None, wait: int = 0, guards: GuardBlocks | None = None
+    ) -> None:
         """``blocks``: the equations of motion, where they are not those of the model alone; ``wait``: steps that a run
-        takes in Python in any case."""
-        self.blocks = blocks
+        takes in Python in any case; ``guards``: what ends a call where it may vanish."""
+        self.blocks, self.guards = blocks, guards
         self.more: tuple[Array, ...] = ()
-        """What these take with each call."""
+        """What these and the guards take with each call."""
         self.task, self.motion = task, task.motion
         model = self.motion.model
         self.patience = IterationLimits(
@@ -113,7 +116,7 @@ class CompiledSteps:
     ) -> TriedStep | None:
         """One step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
         call = Departure(t, y, length, guess, 0.0, t + length, 0, rtol, atol, stiff)
-        _, _, _, trial, (_, outcome, error, change, first, rounds) = self._call(call)
+        _, _, _, trial, (_, outcome, error, change, first, rounds, _) = self._call(call)
         if outcome == IN_DOUBT or not np.isfinite(change):
             return None
         polynomial = Polynomial(t, length, y, trial)
@@ -139,10 +142,12 @@ class CompiledSteps:
             kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
         sound = self._closed(kept)
         if sound < len(kept):
-            return Stride(kept[:sound], failed=True)
+            return Stride(kept[:sound], failed=True, watched=self.guards is not None)
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
-        through = bool(kept) and (kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
-        return Stride(kept, slow, eased, failed=not (slow or eased or through))
+        crossing = verdict.crossing > 0
+        through = bool(kept) and (crossing or kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
+        watched = self.guards is not None
+        return Stride(kept, slow, eased, not (slow or eased or through), watched, crossing)
 
     def _closed(self, kept: list[AcceptedStep]) -> int:
         """How many steps end with all constraints met: the one after them is left to Python, which shortens it, and
@@ -174,11 +179,11 @@ class CompiledSteps:
         motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme()
         try:
             if isinstance(self._controller, AffineForces):
-                found = motion.dyn.collocation_steps(scheme, self.patience, "affine", self.blocks)
+                found = motion.dyn.collocation_steps(scheme, self.patience, "affine", self.blocks, self.guards)
             else:
                 if motion.controller is not None and self._controller is None:
                     self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-                found = motion.dyn.collocation_steps(scheme, self.patience, motion.controller, self.blocks)
+                found = motion.dyn.collocation_steps(scheme, self.patience, motion.controller, self.blocks, self.guards)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return False

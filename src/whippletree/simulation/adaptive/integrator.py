@@ -243,6 +243,10 @@ class Stride(NamedTuple):
     """Newton's method is no longer needed."""
     failed: bool = False
     """The next step was tried, and is not good enough."""
+    watched: bool = False
+    """Guards were looked at on the way."""
+    crossing: bool = False
+    """One of them may have vanished in the last of these steps, and in no other."""
 
     @property
     def unsolved(self) -> bool:
@@ -297,8 +301,8 @@ class Integrator:
     """Steps that machine code may take before anybody looks at them."""
     solver: str = "auto"
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
-    stride: list[AcceptedStep] = field(default_factory=list)
-    """The steps that machine code has taken in one call, which :meth:`pieces` hands out one by one."""
+    stride: Stride = field(default_factory=lambda: Stride([]))
+    """The steps that were taken in one call, which :meth:`pieces` hands out one by one."""
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -323,7 +327,8 @@ class Integrator:
                 self._reject(t, length)
                 stiff = True
                 continue
-            kept = self.stride = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
+            kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
+            self.stride = stride._replace(kept=kept) if stride.kept else Stride(kept)
             failed = stride.failed and bool(stride.kept)
             for step in kept:
                 begin, t, y, guess = t, step.end, step.state, step.solution.polynomial

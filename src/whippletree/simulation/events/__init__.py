@@ -7,6 +7,7 @@ the velocities (``contact.impact``), a new mode is found (``contact.modes``), th
     event_method      the method of ``wt.simulate``, and the loop over phases
     equations, phase  equations of motion in a mode; one phase with its active rows
     compiled_phase    the same by machine code, one function for all modes
+    compiled_guards   its guards, watched inside the kernel of its steps
     smooth_motion     integration of a phase
     guards            functions whose change of sign ends a phase
     transitions       answers to events

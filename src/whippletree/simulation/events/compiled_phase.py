@@ -202,8 +202,9 @@ class CompiledPhases:
         n = self.scene.model.nv
         return {"on": (self.rows,), "holds": (HELD_MOTIONS, n), "slide": (self.scene.count, 2), "rub": (n,)}
 
-    def statements(self, space: WorkSpace, controlled: bool) -> tuple[list[Statement], list[Statement]]:
-        """Rates at a point, and the end of a step brought back to the rows."""
+    def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
+        """Rates at a point, with the forces of the rows where these are watched, and the end of a step brought back to
+        the rows."""
         at, model = space.at, self.scene.model
 
         def place(X: Array) -> list[Array]:
@@ -215,9 +216,13 @@ class CompiledPhases:
                 tau = tau + self._call(Mechanism.of(model), "passive_forces", {"q": q, "v": v})
             held = self._held_motion(t, q, v, tau, *rest)
             rate = self._call(Mechanism.of(model), "rate", {"q": q, "v": v})
-            return [rate, held.a, [select(less(0, held.trust), doubt[0], 1)]]
+            found = [rate, held.a, [select(less(0, held.trust), doubt[0], 1)]]
+            return [*found, held.f] if watched else found
 
         space.work(sound=(1,))
+        if watched:
+            space.work(force=(space.buffers["X"].shape[0], self.rows))
+        force = [at("force", "point")] if watched else []
         state = [at("q"), at("v"), at("tau"), at("T", "point"), at("doubt")]
         reads = [*state, *space.each([*self._around, "slide", "rub"])]
         Y = at("Y", "point")
@@ -229,7 +234,7 @@ class CompiledPhases:
             [at("doubt")],
         )
         return [traced_block(place, [at("X", "point")], [at("q"), at("v")])], [
-            traced_block(rates, reads, [at("F", "point"), at("doubt")]),
+            traced_block(rates, reads, [at("F", "point"), at("doubt"), *force]),
             If(space.address("ending"), (space.put(1, at("sound")), *project, judge)),
         ]
 

@@ -27,6 +27,7 @@ from whippletree.simulation.motion import Motion
 if TYPE_CHECKING:
     from whippletree.simulation.events.compiled_phase import CompiledPhases
     from whippletree.simulation.events.phase import Phase
+    from whippletree.simulation.events.sensitivity.phase_sensitivity import SceneTangent
 
 REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
@@ -65,6 +66,8 @@ class EventEquations:
         """Single states that were asked for last, each with the controller that acted there."""
         self.trials: dict[tuple[Any, ...], Phase] = {}
         """Phases that massless feet have tried last, by mode and state."""
+        self.tangent: SceneTangent | None = None
+        """How the pieces change with the state, once that is asked for."""
         self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
         touching = contact_set(self.model).candidates
         stops = tuple(stop.candidate for stop in self.stops.all)
@@ -178,12 +181,12 @@ class EventEquations:
         u = np.concatenate([own, v @ self.joint_rows.T], axis=-1) if len(self.joint_rows) else own
         return u.reshape(*u.shape[:-1], self.count, 3)
 
-    def residual(self, t: float, q: Array) -> Array:
-        """Position residuals of the rows (r,); zero for rows without one."""
+    def residual(self, t: Array, q: Array) -> Array:
+        """Position residuals of the rows at m states (m, r); zero for rows without one."""
         if not self.rows:
-            return np.zeros(0)
-        g = np.append(self._many("constraint_residual", q=q, t=t), 0.0)
-        return g[self.position_rows]
+            return np.zeros((len(q), 0))
+        g = self._many("constraint_residual", q=q, t=t)
+        return np.concatenate([g, np.zeros((len(q), 1))], axis=1)[:, self.position_rows]
 
     def row_velocity(self, t: Any, q: Array, v: Array) -> Array:
         """A v + gₜ (..., r)."""

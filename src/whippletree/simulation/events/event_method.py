@@ -17,7 +17,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import OPEN, Mode, open_mode
 from whippletree.contact.impact.laws import Law, law_named
-from whippletree.errors import AssemblyError
+from whippletree.errors import AssemblyError, UnsupportedError, listed
+from whippletree.model import Model
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
 from whippletree.simulation.adaptive.integrator import IntegrationError, Progress, Statistics
 from whippletree.simulation.events import event_output, zeno
@@ -72,6 +73,7 @@ class Events(Method):
             sensitivity: whether the derivative of the state by the start state goes with every row; asks for saltation.
         """
         super().__init__(task)
+        _refuse_moments(task.motion.model)
         self.scene = EventEquations(task.motion)
         law = None if impact_law is None else law_named(impact_law)
         depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
@@ -273,6 +275,8 @@ class Events(Method):
         self.scene.compiled.ready = self._may_compile
         raw = phase_of(self.scene, mode, t, state)
         state = self._without_slow_slips(raw, t, raw.project(t, state), none)
+        if type(raw) is Phase and not raw.turning and not raw.hyperstatic:
+            return raw.begun_at(state, none / 2)
         return phase_of(self.scene, mode, t, state, none / 2)
 
     def _without_slow_slips(self, phase: Phase, t: float, y: Array, none: float) -> Array:
@@ -368,3 +372,17 @@ class Events(Method):
         time, still = float(memo["phase_time"]), float(memo["phase_still"])
         self.scene.compiled.ready = bool(memo["phase_compiled"])
         return phase_of(self.scene, mode, time, memo["phase_state"], still), progress_of(memo)
+
+
+def _refuse_moments(model: Model) -> None:
+    """Refuse torsional and rolling friction, whose beginnings and ends no guard looks for.
+
+    Raises:
+        UnsupportedError: with the names of the contacts.
+    """
+    names = [repr(contact.name) for contact in model.contacts if contact.has_moments]
+    if names:
+        raise UnsupportedError(
+            f"simulate: model {model.name!r} has torsional or rolling friction at {listed(names)}, whose sticking and "
+            f"slipping are not located as events: method='time_stepping' takes it, or declare these contacts without it"
+        )

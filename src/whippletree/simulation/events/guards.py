@@ -24,6 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.lanes import Lanes
+from whippletree.compiler.rollout.step_watch import WATCHED, may_dip
 from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.massless_feet.foot_contact import Footing
@@ -33,9 +35,6 @@ from whippletree.simulation.events.phase import Phase
 Admits = Callable[[str, float, Array, Array], bool]
 
 TOUCHDOWN, LIFT_OFF, SLIP, STICK, JAM = "touchdown", "lift-off", "slip", "stick", "jam"
-
-SAMPLES = np.array([1e-6, 1e-3, 0.02, *np.linspace(0.08, 1.0, 12)])
-"""Shares of a step at which guards are looked at."""
 
 WHOLE_STEP = 1e-9
 """Share of its length by which the end of a step may miss that of its polynomial and be that, up to rounding."""
@@ -51,14 +50,6 @@ JAMMED_GUARD = 1e-9
 
 ONE_INSTANT = 1e-12
 """Events within this time, s, are one."""
-
-GRAZING = 0.25
-"""Share of the rise of a parabola through three samples up to which its minimum is looked at more closely: gaps are not
-quite parabolas."""
-
-BEYOND_SAMPLES = 0.5
-"""Share of the distance to the next sample by which that minimum may lie beyond the three, for the same reason."""
-
 
 GRAZED = 1e-15
 """Depth, m, up to which a gap that comes back has only touched zero."""
@@ -201,7 +192,7 @@ class Guards:
         key = start, end
         times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
         gaps = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
-        dips = gaps & may_graze(times, values)
+        dips = gaps & may_graze(times, values) if gaps.any() else np.zeros(values.shape, dtype=bool)
         found: list[tuple[float, Guard]] = []
         earliest = end
         for g in np.flatnonzero(np.any((values <= 0) | dips, axis=0)).tolist():
@@ -298,38 +289,26 @@ class Guards:
 
 
 def may_graze(times: Array, values: Array) -> Array:
-    """Where gaps (m, g) at times (m,) are positive, and yet may be zero between a sample and its neighbours: (m, g).
-
-    The parabola through the three has its minimum there, or nearly, and that is below zero, or nearly.
-    """
+    """Where gaps (m, g) at times (m,) are positive, and yet may be zero between a sample and its neighbours: (m, g)."""
     dips = np.zeros(values.shape, dtype=bool)
-    if len(times) < 3:
-        return dips
-    before, here, after = values[:-2], values[1:-1], values[2:]
-    back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):  # samples of a step below rounding are at one time
-        falling, rising = (here - before) / back, (after - here) / ahead
-        bend = (rising - falling) / (back + ahead)
-        curved = np.where(bend > 0, bend, 1.0)
-        slope = (falling * ahead + rising * back) / (back + ahead)
-        place = -slope / (2 * curved)
-        lowest = here - slope**2 / (4 * curved)
-        within = (place > -(1 + BEYOND_SAMPLES) * back) & (place < (1 + BEYOND_SAMPLES) * ahead)
-        low = lowest < GRAZING * curved * (back + ahead) ** 2 / 4
-    dips[1:-1] = (bend > 0) & within & low & (before > 0) & (here > 0) & (after > 0)
+    if len(times) > 2:
+        back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # samples of a step below rounding are at one time
+            three = Lanes(values[:-2]), Lanes(values[1:-1]), Lanes(values[2:])
+            dips[1:-1] = may_dip(*three, Lanes(back), Lanes(ahead)).values
     return dips
 
 
 @cache
 def _sampled_basis(count: int) -> Array:
-    """What the coefficients of a polynomial add to its states at the start of a step and at :data:`SAMPLES`."""
-    return basis_integrals(np.concatenate([[0.0], SAMPLES]), count)
+    """What the coefficients of a polynomial add to its states at :data:`WATCHED`."""
+    return basis_integrals(WATCHED, count)
 
 
 def _samples(span: Span, first: int) -> tuple[Array, Array]:
-    """Times (m,) and states (m, n) at the start of a step and at :data:`SAMPLES`, from the ``first`` on."""
+    """Times (m,) and states (m, n) of a step at :data:`WATCHED`, from the ``first`` on."""
     start, end, polynomial = span
-    shares = np.concatenate([[0.0], SAMPLES])[first:]
+    shares = WATCHED[first:]
     if abs((end - start) / polynomial.length - 1) > WHOLE_STEP:
         times = start + (end - start) * shares
         return times, polynomial.states(times)

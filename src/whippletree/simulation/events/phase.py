@@ -13,6 +13,7 @@ least-energy corrections, so nothing drifts.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -106,6 +107,13 @@ class Phase:
             # the null spaces of the start serve the whole phase, also where it is taken up again
             _ = self.start_loads
             self.velocity_projected(time, q, v)
+
+    def begun_at(self, state: Array, still: float) -> Phase:
+        """The phase from a state next to its own, with the rows that were found there: a motion keeps them, too."""
+        phase = copy(self)
+        phase.state, phase.still = state, still
+        vars(phase).pop("start_loads", None)
+        return phase
 
     @cached_property
     def hyperstatic(self) -> bool:
@@ -223,10 +231,13 @@ class Phase:
         found = scene.compiled.loads(t, q, v, scene.motion.forces(t, q, v), held)
         if found is None:
             return None
-        first = len(scene.rows) + HELD_MOTIONS
-        held_rows = range(len(scene.rows), len(scene.rows) + len(self.holds))
-        places = [*self.kept, *held_rows, *(first + row for row in self.acting_rows)]
-        return found[0], found[1][:, places]
+        return found[0], found[1][:, self._compiled_places]
+
+    @cached_property
+    def _compiled_places(self) -> list[int]:
+        """Where the rows that act are among those of the machine code."""
+        own, first = len(self.scene.rows), len(self.scene.rows) + HELD_MOTIONS
+        return [*self.kept, *range(own, own + len(self.holds)), *(first + row for row in self.acting_rows)]
 
     def turned(self, t: Array, y: Array, d: Array) -> Turning:
         """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
@@ -261,7 +272,7 @@ class Phase:
 
     def _rows(self, at: At, contact_rows: list[int]) -> Array:
         """R (m, r, n): constraints, held massless motions, contacts' normals and sticking tangents."""
-        held = np.broadcast_to(self.holds, (len(at.M), *self.holds.shape))
+        held = np.repeat(self.holds[None], len(at.M), axis=0)
         return np.concatenate([at.A[:, self.kept], held, at.J[:, contact_rows]], axis=1)
 
     def _acting(self, at: At, R: Array, d: Array) -> Array:
@@ -277,7 +288,7 @@ class Phase:
 
     def slip_directions(self, q: Array, v: Array) -> Array:
         """d (m, k, 2) along the slip; past a stop, where the phase has ended, as if it went on."""
-        heading = np.broadcast_to(self.heading, (len(q), *self.heading.shape))
+        heading = np.repeat(self.heading[None], len(q), axis=0)
         if not self.turning:
             return heading
         u = self.scene.contact_velocity(q, v)[..., 1:]
@@ -376,26 +387,26 @@ class Phase:
         """The state with quaternions at unit length, on gap = 0, g = 0 and R v = 0."""
         if self.leaves_dead_point:
             return self.scene.motion.project(t, y)
-        q, v = self.scene.motion.split(y)
-        q = self.scene.motion.normalised(q)
-        if not (self.kept or len(self.holds) or self.contact_rows):
-            return np.concatenate([q, v])
-        if self.held_rows is not None:
-            found = self.scene.compiled.project(np.asarray(t), q, v, self.held_rows)
-            if found is not None:
-                return np.concatenate(found)
-        q = self._closed(t, q, v)
-        return np.concatenate([q, self.velocity_projected(t, q, v)])
+        return np.asarray(self.projected(np.array([t]), y[None])[0])
 
     def projected(self, t: Array, y: Array) -> Array:
-        """The same of m states, (m, nq + nv)."""
-        if self.held_rows is not None and len(y):
-            q, v = self.scene.motion.split(y)
+        """Many states (m, nq + nv), each at its time (m,), brought back to where the mode holds."""
+        if self.leaves_dead_point:
+            return self._one_by_one(t, y)
+        q, v = self.scene.motion.split(y)
+        q = self.scene.motion.normalised(q)
+        if not len(y) or not (self.kept or len(self.holds) or self.contact_rows):
+            return np.concatenate([q, v], axis=1)
+        if self.held_rows is not None:
             found = self.scene.compiled.project(t, q, v, self.held_rows)
             if found is not None:
                 return np.concatenate(found, axis=1)
-        states = [self.project(float(time), state) for time, state in zip(t, y, strict=True)]
-        return np.array(states).reshape(y.shape)
+        q = self._closed(t, q, v)
+        return np.concatenate([q, self.velocities_projected(t, q, v)], axis=1)
+
+    def _one_by_one(self, t: Array, y: Array) -> Array:
+        """States (m, nq + nv) that are projected each by itself."""
+        return np.array([self.project(float(time), state) for time, state in zip(t, y, strict=True)]).reshape(y.shape)
 
     def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
         """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""
@@ -412,23 +423,30 @@ class Phase:
         speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]
         return v + self._corrections(at, -np.concatenate(speed, axis=1))
 
-    def _closed(self, t: float, q: Array, v: Array) -> Array:
-        residual = self._residual(t, q)
+    def _closed(self, t: Array, q: Array, v: Array) -> Array:
+        """Positions (m, nq) at which gaps and constraints are closed, each as far as corrections bring it nearer."""
+        q, residual = q.copy(), self._residuals(t, q)
+        size = np.abs(residual).max(axis=1, initial=0.0)
+        going = np.flatnonzero(size > CLOSED_PHASE)
         for _ in range(PHASE_CORRECTIONS):
-            if np.abs(residual).max(initial=0.0) <= CLOSED_PHASE:
+            if not len(going):
                 break
-            at = self.scene.at(np.array([t]), q[None], v[None])
-            nearer = self.scene.moved(q, self._corrections(at, -residual[None])[0])
-            left = self._residual(t, nearer)
-            if np.abs(left).max() >= np.abs(residual).max():
-                break
-            q, residual = nearer, left
+            own, positions = t[going], q[going]
+            at = self.scene.at(own, positions, v[going])
+            nearer = self.scene.moved(positions, self._corrections(at, -residual[going]))
+            left = self._residuals(own, nearer)
+            rest = np.abs(left).max(axis=1)
+            better = rest < size[going]
+            going, rest = going[better], rest[better]
+            q[going], residual[going], size[going] = nearer[better], left[better], rest
+            going = going[rest > CLOSED_PHASE]
         return q
 
-    def _residual(self, t: float, q: Array) -> Array:
-        own = np.concatenate([self.scene.residual(t, q)[self.kept], np.zeros(len(self.holds))])
-        gaps = self.scene.gaps(q)[self.normals]
-        return np.concatenate([own, gaps, np.zeros(len(self.sticking_rows))])
+    def _residuals(self, t: Array, q: Array) -> Array:
+        """Distances (m, r) of the rows at m positions; zero for rows of velocities alone."""
+        m = len(q)
+        own, gaps = self.scene.residual(t, q)[:, self.kept], self.scene.gaps(q)[:, self.normals]
+        return np.concatenate([own, np.zeros((m, len(self.holds))), gaps, np.zeros((m, len(self.sticking_rows)))], 1)
 
     def _corrections(self, at: At, change: Array) -> Array:
         """The least-energy d (m, n) with R d = change."""

@@ -25,6 +25,7 @@ from whippletree.simulation.adaptive.integrator import (
     StepError,
     StepSolver,
 )
+from whippletree.simulation.events.compiled_guards import CompiledGuards
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, Span
 from whippletree.simulation.events.painleve import jam
@@ -43,7 +44,7 @@ STEPS_PER_CALL = 16
 """Steps by machine code before guards are looked at, of all of them at once: those after an event are thrown away."""
 
 
-BEFORE_COMPILING = 20
+BEFORE_COMPILING = 6
 """Steps that a run from event to event takes in Python: its code takes a second to compile, once on each machine, as
 some tens of steps do. It is counted in steps, so that the bits of a run do not depend on what the cache holds."""
 
@@ -52,17 +53,26 @@ class PhaseSteps:
     """Steps of phases by machine code: of those in which nothing touches, and of those whose rows hold."""
 
     def __init__(self, task: Task, scene: EventEquations) -> None:
-        self.free, self.scene = CompiledSteps(task, wait=BEFORE_COMPILING), scene
-        self.held = CompiledSteps(task, scene.compiled, BEFORE_COMPILING) if scene.compiled.possible else None
+        self.task, self.scene = task, scene
+        self._solvers: dict[tuple[bool, bool], CompiledSteps] = {}
+        """By whether rows hold, and whether guards are watched on the way."""
 
-    def of(self, phase: Phase) -> StepSolver | None:
-        """Those of a phase; None where Python has to take its steps."""
-        if phase.is_free:
-            return self.free
-        if self.held is None or phase.held_rows is None or phase.turning:
+    def of(self, guards: Guards) -> StepSolver | None:
+        """Those of a phase with these guards; None where Python has to take its steps."""
+        phase = guards.phase
+        held = not phase.is_free
+        rows = phase.held_rows if held else ()
+        if rows is None or phase.turning:
             return None
-        self.held.more = phase.held_rows
-        return self.held
+        watch = CompiledGuards(self.scene, held) if CompiledGuards.possible(self.scene) else None
+        watched = None if watch is None else watch.watched(guards)
+        kind = held, watched is not None
+        if kind not in self._solvers:
+            blocks = self.scene.compiled if held else None
+            own = None if watched is None else watch
+            self._solvers[kind] = CompiledSteps(self.task, blocks, BEFORE_COMPILING, own)
+        self._solvers[kind].more = (*rows, *(watched or ()))
+        return self._solvers[kind]
 
 
 class Ending(NamedTuple):
@@ -115,7 +125,7 @@ class SmoothMotion:
             task.events,
             dead_points=loops,
             statistics=statistics,
-            compiled=compiled.of(phase),
+            compiled=compiled.of(self.guards),
             ahead=STEPS_PER_CALL,
         )
         if phase.turning:
@@ -145,7 +155,7 @@ class SmoothMotion:
                 return
             progress = taken[-1].progress
             phase.follow(progress.state)
-            if taken[-1].interpolant is integrator.stride[-1].solution.polynomial:
+            if taken[-1].interpolant is integrator.stride.kept[-1].solution.polynomial:
                 yield PhaseStretch(taken)
                 taken = []
 
@@ -160,8 +170,11 @@ class SmoothMotion:
             return Ending(progress.time, found.state, [Guard(JAM, found.contact)])
 
     def _ending(self, piece: MotionPiece) -> Ending | None:
-        steps = self.integrator.stride
-        if piece.interpolant is steps[0].solution.polynomial:
+        stride, steps = self.integrator.stride, self.integrator.stride.kept
+        last = piece.interpolant is steps[-1].solution.polynomial
+        if stride.watched and not (stride.crossing and last):
+            return None
+        if not stride.watched and piece.interpolant is steps[0].solution.polynomial:
             polynomials = [step.solution.polynomial for step in steps]
             self.guards.look_ahead([Span(p.start, step.end, p) for p, step in zip(polynomials, steps, strict=True)])
         hit = self.guards.first_zero(Span(piece.start, piece.end, piece.interpolant))

@@ -28,6 +28,8 @@ class ContactLoads(NamedTuple):
     """All of it as joint forces, (k, nv)."""
     forces: Array
     """Of contact candidates along their axes, N, (k, contacts, 3)."""
+    moments: Array
+    """Of their torsional and rolling friction about these axes, N m, (k, contacts, 3)."""
 
 
 def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:
@@ -47,22 +49,27 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
             tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
         else:
             tau += np.array([nearby.joint_forces(*row) for row in zip(q, forces, strict=True)])
-    return ContactLoads(tau, forces)
+    moments = np.zeros_like(forces)
+    if "contact_moment" in found:
+        names, moments = found["contact_moment"]
+        nearby = Neighbourhood(contact_set_named(model, names))
+        tau += np.array([nearby.joint_forces(*row, turning=True) for row in zip(q, moments, strict=True)])
+    return ContactLoads(tau, forces, moments)
 
 
-def body_wrenches(motion: Motion, q: Array, forces: Array) -> Array:
-    """Contact forces (k, contacts, 3) as wrenches on all bodies (k, bodies, 6), each in its body's frame."""
+def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
+    """Forces and moments of contacts as wrenches on all bodies (k, bodies, 6), each in its body's frame."""
     model = motion.model
     wrenches = np.zeros((len(q), len(model.bodies), 6))
-    if not forces.shape[1]:
+    if not loads.forces.shape[1]:
         return wrenches
     points, axes = (motion.evaluate(name, q=q) for name in ("contact_points", "contact_axes"))
-    pushes = np.einsum("kca,kcai->kci", forces, axes)
+    pushes, turns = (np.einsum("kca,kcai->kci", x, axes) for x in (loads.forces, loads.moments))
     for name, numbers in _touching(model).items():
         pose = np.asarray(motion.dyn.pose(name)(q))
         for number, sign in numbers:
             push = sign * pushes[:, number]
-            moment = np.cross(points[:, number] - pose[:, :3, 3], push)
+            moment = np.cross(points[:, number] - pose[:, :3, 3], push) + sign * turns[:, number]
             both = np.stack([moment, push], axis=1)  # in world axes
             wrenches[:, model.body_index(name)] += (both @ pose[:, :3, :3]).reshape(-1, 6)
     return wrenches

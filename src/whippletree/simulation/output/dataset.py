@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,19 +89,33 @@ def dataset(
 
 def _coordinates(given: Mapping[str, Any]) -> xarray.Coordinates:
     """Coordinates along their own dimension: labels, or dimension, values and attributes."""
-    import pandas
     import xarray
-    from xarray.indexes import PandasIndex
 
     variables, indexes = {}, {}
     for name, own in given.items():
-        _, labels, meaning = own if isinstance(own, tuple) else (name, own, {})
-        values = np.asarray(labels)
-        indexes[name] = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
-        variables[name] = indexes[name].create_variables({name: xarray.Variable(name, values, meaning, fastpath=True)})[
-            name
-        ]
+        if isinstance(own, tuple):
+            _, values, meaning = own
+            indexes[name] = _index(name, values)
+        else:
+            values, meaning = np.asarray(own), {}
+            indexes[name] = _index_of_labels(name, tuple(own))
+        plain = xarray.Variable(name, values, meaning, fastpath=True)
+        variables[name] = indexes[name].create_variables({name: plain})[name]
     return xarray.Coordinates(variables, indexes)
+
+
+def _index(name: str, values: Array) -> Any:
+    """xarray's index of a dimension."""
+    import pandas
+    from xarray.indexes import PandasIndex
+
+    return PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+
+
+@lru_cache(maxsize=64)
+def _index_of_labels(name: str, labels: tuple[Any, ...]) -> Any:
+    """The index of labels, which the runs of a model share."""
+    return _index(name, np.asarray(labels))
 
 
 def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:
@@ -202,7 +216,7 @@ class Met(NamedTuple):
         """Of a run's record."""
         forces = {
             word: (method.variables[word].names, grid.at_states(record.variable(word)))
-            for word in (*OF_JOINTS, "contact_force")
+            for word in (*OF_JOINTS, "contact_force", "contact_moment")
             if word in method.variables and method.variables[word].names
         }
         own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
@@ -309,7 +323,7 @@ class Output:
         wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
         known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
         known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
-        wrenches = body_wrenches(self.motion, self.q, self.loads.forces)
+        wrenches = body_wrenches(self.motion, self.q, self.loads)
         state = {"q": self.q, "v": self.v, "t": self.grid.moments, "wrenches": wrenches}
         return self.motion.evaluate("joint_reactions_of_motion", **state, **known)
 

@@ -243,7 +243,10 @@ class ImpulseStep:
         if key not in self._implicit:
             servos = self._servo_damping(float(key))
             damping = implicit_dampings(self.model, float(key), servos).as_floats()
-            self._implicit[key] = Motion(compile(implicit_model(self.model, float(key), servos))), damping
+            self._implicit[key] = (
+                Motion(compile(implicit_model(self.model, float(key), servos), watch="never")),
+                damping,
+            )
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
@@ -268,12 +271,17 @@ class ImpulseStep:
         g = velocity.copy()
         g[:, 0] += shift
         cap = self.blocks.cap(h).astype(float)[numbers]
-        return ContactProblem.of(G, g, self._friction[numbers], cap)
+        hosts = self.blocks.hosts
+        moments = None if hosts is None else hosts._replace(share=hosts.share.astype(float)).part(numbers)
+        return ContactProblem.of(G, g, self._friction[numbers], cap, moments)
 
     def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
         """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
         span = LOOK_AHEAD * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
-        numbers, gaps, rows = self._joined(q, self._near(q, v, free, h), span, np.arange(len(self.blocks.rubbing)))
+        near = self._near(q, v, free, h)
+        numbers, gaps, rows = self._joined(q, near, span, np.arange(len(self.blocks.rubbing)))
+        if self.blocks.moments:
+            numbers, gaps, rows = self._with_moments(q, near, numbers, gaps, rows)
         count = len(self.blocks.servos)
         if not count:
             return numbers, gaps, rows
@@ -281,6 +289,17 @@ class ImpulseStep:
         own[:, 1] = self._servo_rows(q)
         every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
         return every, np.concatenate([gaps, np.zeros(count)]), appended(rows, own.reshape(3 * count, -1))
+
+    def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """The same blocks, and the torsional and rolling friction of those contacts that are near."""
+        blocks, place = self.blocks, {int(number): i for i, number in enumerate(near.numbers)}
+        some = [i for i, moment in enumerate(blocks.moments) if moment.candidate in place]
+        if not some:
+            return numbers, gaps, rows
+        turning = self.neighbourhood.turning_jacobian(q, near).toarray().reshape(-1, 3, self.model.nv)
+        own = blocks.moment_rows([turning[place[blocks.moments[i].candidate]] for i in some], some).astype(float)
+        every = np.concatenate([numbers, blocks.first_moment + np.array(some)])
+        return every, np.concatenate([gaps, np.zeros(len(some))]), appended(rows, own.reshape(-1, self.model.nv))
 
     def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
@@ -306,6 +325,12 @@ class ImpulseStep:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
             return self._chosen(self._gaps(q), J, reach)
         return self.neighbourhood.within(q, reach) if self.contacts else self._nothing_near
+
+    def immovable(self, q: Array) -> set[int]:
+        """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
+        near = self._within(q, 0.0)
+        rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
+        return {int(number) for number, row in zip(near.numbers, rows[::3], strict=True) if not row.any()}
 
     def _chosen(self, gaps: Array, J: Array, reach: float) -> Near:
         close = np.flatnonzero(gaps <= reach)
@@ -393,5 +418,8 @@ def sweeps(problem: ContactProblem, impulse: Array, kappa: Array, count: int) ->
         return impulse, kappa, Measure(0.0, 0.0, 0.0)
     if is_sparse(problem.G):
         return coloured_sweeps(problem, impulse, kappa, count)
-    impulse, kappa, measure, _ = contact_sweeps()(*problem, impulse, kappa, np.zeros(count))
+    *arrays, moments = problem
+    loads = [] if moments is None else [moments.loads()]
+    sweep = contact_sweeps(loaded=bool(loads))
+    impulse, kappa, measure, _ = sweep(*arrays, *loads, impulse, kappa, np.zeros(count))
     return impulse, kappa, Measure(*measure.tolist())

@@ -141,14 +141,15 @@ class SceneStepping(TimeStepping):
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
         times, y = self.task.times, self.task.start
-        warm, first = Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3))), 1
+        warm, first = Warm.cold(), 1
         work = dict.fromkeys(SUMS, 0.0)
         if memo is None:
             trial = self._advance(0, y, warm, 1)
             yield self._row(0, y, warm, trial, work, counts=False)
         else:
             y, first = memo["state"], int(memo["row"]) + 1
-            warm = Warm(memo["keys"].astype(np.int64), memo["impulses"].reshape(-1, 3))
+            keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
+            warm = Warm(keys.astype(np.int64), impulses, anchor, memo["budget"], memo["travel"])
             work = {word: float(memo[word]) for word in SUMS}
         for row in range(first, len(times)):
             told = self._advance(row - 1, y, warm, None)
@@ -162,7 +163,7 @@ class SceneStepping(TimeStepping):
         self._warn_of_gain()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
-        """Steps from one row of output to the next, or fewer; lists are new at each, so that a resumed run is the same.
+        """Steps from one row of output to the next, or fewer.
 
         A controller is asked before every step.
         """
@@ -211,7 +212,7 @@ class SceneStepping(TimeStepping):
         if self._named:
             values |= self._by_name(told, gaps if counts else None, q, h)
         own = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
-        memo = {"row": np.array(row), "state": y, "keys": warm.keys, "impulses": warm.impulses}
+        memo = {"row": np.array(row), "state": y, **warm._asdict()}
         memo |= {word: np.array(x) for word, x in work.items()}
         return Chunk(self.task.times[row : row + 1], y[None], memo, variables=own)
 

@@ -1,7 +1,8 @@
 """A scene of many free bodies in motion: lists of what is near, and steps in machine code between two of them.
 
-The lists hold every pair that is less than a *skin* apart. They serve until a body has travelled half of that: no pair
-that is missing can touch before. The kernel watches it, and hands a step back that would go too far
+The lists hold every pair that is less than the sum of two *skins* apart. They serve until a body has travelled as far
+as its skin is thick, against the mean motion of all: no pair that is missing can touch before. The kernel watches it,
+and hands a step back that would go too far
 (:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses are
 remembered by the names of their pairs, so that each solution begins with the last one.
 """
@@ -22,24 +23,44 @@ from whippletree.contact.kinematics.scene_layout import SceneLayout
 MOST_SLOTS = 256
 """No pair has so many candidates: a candidate is known by its pair and its number there."""
 
-STEPS_AHEAD = 6
-"""Steps that the lists shall serve at the speed of the moment."""
+STEPS_AHEAD, STEPS_OF_FALL = 6, 40
+"""Steps that the lists shall serve at the speed of the moment, of bodies against each other and of all against the
+world."""
 
-THINNEST, THICKEST = 0.02, 0.25
-"""Half of the skin, at least and at most, as a share of the median size of the shapes: what lies still should need no
-new lists, and what flies past should not fill them. Bodies faster than that need new lists in every step."""
+THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 4.0
+"""The skin of a body, at least and at most, as a share of the median size of the shapes, and of the world at most: what
+lies still should need no new lists, and what flies past should not fill them. Bodies faster than that need new lists in
+every step. Pairs with the world are few, so that its skin may be thicker."""
 
 CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
 
 
 class Warm(NamedTuple):
-    """Impulses of the last step, by candidate."""
+    """What the next steps begin with: impulses of the last one by candidate, and what its lists were made from."""
 
     keys: Array
     """Candidates, ascending, (n,)."""
     impulses: Array
     """N s, (n, 3)."""
+    anchor: Array
+    """Coordinates at which the lists were made, (bodies + 1, 7); (0, 7) where there are none."""
+    budget: Array
+    """How far each body and the world may go from there, m, (bodies + 1,)."""
+    travel: Array
+    """How far they have gone, m, (bodies + 1,)."""
+
+    @staticmethod
+    def cold() -> Warm:
+        """Nothing is known."""
+        return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), np.zeros(0), np.zeros(0))
+
+
+class _Held(NamedTuple):
+    """Lists, and what they were made from."""
+
+    lists: _Lists
+    anchor: Array
 
 
 class StepsTaken(NamedTuple):
@@ -68,7 +89,8 @@ class _Lists(NamedTuple):
     node: Array
     coefficients: Array
     keys: Array
-    budget: float
+    budget: Array
+    """How far each body, and the world, may go against the mean motion, m."""
 
 
 class SteppedScene:
@@ -87,6 +109,7 @@ class SteppedScene:
         sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
         self.size = float(np.median(sizes)) if len(sizes) else 1.0
         self.rebuilds = 0
+        self._held: _Held | None = None
         self.sweep_bound = float(effort)
 
     def poses(self, q: Array) -> Array:
@@ -100,11 +123,11 @@ class SteppedScene:
         X[:, :, 3] += moved[nodes]
         return X
 
-    def lists(self, q: Array, budget: float) -> _Lists:
-        """The pairs that may touch before any body has travelled ``budget`` (m)."""
+    def lists(self, q: Array, budget: Array) -> _Lists:
+        """The pairs that may touch before a body has travelled its ``budget``, m, (bodies + 1,)."""
         self.rebuilds += 1
         poses = self.poses(q)
-        near = near_pairs(self.layout, poses, 2 * budget)
+        near = near_pairs(self.layout, poses, budget[self.layout.nodes])
         order = self._order(poses, near)
         near = NearPairs(*[column[order] for column in near])
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
@@ -129,32 +152,48 @@ class SteppedScene:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
-        budget, account, done = self._budget(V, dt), [], 0
-        lists, travel = None, np.zeros(len(Q))
+        account: list[Array] = []
+        done, travel = 0, warm.travel
+        held = self._lists_of(warm) if len(warm.anchor) else self._new_lists(Q, self._budget(Q, V, dt))
+        if not len(warm.anchor):
+            travel = np.zeros(len(Q))
+        impulses = _recalled(warm, held.lists.keys)
         while True:
-            if lists is None:
-                lists, travel = self.lists(Q, budget), np.zeros(len(Q))
-                impulses = _recalled(warm, lists.keys)
+            lists = held.lists
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
             found = self._call(Q, V, forces, travel, impulses, lists, np.append(dt[done : done + count], 0.0))
             Q, V, travel, impulses, gaps, rows, a, kick, steps, ended = found
             made = int(steps)
             account.append(rows[:made])
             done += made
-            warm = _kept(lists.keys, impulses)
             if ended < -1 or done == len(dt):
                 every = np.concatenate(account)
+                warm = _kept(held, impulses, travel)
                 flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
                 return StepsTaken(*flat, gaps, every, bool(ended > -2), lists.keys)
             if ended < 0:
                 # a step that went too far although the lists were new needs a thicker skin
-                budget = 2 * budget if made == 0 and not travel.any() else self._budget(V, dt[done:])
-                lists = None
+                fresh = made == 0 and not travel.any()
+                budget = 2 * lists.budget if fresh else self._budget(Q, V, dt[done:])
+                warm = _kept(held, impulses, travel)
+                held, travel = self._new_lists(Q, budget), np.zeros(len(Q))
+                impulses = _recalled(warm, held.lists.keys)
+
+    def _new_lists(self, Q: Array, budget: Array) -> _Held:
+        self._held = _Held(self.lists(Q, budget), Q)
+        return self._held
+
+    def _lists_of(self, warm: Warm) -> _Held:
+        """The lists of the last step, made again if it was taken elsewhere."""
+        held = self._held
+        if held is not None and held.anchor is warm.anchor:
+            return held
+        return self._new_lists(warm.anchor, warm.budget)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
-        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, THINNEST * self.size)
+        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, np.full(len(Q), THINNEST * self.size))
         found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), lists, np.zeros(1))
         return lists.keys, found[4]
 
@@ -170,14 +209,24 @@ class SteppedScene:
         )
         return found
 
-    def _budget(self, V: Array, dt: Array) -> float:
-        """How far the lists shall reach, from the speeds of the moment."""
-        speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.swing * np.linalg.norm(V[:, :3], axis=1)
+    def _budget(self, Q: Array, V: Array, dt: Array) -> Array:
+        """How far each body and the world may go before new lists are made, from the speeds of the moment."""
         h = float(dt.max(initial=0.0))
-        fastest = float(speeds.max(initial=0.0)) + h * float(np.linalg.norm(self.gravity))
-        wanted = STEPS_AHEAD * h * fastest
-        least = max(THINNEST * self.size, 1.5 * h * fastest)
-        return float(np.clip(wanted, least, max(THICKEST * self.size, least)))
+        speeds = np.einsum("nij,nj->ni", rotations(Q[:, 3:]), V[:, 3:])
+        drift = speeds[:-1].mean(axis=0)
+        swings = self.layout.swing * np.linalg.norm(V[:, :3], axis=1)
+        fastest = float((np.linalg.norm(speeds - drift, axis=1) + swings)[:-1].max())
+        fall, going = h * float(np.linalg.norm(self.gravity)), float(np.linalg.norm(drift))
+        # what falls with all others may be stopped within a step
+        least = 1.5 * h * (max(fastest, going) + fall)
+        budget = np.full(len(Q), self._share(STEPS_AHEAD * h * fastest, least, THICKEST))
+        ahead = going + STEPS_OF_FALL / 2 * fall
+        budget[-1] = self._share(STEPS_OF_FALL * h * ahead, 1.5 * h * ahead, WORLD_SKIN)
+        return budget
+
+    def _share(self, wanted: float, least: float, thickest: float) -> float:
+        low = max(THINNEST * self.size, least)
+        return float(np.clip(wanted, low, max(thickest * self.size, low)))
 
 
 def _kernel(layout: SceneLayout) -> CompiledFunction:
@@ -199,11 +248,12 @@ def rotations(quaternions: Array) -> Array:
     return np.moveaxis(np.array(rows), -1, 0)
 
 
-def _kept(keys: Array, impulses: Array) -> Warm:
-    """The impulses that are not zero, by candidate."""
+def _kept(held: _Held, impulses: Array, travel: Array) -> Warm:
+    """The impulses that are not zero, by candidate, and what the lists were made from."""
+    keys = held.lists.keys
     some = np.flatnonzero(impulses[:, 0] > 0)
     some = some[np.argsort(keys[some], kind="stable")]
-    return Warm(keys[some], impulses[some])
+    return Warm(keys[some], impulses[some], held.anchor, held.lists.budget, travel)
 
 
 def _recalled(warm: Warm, keys: Array) -> Array:

@@ -8,7 +8,7 @@ of energy.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
@@ -143,16 +143,32 @@ class TimeStepping(Method):
 
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first: what moves them apart is no motion of the scene."""
-        gaps, limits, _ = self.stepper.gaps(self.task.motion.split(self.task.start)[0])
-        every = np.atleast_2d(np.concatenate([gaps, limits], axis=-1))
+        q = np.atleast_2d(self.task.motion.split(self.task.start)[0])
+        gaps, limits, _ = self.stepper.gaps(q)
+        every = np.concatenate([gaps, limits], axis=-1)
         deepest = every.min(axis=0, initial=0.0)
-        told = []
-        for block in np.argsort(deepest, kind="stable"):
-            if deepest[block] < -OVERLAP_WORTH_TELLING:
-                unit = "m" if block < gaps.shape[-1] else "m or rad"
-                told.append(f"{self.stepper.blocks.names[block]!r} overlaps by {-deepest[block]:.3g} {unit}")
-        if told:
-            warnings.warn(overlapping_start(told), RuntimeWarning, stacklevel=4)
+        deep = np.flatnonzero(deepest < -OVERLAP_WORTH_TELLING)
+        if not len(deep):
+            return
+        stuck = self.stepper.immovable(q[int(every.min(axis=1).argmin())])
+        order = deep[np.argsort(deepest[deep], kind="stable")]
+        told = [self._overlap(block, -deepest[block]) for block in order if block not in stuck]
+        kept = [self._overlap(block, -deepest[block]) for block in order if block in stuck]
+        pairs = bool((deep < gaps.shape[-1]).any())
+        warnings.warn(overlapping_start(told, kept, pairs), RuntimeWarning, stacklevel=4)
+
+    def _overlap(self, block: int, depth: float) -> str:
+        """How deep a contact, or a joint beyond its range, is at the start, in words."""
+        blocks, name = self.stepper.blocks, repr(self.stepper.blocks.names[block])
+        if block >= self.stepper.contacts:
+            return f"{name} overlaps by {depth:.3g} m or rad"
+        candidate = blocks.contacts.candidates[block]
+        margin = {contact.name: float(contact.margin) for contact in blocks.model.pairs}[candidate.contact]
+        if depth > margin:
+            return f"{name} overlaps by {depth - margin:.3g} m" + (
+                f" and its margin of {margin:.3g} m" if margin else ""
+            )
+        return f"{name} is nearer than its margin of {margin:.3g} m by {depth:.3g} m"
 
     def _warn_of_gain(self) -> None:
         """Tell of energy that impacts have added: Newton's restitution with friction may, whatever the step."""
@@ -182,6 +198,9 @@ class TimeStepping(Method):
             "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
             "limit_force": Variable(("limit",), "forces of joint limits", "N m or N", _joints(blocks.limited)),
             "friction_force": Variable(("rubbing",), "dry friction of joints", "N m or N", _joints(blocks.rubbing)),
+            "contact_moment": Variable(
+                ("contact", "direction"), "torsional and rolling friction: about normal, tangents 1 and 2", "N m", names
+            ),
             "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
             "residual_velocity": Variable((), "largest natural map since the last output", "m/s"),
             "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
@@ -199,6 +218,7 @@ class TimeStepping(Method):
         }
         empty = {"limit_force": not blocks.limited, "friction_force": not blocks.rubbing}
         empty["limit_overshoot"] = not blocks.limited
+        empty["contact_moment"] = not blocks.moments
         empty["correction_work"] = self.task.start.ndim > 1  # kernels do not ask
         return {name: variable for name, variable in found.items() if not empty.get(name)}
 
@@ -361,7 +381,7 @@ class TimeStepping(Method):
     def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
         contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
-        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.passive
+        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.first_moment
         gaps, limits, signs = found
         values = (
             made._asdict()
@@ -371,6 +391,7 @@ class TimeStepping(Method):
                 "contact_force": forces[..., :contacts, :],
                 "limit_force": forces[..., contacts:end, 0] * signs,
                 "friction_force": forces[..., end:last, 1],
+                "contact_moment": self._moments(forces),
                 "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
                 "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
                 "energy_balance": self._balance(made.state, work),
@@ -382,6 +403,13 @@ class TimeStepping(Method):
             memo |= {word: np.asarray(done[i]) for word, done in work.items()}
             own = {name: column[i : i + 1] for name, column in rows.items()}
             yield Chunk(self.task.times[first + i : first + i + 1], made.state[i : i + 1], memo, variables=own)
+
+    def _moments(self, forces: Array) -> Array:
+        """Moments (..., contacts, 3) of torsional and rolling friction, of forces (..., blocks, 3)."""
+        found = np.zeros((*forces.shape[:-2], self.stepper.contacts, 3))
+        for i, moment in enumerate(self.stepper.blocks.moments, start=self.stepper.blocks.first_moment):
+            found[..., moment.candidate, list(moment.axes)] = forces[..., i, 1 : 1 + len(moment.axes)]
+        return found
 
     def account(self) -> dict[str, Any]:
         return {
@@ -396,13 +424,26 @@ class TimeStepping(Method):
         }
 
 
-def overlapping_start(overlaps: list[str]) -> str:
-    """The text of a warning about a start state in which something overlaps."""
-    return (
-        f"simulate: at the start {listed(overlaps)}. Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s "
-        f"or rad/s, and along with it what is coupled to it; that is no motion, and changes the potential energy "
-        f"(energy_balance): start from a state that does not overlap"
-    )
+def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: bool = True) -> str:
+    """The text of a warning about a start state in which something overlaps.
+
+    Args:
+        movable: names and depths of what is moved apart, the deepest first.
+        immovable: those of shapes that no velocity of the model moves apart.
+        pairs: whether contacts are among them, and not only limits of joints.
+    """
+    told = [f"simulate: at the start {listed([*movable, *immovable])}."]
+    if movable:
+        told.append(
+            f"Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s or rad/s, and along with it what is "
+            f"coupled to it; that is no motion, and changes the potential energy (energy_balance)."
+        )
+    if immovable:
+        own = f"{listed(immovable)}: no" if movable else "No"
+        told.append(f"{own} motion of the model moves these shapes apart, so they stay as they are, and do not press.")
+    cure = "Start from a state that does not overlap"
+    told.append(f"{cure}, or leave pairs whose shapes do out: wt.without_overlaps(model, q0)" if pairs else cure)
+    return " ".join(told)
 
 
 def _joints(axes: list[Axis]) -> tuple[str, ...]:

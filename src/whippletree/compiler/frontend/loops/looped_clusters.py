@@ -45,6 +45,8 @@ class ClusterMechanism(RecordedMechanism):
 class LoopedClusters:
     """The clusters of a mechanism, one value per type."""
 
+    reveals = False
+
     def __init__(self, m: ClusterMechanism) -> None:
         self.m, self.sweep, self.system = m, m.sweep, constraint_set(m.tree.model)
         clusters = cluster_tree(self.system)

@@ -16,6 +16,7 @@ its springs in no time at all; that is not determined without mass, and is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -49,7 +50,12 @@ class Footing:
         self.scene, self.contact = scene, contact
         self.friction = float(scene.contacts.friction[contact])
         self.stuck = _phase_of_trial(scene, mode.stuck([contact]), t, y)
-        self.flying = _phase_of_trial(scene, mode.opened([contact]), t, y)
+        self._mode, self._start = mode, (t, y)
+
+    @cached_property
+    def flying(self) -> Phase:
+        """The phase in which the contact is open."""
+        return _phase_of_trial(self.scene, self._mode.opened([self.contact]), *self._start)
 
     def forces(self, t: Array, y: Array, ahead: float = 0.0) -> Array:
         """The forces (m, 3) that would hold the contact at m states, now or a moment later."""

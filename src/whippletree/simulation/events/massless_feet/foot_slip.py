@@ -109,7 +109,7 @@ class Dragging(Phase):
         last = np.inf
         for _ in range(SLIP_CORRECTIONS):
             here = np.array([t]), np.concatenate([q, v])[None]
-            residual = self._residual(t, q)
+            residual = self._residuals(here[0], q[None])[0]
             R = self._rows(self.scene.at(here[0], q[None], v[None]), self.contact_rows)
             if not self.damped:
                 law, row = self.law(*here), len(self.kept) + self.place
@@ -122,6 +122,10 @@ class Dragging(Phase):
         found = np.concatenate([q, self.velocity_projected(t, q, v)])
         self._require_stable(np.array([t]), found[None])
         return found
+
+    def projected(self, t: Array, y: Array) -> Array:
+        """Many states (m, nq + nv), each at its time (m,), with the foot in its balance."""
+        return self._one_by_one(t, y)
 
     def velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
         """The nearest velocities with which contacts stay closed and the foot in its balance, (m, n)."""

@@ -92,7 +92,7 @@ def rest_derivative(rules: Transitions, rested: Phase, t: float, y: Array, chang
     scene, n = rules.scene, rules.scene.model.nv
     q, v = scene.motion.split(y)
     here = np.array([t]), q[None], v[None]
-    speeds = SceneTangent(scene).at(*here).J[0][:, rest.rows] @ v
+    speeds = SceneTangent.of(scene).at(*here).J[0][:, rest.rows] @ v
     speeds[n : 2 * n] += scene.at(*here).J[0, rest.rows].T
     directions = np.eye(2 * n + 1)
     directions[:, n : 2 * n] += rest.stopped(speeds)
@@ -174,7 +174,7 @@ def reset_derivative(
     q, v = scene.motion.split(y)
     directions, error = np.eye(2 * n + 1) if changes is None else changes, 0.0
     if impacts:
-        tangent = SceneTangent(scene).at(np.array([t]), q[None], v[None])
+        tangent = SceneTangent.of(scene).at(np.array([t]), q[None], v[None])
     for contacts, law in impacts:
         rows = [3 * i + j for i in contacts for j in range(3)]
         A = tangent.A[0][:, rules.rigid_rows]
@@ -194,7 +194,7 @@ def guard_gradient(phase: Phase, guard: Guard, t: float, y: Array) -> Array:
     if kind == TOUCHDOWN:
         return np.concatenate([scene.at(*here).J[0, 3 * i], np.zeros(n + 1)])
     if kind == STOPS and i not in phase.trailing:
-        J, dJ = scene.at(*here).J[0], SceneTangent(scene).at(*here).J[0]
+        J, dJ = scene.at(*here).J[0], SceneTangent.of(scene).at(*here).J[0]
         rows = slice(3 * i + 1, 3 * i + 3)
         d = phase.slip_directions(here[1], here[2])[0, i]
         gradient = dJ[:, rows] @ here[2][0] @ d

@@ -6,11 +6,13 @@ which may be any Python function, is differentiated by differences.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
 from whippletree.contact.impact.saltation import derivative
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.simulation.events.equations import At, EventEquations
@@ -42,9 +44,32 @@ class SceneTangent:
         self.count = 2 * n + 1
         unit = np.eye(self.count)
         self._along = {"dq": unit[:, :n], "dv": unit[:, n : 2 * n], "dt": unit[:, -1]}
+        self._functions: dict[str, NamedFunction] = {}
+        self._last: tuple[tuple[Any, ...], At] | None = None
+        """Single state that was asked for last, with the controller that acted there, and its answer."""
+
+    @staticmethod
+    def of(scene: EventEquations) -> SceneTangent:
+        """That of a scene, made once."""
+        if scene.tangent is None:
+            scene.tangent = SceneTangent(scene)
+        return scene.tangent
 
     def at(self, t: Array, q: Array, v: Array) -> At:
-        """M, b, A, γ, J and β differentiated: each (m, d, …)."""
+        """M, b, A, γ, J and β differentiated: each (m, d, …).
+
+        An event asks for those of one state again and again: the last of them is kept.
+        """
+        if len(q) != 1:
+            return self._worked_out(t, q, v)
+        state = t.tobytes(), q.tobytes(), v.tobytes(), self.scene.motion.compiled_controller
+        if self._last is None or self._last[0] != state:
+            self._last = state, self._worked_out(t, q, v)
+            for part in self._last[1]:
+                part.flags.writeable = False
+        return self._last[1]
+
+    def _worked_out(self, t: Array, q: Array, v: Array) -> At:
         m, d, n = len(q), self.count, self.scene.model.nv
         rows = self.scene.rows
         A, gamma = np.zeros((m, d, 0, n)), np.zeros((m, d, 0))
@@ -92,9 +117,9 @@ class SceneTangent:
     def _forces(self, t: Array, q: Array, v: Array) -> Array:
         """Of all joint forces."""
         motion = self.scene.motion
-        tau = self._many("passive_forces", t, q, v)
+        tau: Any = self._many("passive_forces", t, q, v) if has_passive_forces(self.scene.model) else 0.0
         if motion.controller is None:
-            return tau
+            return np.asarray(tau)
         slopes = [self._command_slopes(*state) for state in zip(t.tolist(), q, v, strict=True)]
         return np.asarray(tau + np.array(slopes))
 
@@ -110,10 +135,16 @@ class SceneTangent:
         return derivative(commanded, self.count).T
 
     def _many(self, name: str, t: Array, q: Array, v: Array) -> Array:
-        function = self.scene.motion.dyn.jvp(name)
-        on = self.scene.motion.all_on
-        known = {"q": q[:, None], "v": v[:, None], "t": t[:, None], "active": on, "dactive": 0 * on} | self._along
-        return np.asarray(function(*[known[word] for word in function.inputs]))
+        if name not in self._functions:
+            self._functions[name] = self.scene.motion.dyn.jvp(name)
+        function, on = self._functions[name], self.scene.motion.all_on
+        m, d = len(q), self.count
+        # every state with every direction, as one row of states
+        known = {"q": np.repeat(q, d, axis=0), "v": np.repeat(v, d, axis=0), "t": np.repeat(t, d)}
+        known |= {"active": on, "dactive": 0 * on}
+        known |= self._along if m == 1 else {word: np.concatenate([x] * m) for word, x in self._along.items()}
+        found = np.asarray(function(*[known[word] for word in function.inputs]))
+        return found.reshape(m, d, *found.shape[1:])
 
 
 class PhaseTangent:
@@ -121,7 +152,7 @@ class PhaseTangent:
 
     def __init__(self, phase: Phase) -> None:
         self.phase, self.scene = phase, phase.scene
-        self.tangent = SceneTangent(phase.scene)
+        self.tangent = SceneTangent.of(phase.scene)
 
     def loads(self, t: Array, y: Array) -> Slopes:
         """Of accelerations and contact forces: K x = b gives K δx = δb − δK x."""

@@ -1,0 +1,257 @@
+"""How far two solids are apart, or overlap, and where: one search for all shapes, on any scalar.
+
+For a unit vector n from the second solid to the first one,
+
+    sep(n) = min n · a − max n · b        over the points a of the first solid and b of the second
+
+is how far they are apart along n, and the gap is its largest value. Where that is positive it is the distance, and the
+iteration of Gilbert, Johnson and Keerthi (1988) finds it: the point of A − B that is nearest to the origin, by way of
+triangles with corners in A − B. So that is looked for first, and of solids that are apart nothing else. Where they touch
+or overlap, it ends at a triangle near the origin, whose normal is a good one to begin with. Then the first solid is
+*moved away* along the best normal n₀ that is known, by a length δ at which they are apart, and the nearest points there
+give the next one:
+
+    n₁ = argmax sep(n) + δ n · n₀        sep(n₁) ≥ sep(n₀) + δ (1 − n₀ · n₁)
+
+So no round is worse than the one before, and where n stays, the gap along it is a local maximum of sep: the shortest
+way out. A face that meets a corner is found in one round. Round solids come closer and closer only, so the rounds end
+early for them; and where solids are close the vector between two edges is mostly rounding. There Newton's method goes
+on from the corners that are nearest (:mod:`~whippletree.contact.geometry.solid_normals`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.iteration import iterate
+from whippletree.arithmetic.scalars import less, negated, select, sqrt
+from whippletree.contact.geometry.box_pairs import NOWHERE
+from whippletree.contact.geometry.closed_forms import unit_or
+from whippletree.contact.geometry.solid_normals import Corners, polished_normal
+from whippletree.contact.geometry.solids import Sides, Solid
+from whippletree.contact.problem.cones import both, largest
+from whippletree.spatial import Pose, cross
+
+NEAREST_ROUNDS = 64
+"""Rounds of the search for nearest points, at most; ten are usual."""
+
+WAY_OUT_ROUNDS = 12
+"""Rounds of the search for the shortest way out, at most; three are usual."""
+
+CLEARLY_APART, BARELY_APART = 1e-2, 1e-7
+"""Shares of the solids' size by which they must be apart for the vector between their nearest points to be their normal
+to rounding, also where an edge is nearest, across which it must be; and for it to be their normal at all."""
+
+MOVED_AWAY = 0.05
+"""Share of their size by which they are moved apart where they are not."""
+
+SAME_DISTANCE, ROUND_DISTANCE = 1e-15, 1e-10
+"""Share of the distance by which a round must come nearer to go on; and where one of the solids is round, since
+Newton's method does the rest."""
+
+FLUSH_AXIS = 1e-12
+"""Share of their size by which the axis of a solid may separate less than the best direction and still be the normal:
+the cap of a cylinder has no normals but its own, and rounding would leave others."""
+
+
+class Nearest(NamedTuple):
+    """Where two solids without their margins are nearest."""
+
+    gap: Any
+    """sep(n), m."""
+    normal: Array
+    """n (3,), in the world."""
+    point: Array
+    """Of the first solid (3,), from the second one's origin."""
+
+
+def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
+    """The nearest points of two solids without their margins; of overlapping ones, along the shortest way out."""
+    sides = Sides((first, second), (X.R, Y.R), X.p - Y.p)
+    size = -largest([-_size(first), -_size(second)])
+    n, gap = _start(sides)
+
+    def move_on(state: list[Any], given: list[Any]) -> list[Any]:
+        _, n, gap, _, begins = state
+        *parts, size = given
+        own = sides.of(parts)
+        away = select(less(0, begins), 0, MOVED_AWAY * size - gap)
+        v, corners = _nearest_corners(own, n, away)
+        found, reached = _best_normal(own, corners, unit_or(v, n)[1], size)
+        worse = less(reached, gap)
+        point = corners.first_point(own, found)
+        apart = less(BARELY_APART * size, reached)
+        stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
+        over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
+        return [over, chosen(worse, n, found), select(worse, gap, reached), point, -1]
+
+    state = [-1, n, gap, vector(0, 0, 0), 1]
+    _, n, gap, point, _ = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
+    return Nearest(gap, vector(*n), vector(*point))
+
+
+def chosen(condition: Any, a: Array, b: Array) -> Array:
+    """One of two vectors (n,)."""
+    return vector(*[select(condition, x, y) for x, y in zip(a, b, strict=True)])
+
+
+def _size(solid: Solid) -> Any:
+    """Half the diagonal of its extent, m."""
+    return sqrt(solid.half @ solid.half) + solid.margin
+
+
+def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[Array, Any]:
+    """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
+    on the other side), what Newton's method makes of the better one, and the z axes of both solids.
+
+    Where n is clear, as for polytopes that are apart, the others are not looked at.
+    """
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, reached = state
+        *parts, share, one, two, size, n = given
+        own, corners = sides.of(parts), Corners(share, one, two)
+        polishing = [select(both(less(1, at), less(at, 3)), -1, 1), best]
+        _, polished = iterate(polish, polishing, [*parts, *corners], 1)
+        tried, tie = n, 0
+        for k, (other, lack) in enumerate(((-n, 0), (polished, 0), *_axes(own, best, FLUSH_AXIS * size)), start=1):
+            here = less(k - 1, at)
+            tried, tie = chosen(here, other, tried), select(here, lack, tie)
+        along = own.separation(tried)
+        better = negated(less(along, reached - tie))
+        best, reached = chosen(better, tried, best), select(better, along, reached)
+        clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
+        return [select(clear, 1, select(less(at, 4), -1, 1)), at + 1, best, reached]
+
+    def polish(state: list[Any], given: list[Any]) -> list[Any]:
+        *parts, share, one, two = given
+        return [1, polished_normal(sides.of(parts), Corners(share, one, two), state[1])]
+
+    begin = [-1, 0, n, -NOWHERE]
+    _, _, best, reached = iterate(look, begin, [*sides.parts(), *corners, size, n], 5)
+    return vector(*best), reached
+
+
+def _axes(sides: Sides, n: Array, tie: Any) -> list[tuple[Array, Any]]:
+    """The z axes of both solids, towards the first one, each with what it may lack."""
+    found = []
+    for R in sides.turns:
+        outward = select(less(R[:, 2] @ n, 0), -1, 1)
+        found.append((outward * R[:, 2], tie))
+    return found
+
+
+def _start(sides: Sides) -> tuple[Array, Any]:
+    """A direction to begin with, and the separation along it: that of the middles, or the axis along which the boxes
+    around both solids are farthest apart."""
+    (first, second), (R, S) = sides.solids, sides.turns
+    line = sides.offset + R @ first.middle - S @ second.middle
+    best, axis_of_boxes = -NOWHERE, vector(0, 0, 1)
+    for axis in (*R.T, *S.T):
+        reach = sum(h * abs(axis @ a) for h, a in zip(first.half, R.T, strict=True))
+        reach = reach + sum(h * abs(axis @ b) for h, b in zip(second.half, S.T, strict=True))
+        along = axis @ line
+        apart = abs(along) - reach
+        better = less(best, apart)
+        best = select(better, apart, best)
+        axis_of_boxes = chosen(better, select(less(along, 0), -1, 1) * axis, axis_of_boxes)
+    _, straight = unit_or(line, vector(0, 1, 0))
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, second, best, gap = state
+        *parts, straight, axis = given
+        tried = chosen(less(0, second), axis, straight)
+        along = sides.of(parts).separation(tried)
+        better = less(gap, along)
+        return [second, 1, chosen(better, tried, best), select(better, along, gap)]
+
+    _, _, n, gap = iterate(look, [-1, -1, straight, -NOWHERE], [*sides.parts(), straight, axis_of_boxes], 2)
+    return vector(*n), gap
+
+
+# ---- nearest points of solids that are apart -----------------------------------------------------------------------
+
+
+def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]:
+    """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
+    both between which it is."""
+    shift = away * n
+    near = select(sides.is_round(), ROUND_DISTANCE, SAME_DISTANCE)
+    w, a, b = _support(sides, n, shift)
+
+    def come_nearer(state: list[Any], given: list[Any]) -> list[Any]:
+        _, v, share, *corners = state
+        *parts, shift, near = given
+        square = v @ v
+        new = _support(sides.of(parts), v, shift)
+        nearer, shares = _nearest_of_simplex(new[0], corners[0])
+        # A − B has nothing nearer than the plane through the new corner, across v
+        stays = less(square - v @ new[0], near * square)
+        closes = both(less(nearer @ nearer, square), negated(stays))
+        last = negated(less(0, shares[3]))
+        first = both(negated(last), less(0, shares[2]))
+        kept = []
+        for own, rows in zip(new, corners, strict=True):
+            # beside the new corner (0, 1) without the last one, (1, 2) without the first, else (0, 2)
+            after = [own, chosen(first, rows[1], rows[0]), chosen(last, rows[1], rows[2])]
+            kept.append(np.stack([chosen(closes, x, y) for x, y in zip(after, rows, strict=True)]))
+        weights = vector(shares[0], select(first, shares[2], shares[1]), select(last, shares[2], shares[3]))
+        return [select(closes, -1, 1), chosen(closes, nearer, v), chosen(closes, weights, share), *kept]
+
+    begin = [-1, w, vector(1, 0, 0), *[np.stack([x] * 3) for x in (w, a, b)]]
+    _, v, share, _, a, b = iterate(come_nearer, begin, [*sides.parts(), shift, near], NEAREST_ROUNDS)
+    return vector(*v), Corners(vector(*share), a, b)
+
+
+def _support(sides: Sides, n: Array, shift: Array) -> tuple[Array, Array, Array]:
+    """The point of A − B that is farthest along −n, moved by a shift, and the corners of A and B that it is from."""
+    a, b = sides.corners(n)
+    p, q = sides.roundings(n)
+    return a + p - b - q + shift, a, b
+
+
+def _nearest_of_simplex(w: Array, corners: Array) -> tuple[Array, list[Any]]:
+    """The point nearest to the origin on the edges and triangles from w to three corners, and the shares of w and of
+    the corners in it."""
+    nearest, shares = w, [1, 0, 0, 0]
+    square = w @ w
+    for k in range(3):
+        e = corners[k] - w
+        length = e @ e
+        some = less(0, length)
+        t = select(some, -(w @ e) / select(some, length, 1), 0)
+        t = -largest([-largest([t, 0]), -1])
+        point = w + t * e
+        own: list[Any] = [1 - t, 0, 0, 0]
+        own[1 + k] = t
+        nearest, shares, square = _nearer_of(point, own, True, nearest, shares, square)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        p, q = corners[i], corners[j]
+        c = cross(p - w, q - w)
+        area = c @ c
+        some = less(0, area)
+        rate = 1 / select(some, area, 1)
+        weights = [c @ cross(p, q) * rate, c @ cross(q, w) * rate, c @ cross(w, p) * rate]
+        inside = some
+        for weight in weights:
+            inside = both(inside, less(0, weight))
+        own = [weights[0], 0, 0, 0]
+        own[1 + i], own[1 + j] = weights[1], weights[2]
+        nearest, shares, square = _nearer_of((c @ w) * rate * c, own, inside, nearest, shares, square)
+    return nearest, shares
+
+
+def _nearer_of(
+    point: Array, own: list[Any], counts: Any, nearest: Array, shares: list[Any], square: Any
+) -> tuple[Array, list[Any], Any]:
+    """The nearer of two points with their shares, the first only if it counts."""
+    distance = point @ point
+    nearer = both(counts, less(distance, square))
+    return (
+        chosen(nearer, point, nearest),
+        [select(nearer, a, b) for a, b in zip(own, shares, strict=True)],
+        select(nearer, distance, square),
+    )

@@ -1,0 +1,365 @@
+"""Every bounded convex shape in one form: a polytope with a rounding, and its flats, as rows of common tables.
+
+A solid is the sum of a polytope (its *corners*), of an ellipsoid with the half axes ``radii``, of which some or all may
+be 0, and of a ball of the radius ``margin``:
+
+    shape        corners              radii        margin     flats
+    ball         its centre           0            r          none
+    capsule      the ends of its axis 0            r          its axis, moved outwards by r
+    cylinder     the ends of its axis r, r, 0      0          both caps, and its axis, moved outwards by r
+    ellipsoid    its centre           a, b, c      0          none
+    box, hull    its corners          0            0          its faces
+
+A *flat* is a face with its outline, or a line along which the shape may lie on another one. Corners, flats and outlines
+of all solids of a model are in common tables, so that a solid is a few numbers: one code serves all pairs, whatever
+their shapes and however many corners they have. Each corner knows its neighbours, along which the search for the
+farthest one climbs, and the flats around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.iteration import iterate
+from whippletree.arithmetic.scalars import Table, entry, less, select, sqrt
+from whippletree.contact.geometry.polytopes import corner_points, faces_of
+from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
+
+CAP_CORNERS = 16
+"""Corners of the polygon that stands for a cylinder's cap where it lies on another flat. What is nearest to the other
+shape is found on the cap itself."""
+
+CORNERS_PER_ROUND = 4
+"""Corners that are looked at together in the search for the farthest one."""
+
+CLIMBED_CORNERS = 32
+"""Corners up to which all are looked at; of more, one in √n, and then the neighbours of the best."""
+
+FLAT = 7
+"""Numbers of a flat: normal or direction (3), whether it is a line, by how much that is moved outwards, the number of
+its first outline corner, and how many it has."""
+
+AROUND = 4
+"""Numbers of what is around a corner: where its neighbours begin and end, and where its flats do."""
+
+OCTANTS = 8
+
+
+class SolidTables(NamedTuple):
+    """What the solids of a model have in common."""
+
+    corners: Table
+    """x, y and z of every corner."""
+    around: Table
+    neighbours: Table
+    """Numbers of corners, those around one after the other."""
+    beside: Table
+    """Numbers of flats, likewise."""
+    flats: Table
+    outlines: Table
+    """x, y and z of every corner of every outline, in order around the outward normal."""
+    octants: Table
+    """Of every solid, where the corners in each octant about its middle begin, and where the last ones end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """A bounded convex shape. ``numbers`` may be traced, and are in the order of the properties."""
+
+    numbers: tuple[Any, ...]
+    tables: SolidTables
+    shape: Shape
+    """What it was made of."""
+
+    @property
+    def first(self) -> Any:
+        """Number of its first corner."""
+        return self.numbers[0]
+
+    @property
+    def count(self) -> Any:
+        """How many corners it has."""
+        return self.numbers[1]
+
+    @property
+    def stride(self) -> Any:
+        """Every how manieth of its corners the search for the farthest one begins with."""
+        return self.numbers[2]
+
+    @property
+    def flat(self) -> Any:
+        """Whether it has flats, 1 or 0."""
+        return self.numbers[3]
+
+    @property
+    def number(self) -> Any:
+        """Its own number."""
+        return self.numbers[4]
+
+    @property
+    def margin(self) -> Any:
+        """Radius of the ball around it."""
+        return self.numbers[5]
+
+    @property
+    def radii(self) -> Array:
+        """Of its rounding, (3,)."""
+        return vector(*self.numbers[6:9])
+
+    @property
+    def middle(self) -> Array:
+        """Of its extent, without the margin, in its frame, (3,)."""
+        return vector(*self.numbers[9:12])
+
+    @property
+    def half(self) -> Array:
+        """Half lengths of its extent, without the margin, (3,)."""
+        return vector(*self.numbers[12:15])
+
+    def with_numbers(self, numbers: Sequence[Any]) -> Solid:
+        """A solid of the same tables."""
+        return Solid(tuple(numbers), self.tables, self.shape)
+
+
+def solids_of(shapes: Sequence[Shape]) -> list[Solid]:
+    """The solids of some shapes, with common tables."""
+    lists = _Lists()
+    rows = [lists.add(number, shape) for number, shape in enumerate(shapes)]
+    tables = lists.tables()
+    return [Solid(tuple(map(float, row)), tables, shape) for row, shape in zip(rows, shapes, strict=True)]
+
+
+class _Lists:
+    """The tables of solids, while they are filled."""
+
+    def __init__(self) -> None:
+        self.corners: list[Any] = []
+        self.around: list[Any] = []
+        self.neighbours: list[Any] = []
+        self.beside: list[Any] = []
+        self.flats: list[Any] = []
+        self.outlines: list[Any] = []
+        self.octants: list[Any] = []
+
+    def tables(self) -> SolidTables:
+        """A table has at least one entry."""
+        return SolidTables(*[Table(np.ravel(part) if part else [0.0]) for part in vars(self).values()])
+
+    def add(self, number: int, shape: Shape) -> list[Any]:
+        """Takes a shape in, and returns the numbers of its solid."""
+        points, radii, margin = _body(shape)
+        low, high = points.min(axis=0), points.max(axis=0)
+        # by octants about the middle, so that each has its own part of the list
+        octants = (points > (low + high) / 2) @ np.array([4, 2, 1])
+        points = points[np.argsort(octants, kind="stable")]
+        first, count = len(self.corners), len(points)
+        self.octants.append(first + np.searchsorted(np.sort(octants), np.arange(OCTANTS + 1)))
+        self.corners += points.tolist()
+        flats = self._add_flats(shape)
+        self._add_around(shape, points, first, flats)
+        stride = 1 if count <= CLIMBED_CORNERS else math.isqrt(count)
+        extent = [*(low + high) / 2, *(high - low) / 2 + radii]
+        return [first, count, stride, bool(flats), number, margin, *radii, *extent]
+
+    def _add_flats(self, shape: Shape) -> dict[int, _Flat]:
+        """The flats of a shape by their numbers."""
+        found = dict(enumerate(_flats(shape), start=len(self.flats)))
+        for flat in found.values():
+            self.flats.append([*flat.normal, flat.line, flat.moved, len(self.outlines), len(flat.outline)])
+            self.outlines += flat.outline.tolist()
+        return found
+
+    def _add_around(self, shape: Shape, points: Array, first: int, flats: dict[int, _Flat]) -> None:
+        """What is around each corner; both ends of an axis know all flats of a round solid."""
+        whole = isinstance(shape, Box | Hull)
+        links: dict[tuple[float, ...], set[int]] = {tuple(p): set() for p in points.tolist()}
+        places = {point: first + k for k, point in enumerate(links)}
+        if whole:
+            from scipy.spatial import ConvexHull
+
+            for simplex in ConvexHull(points).simplices.tolist():
+                for k in simplex:
+                    links[tuple(points[k].tolist())] |= {first + other for other in simplex if other != k}
+        beside: dict[tuple[float, ...], list[int]] = {point: [] for point in places}
+        for number, flat in flats.items():
+            for point in map(tuple, flat.outline.tolist()) if whole else places:
+                beside[point].append(number)
+        for point in places:
+            start, begin = len(self.neighbours), len(self.beside)
+            self.neighbours += sorted(links[point])
+            self.beside += beside[point]
+            self.around.append([start, len(self.neighbours), begin, len(self.beside)])
+
+
+class _Flat(NamedTuple):
+    normal: Array
+    line: float
+    moved: float
+    outline: Array
+
+
+def _body(shape: Shape) -> tuple[Array, Array, float]:
+    """Corners (n, 3), radii (3,) and margin."""
+    none = np.zeros((1, 3))
+    match shape:
+        case Ball(radius):
+            return none, np.zeros(3), float(radius)
+        case Ellipsoid(radii):
+            return none, np.array(radii, dtype=float), 0.0
+        case Capsule(radius, half):
+            return _axis(half), np.zeros(3), float(radius)
+        case Cylinder(radius, half):
+            return _axis(half), np.array([radius, radius, 0], dtype=float), 0.0
+        case Box() | Hull():
+            return corner_points(shape), np.zeros(3), 0.0
+    raise TypeError(f"a {type(shape).__name__.lower()} is not bounded and convex")
+
+
+def _flats(shape: Shape) -> list[_Flat]:
+    along = np.array([0.0, 0.0, 1.0])
+    match shape:
+        case Capsule(radius, half):
+            return [_Flat(along, 1.0, float(radius), _axis(half))]
+        case Cylinder(radius, half):
+            return [_Flat(along, 1.0, float(radius), _axis(half)), *[_cap(shape, end) for end in (1.0, -1.0)]]
+        case Box() | Hull():
+            return [_Flat(face.normal, 0.0, 0.0, face.corners) for face in faces_of(shape)]
+    return []
+
+
+def _axis(half: Any) -> Array:
+    return np.array([[0, 0, float(half)], [0, 0, -float(half)]])
+
+
+def _cap(cylinder: Cylinder, end: float) -> _Flat:
+    turn = end * 2 * math.pi * np.arange(CAP_CORNERS) / CAP_CORNERS
+    rim = float(cylinder.radius) * np.column_stack([np.cos(turn), np.sin(turn)])
+    outline = np.column_stack([rim, np.full(CAP_CORNERS, end * float(cylinder.half))])
+    return _Flat(np.array([0.0, 0.0, end]), 0.0, 0.0, outline)
+
+
+# ---- how far a solid reaches ---------------------------------------------------------------------------------------
+
+
+class Sides(NamedTuple):
+    """Two solids somewhere, with the second one's origin as that of the space."""
+
+    solids: tuple[Solid, Solid]
+    turns: tuple[Array, Array]
+    """Their rotations."""
+    offset: Array
+    """The first one's origin, (3,)."""
+
+    def corners(self, n: Array) -> tuple[Array, Array]:
+        """The corners (3,) of the first solid that is farthest along −n, and of the second one along n."""
+        (first, second), (R, S) = self.solids, self.turns
+        return self.offset + R @ farthest_corner(first, -(R.T @ n)).point, S @ farthest_corner(second, S.T @ n).point
+
+    def roundings(self, n: Array) -> tuple[Array, Array]:
+        """What is beyond these corners: points (3,) of the first solid's rounding along −n, of the second's along n."""
+        (first, second), (R, S) = self.solids, self.turns
+        return R @ rounding(first.radii, -(R.T @ n)), S @ rounding(second.radii, S.T @ n)
+
+    def is_round(self) -> Any:
+        """Whether one of them has a rounding that is no ball."""
+        return less(0, sum(solid.radii @ solid.radii for solid in self.solids))
+
+    def separation(self, n: Array) -> Any:
+        """How far apart they are along a unit vector n (3,), without their margins, m."""
+        (a, b), (p, q) = self.corners(n), self.roundings(n)
+        return n @ (a + p - b - q)
+
+    def parts(self) -> list[Any]:
+        """For the rounds of an iteration; :meth:`of` puts them back."""
+        return [*[vector(*solid.numbers) for solid in self.solids], *self.turns, self.offset]
+
+    def of(self, parts: Sequence[Any]) -> Sides:
+        """Solids of the same tables."""
+        one, other, R, S, offset = parts
+        return Sides((self.solids[0].with_numbers(one), self.solids[1].with_numbers(other)), (R, S), offset)
+
+
+def rounding(radii: Array, along: Array) -> Array:
+    """The point (3,) of an ellipsoid about the origin that is farthest in a direction (3,)."""
+    stretched = vector(*[a * x for a, x in zip(radii, along, strict=True)])
+    square = stretched @ stretched
+    some = less(0, square)
+    scale = select(some, 1 / sqrt(select(some, square, 1)), 0)
+    return vector(*[scale * a * x for a, x in zip(radii, stretched, strict=True)])
+
+
+class Farthest(NamedTuple):
+    """The corner of a solid that is farthest in a direction."""
+
+    number: Any
+    point: Array
+
+
+def farthest_corner(solid: Solid, along: Array) -> Farthest:
+    """The corner that is farthest in a direction (3,), all in the solid's frame."""
+    tables = solid.tables
+    plain = all(isinstance(x, (int, float)) for x in (*solid.numbers, *along))
+    stride = 1 if plain else solid.stride  # NumPy looks at all of them at once
+    number, height = farthest_in_range(tables, solid.first, solid.first + solid.count - 1, stride, along)
+
+    def climb(state: list[Any], given: list[Any]) -> list[Any]:
+        _, number, height = state
+        (along,) = given
+        start, end = (entry(tables.around, AROUND * number + i) for i in (0, 1))
+        _, _, top, best = iterate(_among_neighbours(tables), [-1, start, number, height], [end, along], most)
+        return [select(less(height, best), -1, 1), top, best]
+
+    most = max(int(end - start) for start, end in zip(tables.around.values[::AROUND], tables.around.values[1::AROUND]))
+    begin = [select(less(1, stride), -1, 1), number, height]
+    _, number, _ = iterate(climb, begin, [along], len(tables.around.values) // AROUND)
+    return Farthest(number, corner_at(tables, number))
+
+
+def _among_neighbours(tables: SolidTables) -> Any:
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, height = state
+        end, along = given
+        number = entry(tables.neighbours, at)
+        own = corner_at(tables, number) @ along
+        higher = less(height, own)
+        after = at + 1
+        return [select(less(after, end), -1, 1), after, select(higher, number, best), select(higher, own, height)]
+
+    return look
+
+
+def farthest_in_range(tables: SolidTables, first: Any, last: Any, stride: Any, along: Array) -> tuple[Any, Any]:
+    """Number and height of the corner that is farthest in a direction (3,), of those from first to last by strides."""
+    if all(isinstance(x, (int, float)) for x in (first, last, stride, *along)):
+        if last < first:
+            return first, 0
+        heights = tables.corners.array.reshape(-1, 3)[int(first) : int(last) + 1 : int(stride)] @ along.astype(float)
+        best = int(np.argmax(heights))
+        return first + best * stride, float(heights[best])
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, height = state
+        last, stride, along = given
+        for _ in range(CORNERS_PER_ROUND):
+            number = select(less(last, at), last, at)
+            own = corner_at(tables, number) @ along
+            higher = less(height, own)
+            best, height = select(higher, number, best), select(higher, own, height)
+            at = at + stride
+        return [select(less(last, at), 1, -1), at, best, height]
+
+    begin = [select(less(first, last), -1, 1), first + stride, first, corner_at(tables, first) @ along]
+    most = -(-len(tables.corners.values) // (3 * CORNERS_PER_ROUND))
+    _, _, number, height = iterate(look, begin, [last, stride, along], most)
+    return number, height
+
+
+def corner_at(tables: SolidTables, number: Any) -> Array:
+    """A corner (3,) by its number."""
+    return vector(*[entry(tables.corners, 3 * number + i) for i in range(3)])

@@ -1,0 +1,178 @@
+"""Direct calls watched for lost digits: a warning where an answer has fewer than its inputs explain.
+
+A status of 0 says that there is an answer, not how many of its digits are right. They are looked at in two stages:
+
+1. The answer is compared with that of the same function in the reference on long doubles
+   (:mod:`whippletree.arithmetic.extended`), which have eleven bits more, where every number of the state and of the
+   model has another last digit. Other bits and other last digits: answers that agree in twelve digits have not lost any
+   that matter. This takes one evaluation in Python.
+2. Where they do not agree, or the machine has no long doubles, the operations are recorded
+   (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, to first order, and ε what
+   one unit in the last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more
+   than ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whippletree import functions
+from whippletree.arithmetic import extended
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.extended import extended_numbers
+from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
+from whippletree.errors import ConditioningWarning, WhippletreeError
+from whippletree.model import Model
+from whippletree.model.input_checks import warn_user
+from whippletree.model.parameters import with_scalars
+
+if TYPE_CHECKING:
+    from whippletree.functions.reference import ReferenceFunction
+    from whippletree.functions.registry import Function
+
+LOSSY = 1e-9
+"""Relative error of an answer that its user should know of."""
+
+SMALLEST_SIZE = 1.0
+"""In SI units: errors of a smaller result are compared with this. A body that is held, or in balance, has accelerations
+of zero, in which no digit is right and none is missed."""
+
+EXPLAINED = 1e3
+"""How many times larger errors from rounding may be than those that the last digits of the inputs make anyway: the
+bound adds up hundreds of operations, of which most do not happen to err by the most that they can."""
+
+SUSPICIOUS_SHARE = 1e-12
+"""Relative difference of two answers with other last digits from which operations are recorded: a thousandth of what
+counts as lossy, since a difference of two errors may happen to be smaller than both."""
+
+SHAKEN = 2.0**-50
+"""Relative change of every number, up to four units in its last place: each operation rounds anew."""
+
+GOLDEN_SHARE = 0.6180339887498949
+"""Whose multiples are spread evenly, and so the signs of the changes."""
+
+RECORDED_VELOCITIES = 64
+"""Velocities up to which operations are recorded: the bounds of all results take time with the square of them."""
+
+EVERY, FIRST, NEVER = "every", "first", "never"
+"""Which calls are watched."""
+
+FIRST_STATES = 16
+"""States of a first call that are watched, spread over all of them."""
+
+
+def is_watched(function: Function) -> bool:
+    """Whether calls of a function are looked at: derivatives are not, which take the reference seconds."""
+    return not function.derived and not function.name.endswith("_derivatives")
+
+
+def watch_call(
+    function: ReferenceFunction, inputs: Mapping[str, Any], results: Sequence[Any], states: int | None = None
+) -> Any:
+    """Digits lost by each state of a call (*batch), with a warning if there are any; of at most so many ``states``, and
+    0 for the others.
+    """
+    sizes = functions.sizes(function.owner.model)
+    ranks = [len(functions.resolve(shape, sizes)) for shape in function.function.outputs.values()]
+    batch = np.shape(results[0])[: np.ndim(results[0]) - ranks[0]]
+    full = {name: np.broadcast_to(x, (*batch, *function.shapes[name])) for name, x in inputs.items()}
+    lost = np.zeros(batch, dtype=int)
+    indices = list(np.ndindex(*batch))
+    count = len(indices) if states is None else min(states, len(indices))
+    for number in range(count):
+        index = indices[number * len(indices) // count]
+        state = {name: value[index] for name, value in full.items()}
+        lost[index] = digits_lost(function, state, [np.asarray(y)[index] for y in results])
+    if lost.any():
+        _warn_of_lost_digits(function.function.name, function.owner.model, lost)
+    return lost[()]
+
+
+def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
+    """How many of sixteen digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
+
+    0 where none that matter are lost, where the state is not finite, or for models too large to be recorded.
+    """
+    model = function.owner.model
+    sizes = [max(float(np.linalg.norm(np.asarray(y, dtype=float))), SMALLEST_SIZE) for y in answer]
+    if model.nv > RECORDED_VELOCITIES or not all(np.isfinite(sizes)):
+        return 0
+    try:
+        if extended.AVAILABLE and _agrees_with_more_digits(function, state, answer, sizes):
+            return 0
+        bounds = recorded_bounds(function, state)
+    except (WhippletreeError, ArithmeticError):
+        return 0  # next to a singular state, which the equations of motion tell of
+    worst = 0.0
+    for size, (error, effect) in zip(sizes, bounds, strict=True):
+        if error > LOSSY * size and error > EXPLAINED * effect:
+            worst = max(worst, error / size)
+    return min(16, math.ceil(math.log10(worst / HALF_UNIT))) if worst else 0
+
+
+def _warn_of_lost_digits(name: str, model: Model, lost: Array) -> None:
+    """One warning for a call with results that have lost digits, ``lost`` of each state."""
+    several = f"in {int((lost > 0).sum())} of {lost.size} states, " if lost.ndim else ""
+    worst = int(lost.max())
+    left = f"up to {worst} of 16 digits" if worst < 16 else "all digits"
+    warn_user(
+        f"{name} of model {model.name!r}: {several}{left} of the result are lost to rounding, which the last digits of "
+        f"the inputs do not explain ({name}.digits_lost tells of each state). Masses or lengths of very different size "
+        f"next to each other, or speeds whose terms cancel, do this: wt.conditioning(model, q) names the bodies and "
+        f"compares the routes, and rounding_error({name!r}) bounds the error of each number",
+        ConditioningWarning,
+    )
+
+
+def _agrees_with_more_digits(
+    function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], sizes: Sequence[float]
+) -> bool:
+    """Whether the answer on long doubles, with other last digits in state and model, is the same in twelve digits."""
+    moved = {name: value if name == "active" else _shaken_array(value) for name, value in state.items()}
+    with np.errstate(all="ignore"):  # what is not finite does not agree
+        others = function.of_model(_shaken_model(function.owner.model), moved)
+        for y, other, size in zip(answer, others, sizes, strict=True):
+            difference = np.asarray(other, dtype=float) - np.asarray(y, dtype=float)
+            if not float(np.linalg.norm(difference)) <= SUSPICIOUS_SHARE * size:
+                return False
+    return True
+
+
+def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> list[tuple[float, float]]:
+    """Of each result the norms of Δ, what rounding can do to it, and of ε, what the last digits of the inputs do."""
+    tape = RoundingTape()
+    inputs = {name: tape.numbers(value) for name, value in state.items()}
+    results = function.of_model(with_scalars(function.owner.model, tape.number), inputs)
+    numbers = [x for name, value in inputs.items() if name != "active" for x in np.ravel(value)]
+    # an angle or a length of 0 is known no better than one of 1
+    changes = [2 * HALF_UNIT * max(abs(float(x)), 1.0) for x in numbers]
+    bounds = []
+    for result in results:
+        error, effect = tape.errors_of(result), tape.effects_of(result, numbers, changes)
+        bounds.append((float(np.linalg.norm(error)), float(np.linalg.norm(effect))))
+    return bounds
+
+
+def _shaken_array(value: Any) -> Array:
+    plain = np.asarray(value, dtype=float)
+    signs = np.where(np.arange(1, plain.size + 1) * GOLDEN_SHARE % 1 < 0.5, -1.0, 1.0).reshape(plain.shape)
+    return extended_numbers(plain * (1 + SHAKEN * signs))
+
+
+def _shaken_model(model: Model) -> Model:
+    """The model with other last digits in its own numbers; the same object for the same model."""
+    found: Model | None = model.__dict__.get("_shaken")
+    if found is None:
+        count = 0
+
+        def shake(x: float) -> Any:
+            nonlocal count
+            count += 1
+            return np.longdouble(x * (1 + SHAKEN * (-1 if count * GOLDEN_SHARE % 1 < 0.5 else 1)))
+
+        found = model.__dict__["_shaken"] = with_scalars(model, shake)
+    return found

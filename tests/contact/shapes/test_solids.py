@@ -1,0 +1,193 @@
+"""Bounded convex shapes as solids: one search for the nearest points of all pairs, against the reference and coal."""
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from benchmarks.narrow_phase import compare_with_reference, form_of, random_poses, shapes, touches_program
+
+import whippletree as wt
+from whippletree.arithmetic.iteration import iterate
+from whippletree.arithmetic.lanes import Lanes
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.contact.geometry.closed_forms import corners_on_plane
+from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
+from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
+from whippletree.contact.geometry.solids import solids_of
+from whippletree.contact.kinematics.contact_set import contact_set_of_steps
+from whippletree.spatial import Pose
+
+SHAPES = shapes()
+SOLIDS = dict(zip(SHAPES, solids_of(list(SHAPES.values())), strict=True))
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    """Of nearest points alone."""
+    return compile_function(touches_program(form_of(flat=False), SOLIDS["box"]), threads=1)
+
+
+@pytest.fixture(scope="module")
+def all_candidates():
+    return compile_function(touches_program(form_of(flat=True), SOLIDS["box"]), threads=1)
+
+
+def placed(R, p):
+    return Pose(np.array(R, dtype=object), np.array(p, dtype=object))
+
+
+def in_use(form, first, second, X, Y):
+    return [touch for touch in form(first, second, X, Y) if touch.gap < 1e8]
+
+
+# --- iterations -------------------------------------------------------------------------------------------------------
+
+
+def halve(state, given):
+    done, x, rounds = state
+    (limit,) = given
+    return [select(less(x / 2, limit), 1, -1), x / 2, rounds + 1]
+
+
+def test_an_iteration_ends_in_each_lane_by_itself():
+    alone = [iterate(halve, [-1, x, 0], [1.0], 50) for x in (8.0, 100.0)]
+    together = iterate(halve, [-1, Lanes(np.array([8.0, 100.0])), 0], [1.0], 50)
+    for k, found in enumerate(alone):
+        assert [part.values[k] for part in together[1:]] == found[1:]
+    assert alone[0][2] == 4 and iterate(halve, [-1, 100.0, 0], [1.0], 2)[2] == 2
+
+
+def test_a_round_may_not_use_what_it_was_not_given():
+    from whippletree.compiler.program import Buffer
+    from whippletree.compiler.program.looped_blocks import looped_block
+    from whippletree.compiler.program.traced_blocks import piece
+
+    def leaks(x):
+        return [iterate(lambda state, _: [1, x[0]], [-1, x[1]], [x[1]], 3)[1]]
+
+    with pytest.raises(ValueError, match="not given"):
+        looped_block(leaks, [piece(Buffer("x", "input", (2,)))], [piece(Buffer("y", "output", ()))], "it")
+
+
+# --- nearest points ---------------------------------------------------------------------------------------------------
+
+
+def test_compiled_nearest_points_are_those_of_the_reference(kernel):
+    pytest.importorskip("coal")
+    rng = np.random.default_rng(5)
+    for a, b in combinations_with_replacement(SHAPES, 2):
+        pair = (SOLIDS[a], SOLIDS[b])
+        found = compare_with_reference(kernel, pair, random_poses(*pair, 6, rng, kernel))
+        # a face may take the place of an edge whose points are 1e-8 m nearer, in the reference
+        assert np.abs(found.off[found.apart]).max(initial=0) < 1.1e-8, (a, b)
+        assert np.median(np.abs(found.off[found.apart])) < 1e-15, (a, b)
+        assert found.turned[found.apart].max(initial=0) < 1e-6, (a, b)
+        # an overlap has several ways out; none is much longer than the reference's
+        assert (-found.off).max() < 0.5 * max(-found.right.min(), 1e-9), (a, b)
+
+
+def test_compiled_candidates_are_those_of_plain_numbers(kernel, all_candidates):
+    rng = np.random.default_rng(6)
+    for a, b in (("cylinder", "plate"), ("capsule", "mesh of 300"), ("mesh of 300", "box"), ("disc", "cylinder")):
+        pair = (SOLIDS[a], SOLIDS[b])
+        form = SolidForm(*pair)
+        for X, Y in random_poses(*pair, 4, rng, kernel):
+            x, y = (np.array([*pose.R.flat, *pose.p], dtype=float) for pose in (X, Y))
+            rows = all_candidates(*[np.array(n, dtype=float) for n in (pair[0].numbers, x, pair[1].numbers, y)])
+            plain = np.array([[t.gap, *t.point, *t.axes.flat] for t in form(*pair, X, Y)], dtype=float)
+            used = plain[:, 0] < 1e8
+            assert (used == (rows[:, 0] < 1e8)).all()
+            np.testing.assert_allclose(rows[used], plain[used], rtol=0, atol=2e-7)
+
+
+def test_large_hulls_on_a_plane_are_those_of_the_closed_form():
+    hull, solid = SHAPES["mesh of 300"], SOLIDS["mesh of 300"]
+    rng = np.random.default_rng(7)
+    for X, _ in random_poses(solid, solid, 5, rng):
+        P = placed(np.eye(3), [0.1, 0.2, -0.3])
+        found, right = HullOnPlane()(solid, HalfSpace(), X, P), corners_on_plane(hull, HalfSpace(), X, P)
+        assert [float(t.gap) for t in found] == [float(t.gap) for t in right]
+        np.testing.assert_array_equal([t.point for t in found], [t.point for t in right])
+
+
+# --- flats that meet --------------------------------------------------------------------------------------------------
+
+
+def test_a_cylinder_stands_on_a_ring_and_lies_on_its_ends():
+    cylinder, plate = SOLIDS["cylinder"], SOLIDS["plate"]
+    form, Y = SolidForm(cylinder, plate), placed(np.eye(3), [0, 0, 0])
+    stands = in_use(form, cylinder, plate, placed(np.eye(3), [0.1, 0, 0.17]), Y)
+    assert len(stands) == 8
+    np.testing.assert_allclose([t.gap for t in stands], 0, atol=1e-15)
+    np.testing.assert_allclose([np.hypot(t.point[0] - 0.1, t.point[1]) for t in stands], 0.1, rtol=1e-12)
+    lies = in_use(form, cylinder, plate, placed([[1, 0, 0], [0, 0, -1], [0, 1, 0]], [0.1, 0, 0.12]), Y)
+    assert sorted(float(t.point[1]) for t in lies) == pytest.approx([-0.15, 0.15])
+    over_the_edge = in_use(form, cylinder, plate, placed(np.eye(3), [0.45, 0, 0.17]), Y)
+    assert max(float(t.point[0]) for t in over_the_edge) == pytest.approx(0.5, abs=1e-8)
+
+
+def test_cylinders_side_by_side_touch_along_what_they_share():
+    cylinder = SOLIDS["cylinder"]
+    form = SolidForm(cylinder, cylinder)
+    X, Y = placed(np.eye(3), [0.2, 0, 0.05]), placed(np.eye(3), [0, 0, 0])
+    assert sorted(float(t.point[2]) for t in in_use(form, cylinder, cylinder, X, Y)) == pytest.approx([-0.1, 0.15])
+    turn = np.array([[1, 0, 0], [0, np.cos(0.3), -np.sin(0.3)], [0, np.sin(0.3), np.cos(0.3)]])
+    (crossed,) = in_use(form, cylinder, cylinder, placed(turn, [0.2, 0, 0]), Y)
+    # the place along an edge is that of the rounds, which end for round solids at a share of 1e-10 of the distance
+    np.testing.assert_allclose(crossed.point.astype(float), [0.1, 0, 0], atol=1e-7)
+
+
+def test_no_candidate_is_deeper_than_the_nearest_points(kernel):
+    rng = np.random.default_rng(8)
+    nearest = form_of(flat=False)
+    for a, b in (("plate", "mesh of 4"), ("disc", "box"), ("mesh of 300", "mesh of 300")):
+        pair = (SOLIDS[a], SOLIDS[b])
+        for X, Y in random_poses(*pair, 3, rng, kernel):
+            gap = float(nearest(*pair, X, Y)[0].gap)
+            deepest = min(float(t.gap) for t in SolidForm(*pair)(*pair, X, Y))
+            assert gap <= deepest <= gap + 1.1e-9
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def on_a_table(kind, **parameters):
+    b = wt.Builder("on a table").geometry("table", "world", "box", size=(1, 1, 0.1), position=(0, 0, -0.05))
+    b.body("thing", 1.0, inertia=(0.01, 0.01, 0.01))
+    b.joint("free", "free", "world", "thing", start=(0, 0, 0.12, 1, 0.1, 0.05, 0))
+    return b.geometry("shape", "thing", kind, **parameters).contact("c", "shape", "table", friction=0.5).build()
+
+
+def test_a_cylinder_falls_on_a_table_and_comes_to_rest_in_a_compiled_step():
+    model = on_a_table("cylinder", radius=0.1, length=0.2)
+    run = wt.simulate(model, duration=1.0, output_dt=0.5, method="time_stepping", step=2e-3)
+    assert run.attrs["path"] == "compiled"
+    assert contact_set_of_steps(model).pairs[0].slots == 9
+    assert abs(run["q"].values[-1, 2] - 0.1) < 1e-7 and np.abs(run["v"].values[-1]).max() < 1e-5
+    force = run["contact_force"].values[-1, :, 0].sum()
+    assert force == pytest.approx(9.81, rel=1e-3)
+
+
+def test_all_shapes_have_a_form_for_steps():
+    b = wt.Builder("all").body("a", 1.0, inertia=(1, 1, 1)).joint("a", "free", "world", "a", start=(2, 0, 0, 1, 0, 0, 0))
+    kinds = {
+        "sphere": {"radius": 0.1},
+        "capsule": {"radius": 0.1, "length": 0.2},
+        "cylinder": {"radius": 0.1, "length": 0.2},
+        "box": {"size": (0.1, 0.2, 0.3)},
+        "ellipsoid": {"radii": (0.1, 0.2, 0.3)},
+        "mesh": {"vertices": np.asarray(SHAPES["mesh of 4"].vertices)},
+    }
+    for kind, parameters in kinds.items():
+        b.geometry(f"my {kind}", "a", kind, **parameters).geometry(f"{kind} there", "world", kind, **parameters)
+    for one in kinds:
+        for other in kinds:
+            b.contact(f"{one} on {other}", f"my {one}", f"{other} there")
+    assert contact_set_of_steps(b.build()).closed_form
+
+
+def test_solids_of_round_shapes():
+    round_, flat = solids_of([Ellipsoid((1, 2, 3)), Cylinder(0.5, 2)])
+    assert (round_.count, round_.flat, flat.count, flat.flat) == (1, 0, 2, 1)
+    np.testing.assert_array_equal(flat.half, [0.5, 0.5, 2])

@@ -1,0 +1,175 @@
+"""A loop whose rows depend on each other at a state, among loops whose rows do not: it alone takes the rank-revealing
+route, and the answer is that of the whole block matrix."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import whippletree as wt
+from strategies import digits, exact_numbers, make_looped_model
+from whippletree.constraints import embedding
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.mechanisms.linkages import rod
+from whippletree.model import Model, State
+
+PITCH, ROCKER, ANGLE = 1.0, 0.7, 0.6
+
+
+def parallelograms(units, rockers=2, *, chained, base=None):
+    """Equal rockers on one coupler each: cells of a chain, or legs side by side; on the ground or on a moving base."""
+    builder = wt.Builder("parallelograms", (0, -9.81, 0))
+    ground = "world"
+    if base:
+        ground = "base"
+        builder.body("base", 5.0, inertia=(1, 1, 1)).joint("base", base, "world", "base")
+    for u in range(units):
+        builder.body(f"coupler {u}", **rod(1.0, PITCH * (rockers - 1)))
+        for k in range(rockers):
+            x = PITCH * (k if chained else k + u * rockers)
+            builder.body(f"rocker {u}.{k}", **rod(0.5, ROCKER))
+            builder.joint(f"rocker {u}.{k}", "revolute", ground, f"rocker {u}.{k}", position=(x, 0, 0), start=ANGLE)
+            builder.frame(f"end {u}.{k}", f"rocker {u}.{k}", position=(ROCKER, 0, 0))
+        builder.joint(
+            f"coupler {u}", "revolute", f"rocker {u}.0", f"coupler {u}", position=(ROCKER, 0, 0), start=-ANGLE
+        )
+        for k in range(1, rockers):
+            builder.frame(f"eye {u}.{k}", f"coupler {u}", position=(PITCH * k, 0, 0))
+            builder.constraint(f"pin {u}.{k}", "pin", f"end {u}.{k}", f"eye {u}.{k}")
+        ground = f"coupler {u}" if chained else ground
+    return builder.build()
+
+
+def state_of(model, in_line, moving, seed=0):
+    """Rockers at one angle but for those of one unit, which lie in line; units in ``moving`` turn as they can."""
+    rng = np.random.default_rng(seed)
+    q, v = np.array(model.home.q, dtype=float), np.zeros(model.nv)
+    rates = rng.normal(size=100)
+    for joint in model.joints:
+        word, _, unit = joint.name.partition(" ")
+        if word == "base":
+            v[model.slice("base")] = rng.normal(size=6) if moving else 0.0
+            continue
+        sign, u = -1.0 if word == "coupler" else 1.0, int(unit.split(".")[0])
+        q[model.q_slice(joint.name)] = 0.0 if u == in_line else sign * ANGLE
+        v[model.slice(joint.name)] = sign * rates[u] if u in moving else 0.0
+    return q, v, rng.normal(size=model.nv)
+
+
+@pytest.fixture
+def revealed(monkeypatch):
+    """The kinds of clusters that took the rank-revealing route, each time that one did."""
+    found, reveal = [], embedding._reveal
+
+    def noted(kind, *rest):
+        found.append(kind)
+        return reveal(kind, *rest)
+
+    monkeypatch.setattr(embedding, "_reveal", noted)
+    return found
+
+
+CASES = {
+    "chain of cells": {"units": 3, "chained": True},
+    "chain of redundant cells": {"units": 2, "rockers": 3, "chained": True},
+    "legs on a free base": {"units": 2, "chained": False, "base": "free"},
+}
+
+
+@pytest.mark.parametrize("moving", [(0, 1, 2), (0, 2), ()], ids=["in motion", "at rest beside others", "at rest"])
+@pytest.mark.parametrize("case", CASES)
+def test_one_loop_in_line(case, moving, revealed):
+    model = parallelograms(**CASES[case])
+    state = state_of(model, 1, moving)
+    by_clusters, whole = wt.reference(model, route="embedding"), wt.reference(model, route="nullspace")
+    a, expected = by_clusters.forward_dynamics(*state), whole.forward_dynamics(*state)
+    np.testing.assert_allclose(a, expected, rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+    assert revealed  # of one cluster, once for what is free and once for what was chosen
+    assert len(revealed) <= 2
+    # of redundant rows, those that were left out of the factor carry no force by clusters: compare what joints feel
+    q, v, tau = state
+    A, felt = whole.constraint_jacobian(q), whole.mass_matrix(q) @ expected + whole.bias(q, v) - tau
+    forces = [A.T @ of.constraint_forces(*state) for of in (by_clusters, whole)]
+    np.testing.assert_allclose(*forces, atol=1e-10 * np.abs(felt).max())
+    others = [model.slice(j.name).start for j in model.joints if j.name.partition(" ")[2][:1] != "1"]
+    np.testing.assert_allclose(forces[0][others], felt[others], atol=1e-10 * np.abs(felt).max())
+    found, expected = (of.project_velocity(q, v + 0.1) for of in (by_clusters, whole))
+    np.testing.assert_allclose(found, expected, atol=1e-10 * max(1, np.abs(expected).max()))
+
+
+def exact_state(state):
+    return [np.array([digits(Fraction(float(x))) for x in values], dtype=object) for values in state]
+
+
+@pytest.mark.parametrize("case", ["chain of cells", "legs on a free base"])
+def test_one_loop_in_line_against_fifty_digits(case):
+    """Numbers of fifty digits through both routes, and doubles through the recursion over clusters."""
+    model = parallelograms(**CASES[case])
+    state = state_of(model, 1, (0, 1, 2))
+    with mpmath.workdps(50):
+        references = [wt.reference(exact_numbers(model), route=route) for route in ("nullspace", "embedding")]
+        exact = [ref.forward_dynamics(*exact_state(state)) for ref in references]
+        assert max(abs(x - y) for x, y in zip(*exact, strict=True)) < mpmath.mpf(10) ** -38
+    expected = exact[0].astype(float)
+    found = wt.reference(model, route="embedding").forward_dynamics(*state)
+    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+
+
+def test_a_loop_at_rest_takes_the_branch_that_it_takes_alone():
+    """Whatever else the model holds: the whole block matrix once left it where it was, a worse branch, since motions of
+    other loops were searched together with its own."""
+    one, many = parallelograms(1, 3, chained=False), parallelograms(3, 3, chained=False)
+    q, v, tau = state_of(many, 1, ())
+    own = [many.slice(joint.name.replace(" 0", " 1")).start for joint in one.joints]
+    alone = wt.reference(one).forward_dynamics(np.zeros(one.nq), np.zeros(one.nv), tau[own])
+    assert np.abs(alone).max() > 1
+    for route in ("embedding", "nullspace"):
+        found = wt.reference(many, route=route).forward_dynamics(q, v, tau)
+        np.testing.assert_allclose(found[own], alone, rtol=1e-10)
+
+
+def test_one_loop_of_very_many(revealed):
+    """210 velocities: the block matrix of the whole would take minutes."""
+    model = parallelograms(70, chained=False)
+    q, v, _ = state_of(model, 33, range(70))
+    a = wt.reference(model).forward_dynamics(q, v, np.zeros(model.nv))
+    assert len(revealed) == 1
+    # a pendulum: two rockers of 0.5 kg and a coupler of 1 kg at their ends
+    load, inertia = 0.5 * 0.5 * 2 + 1.0, 0.5 / 3 * 2 + 1.0
+    for u in (0, 33, 69):
+        expected = -9.81 / ROCKER * np.cos(0.0 if u == 33 else ANGLE) * load / inertia
+        np.testing.assert_allclose(a[model.slice(f"rocker {u}.0")], expected, rtol=1e-10)
+
+
+def joined(first: Model, second: Model, body: str) -> Model:
+    """The second model standing on a body of the first."""
+    joints = [replace(j, parent=body) if j.parent == "world" else j for j in second.joints]
+    start = State(np.concatenate([first.home.q, second.home.q]), np.zeros(first.nv + second.nv))
+    return replace(
+        first,
+        bodies=(*first.bodies, *second.bodies),
+        joints=(*first.joints, *joints),
+        frames=(*first.frames, *second.frames),
+        constraints=(*first.constraints, *second.constraints),
+        start=start,
+    )
+
+
+@pytest.mark.parametrize(("seed", "massless"), [(0, False), (1, True), (2, False), (3, True)])
+def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
+    """Through the routes that can: reference by clusters and by the whole; machine code names the loop."""
+    model, motion = make_looped_model(seed, limbs=1 + seed // 2, massless=massless)
+    leg = parallelograms(1, 2 + seed % 2, chained=False)
+    both = joined(model, leg, model.bodies[seed % len(model.bodies)].name)
+    v = np.concatenate([motion.v, np.where([j.name[0] == "r" for j in leg.joints], 0.8, -0.8)])
+    q, tau = np.concatenate([motion.q, np.zeros(leg.nq)]), np.concatenate([motion.tau, np.ones(leg.nv)])
+    assert not constraint_set(both).structure.stuck
+    found, whole = (wt.reference(both, route=route) for route in ("embedding", "nullspace"))
+    v = whole.project_velocity(q, v)
+    a, expected = found.forward_dynamics(q, v, tau), whole.forward_dynamics(q, v, tau)
+    np.testing.assert_allclose(a, expected, atol=1e-9 * np.abs(expected).max())
+    if seed == 0:
+        with pytest.raises(wt.SingularSystemError, match=r"together\), in the loops of 'pin 0\.1': a "):
+            wt.compile(both, route="embedding").forward_dynamics(q, v, tau)
