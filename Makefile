@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint stubs bench bench-gpu sweep-demo study fuzz docs clean
+.PHONY: help demo test test-slow test-gpu lint stubs bench bench-gpu sweep-demo study fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -20,8 +20,14 @@ help:  ## this list
 demo: $(VENV)/.plot  ## install the core, simulate a few mechanisms, leave pictures, replays and data in out/demo
 	@$(PY) -m whippletree.cli demo
 
-test: lint  ## lint, types, layers, then all tests (with Pinocchio and MuJoCo as peers)
-	$(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+# each process has a core for itself; without this, the threads of a linear algebra library take it from the others
+test test-slow: export OPENBLAS_NUM_THREADS := 1
+
+test: lint  ## lint, types, layers, then the tests (with Pinocchio and MuJoCo as peers), of slow ones the first case
+	$(PY) -m pytest -n $(JOBS) --slow=first $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.test  ## the slow cases that make test leaves out
+	$(PY) -m pytest -n $(JOBS) --slow=rest $(PYTEST_ARGS)
 
 lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
 	$(PY) -m ruff check .

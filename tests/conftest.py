@@ -1,4 +1,4 @@
-"""For all tests: hypothesis profiles, and a summary of what tests have to tell.
+"""For all tests: hypothesis profiles, which slow cases run, and a summary of what tests have to tell.
 
 ``strategies.py`` beside this file is found through pytest's ``pythonpath``.
 """
@@ -17,6 +17,30 @@ settings.register_profile(
 )
 # by hand, when a change deserves it: pytest --hypothesis-profile=thorough tests/identities
 settings.register_profile("thorough", settings.get_profile("ci"), derandomize=False, max_examples=500)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--slow",
+        choices=["all", "first", "rest"],
+        default="all",
+        help="of tests marked slow: all cases, only the first of several (make test), or the rest (make test-slow)",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Part the slow cases from the others; of a parametrised test the first case counts as quick."""
+    asked = config.getoption("--slow")
+    if asked == "all":
+        return
+    seen, chosen, left = set(), [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        quick = item.get_closest_marker("slow") is None or (hasattr(item, "callspec") and test not in seen)
+        seen.add(test)
+        (chosen if quick == (asked == "first") else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = chosen
 
 
 def pytest_terminal_summary(terminalreporter):

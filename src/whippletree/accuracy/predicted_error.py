@@ -92,7 +92,7 @@ def absolute_error(model: Model, route: str, q: Array, v: Array, tau: Array, t: 
             a = accelerations(m, route, *state, t)
     except (SingularSystemError, ZeroDivisionError):
         return np.full(model.nv, np.inf), np.ones(model.nv)
-    if not all(pivot > 0 for _, pivot in m.doubts):
+    if not all(pivot > 0 for _, pivot in m.margins):
         return np.full(model.nv, np.inf), np.ones(model.nv)
     return tape.errors_of(a), np.array([float(x) for x in a])
 

@@ -6,7 +6,7 @@ The route needs no choosing. ``schur`` where every motion of the tree has inerti
 ``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
 corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities. ``embedding`` takes loops
 one by one, ``elimination`` those that reach far: ladders, trusses, grids.
-All are free of branches on values, so they compile; their margins go to ``mechanism.doubts``. Where a margin fails,
+All are free of branches on values, so they compile; their margins are those of the evaluation. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
 their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
 points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.dead_points`).
@@ -51,8 +51,8 @@ COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination"
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
 DEPENDENT, MASSLESS, PRESCRIBED = 0, 1, 2
-"""Numbers of the ways to fail, after the nodes of the tree in ``mechanism.doubts``: rows depend on each other, a motion
-has no inertia, accelerations that were given leave rows that no other joint can meet."""
+"""Numbers of the ways to fail, after the nodes of the tree in the margins of an evaluation: rows depend on each other, a
+motion has no inertia, accelerations that were given leave rows that no other joint can meet."""
 
 
 class Closed(NamedTuple):
@@ -112,11 +112,11 @@ def closed(
         # rows that are redundant elsewhere may not be here
         found = _closed_by(list(range(len(system.row_names))), m, system, links, rows, active, M)
         found = found._replace(factor=_on_branch(found, m, q, v, t, load))
-    _doubt(m, found.factor)
+    _require_pivots(m, found.factor)
     if m.route != "nullspace":
         A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
         usual = row_terms(system, active, found.kept).squares
-        _doubt_sizes(m, system, found.kept, [row @ row for row in A], usual)
+        _require_sizes(m, system, found.kept, [row @ row for row in A], usual)
     return found
 
 
@@ -154,7 +154,7 @@ def _closed_by_bodies(
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
     factor = front_elimination.eliminated(m, system, links, q, t, terms.mask)
-    _doubt(m, factor)
+    _require_pivots(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
 
@@ -200,7 +200,7 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     chosen = branch_of_least_constraint(rates, m.tree.model, y, dead, moving=not is_at_rest(v))
     if chosen is not None:
         if chosen.others:
-            m.remarks.append(chosen.words(m.tree.model))
+            m.remark(chosen.words(m.tree.model))
         B = found.basis.T
         beta = np.concatenate([beta, -(B @ chosen.a.astype(object))])
         found = kkt.nullspace(found.M, np.concatenate([found.A, B]), RANK_TOLERANCE)
@@ -266,20 +266,21 @@ def whole_route(m: Mechanism, system: ConstraintSet) -> str:
     return "augmented" if system.light or m.tree.doubtful else "schur"
 
 
-def _doubt(m: Mechanism, factor: kkt.Factored) -> None:
+def _require_pivots(m: Mechanism, factor: kkt.Factored) -> None:
     tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
     number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
-    m.doubts += [(len(m.tree.nodes) + number[kind], margin) for kind, margin in factor.margins(tolerance)]
+    for kind, margin in factor.margins(tolerance):
+        m.require(len(m.tree.nodes) + number[kind], [margin])
 
 
-def _doubt_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
+def _require_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], sizes: Any, usual: Array) -> None:
     """A row that vanishes here, up to rounding, has a pivot as large as its diagonal: compare with its usual size.
 
     Compliant rows may vanish: they feel their own inertia.
     """
     number = len(m.tree.nodes) + DEPENDENT
     found = zip(kept, sizes, usual, strict=True)
-    m.doubts += [(number, own - PIVOT_TOLERANCE * size) for i, own, size in found if not system.compliance[i]]
+    m.require(number, [own - PIVOT_TOLERANCE * size for i, own, size in found if not system.compliance[i]])
 
 
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
@@ -430,14 +431,14 @@ def _chosen(system: ConstraintSet, active: Array | None) -> recursive_dynamics.C
 def _trusted(
     m: Mechanism, system: ConstraintSet, chosen: recursive_dynamics.Chosen, found: recursive_dynamics.LongSolution
 ) -> Array:
-    """The forces of all rows (m,); the margins of the solution go to the mechanism's doubts."""
+    """The forces of all rows (m,); what it rests on is required."""
     kept = chosen.kept
     number = len(m.tree.nodes) + DEPENDENT
     pivots = zip(found.complement.pivots, found.diagonal, strict=True)
-    m.doubts += [(number, pivot - PIVOT_TOLERANCE * d) for pivot, d in pivots]
+    m.require(number, [pivot - PIVOT_TOLERANCE * d for pivot, d in pivots])
     # rows that are off have 1 there, which says nothing of their size
     usual = recursive_dynamics.typical_diagonal(system)
-    _doubt_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
+    _require_sizes(m, system, kept, found.diagonal * chosen.on + (1 - chosen.on) * usual, usual)
     f = zeros(len(system.row_names))
     f[kept] = found.f
     return f
@@ -486,8 +487,8 @@ def orthonormal_motions(m: Mechanism, q: Array, t: Any) -> Array:
     squares = [row @ row for row in A]
     number = len(m.tree.nodes) + DEPENDENT
     pairs = zip(found.remainders, squares, strict=True)
-    m.doubts += [(number, left - PIVOT_TOLERANCE * square) for left, square in pairs]
-    _doubt_sizes(m, system, kept, squares, row_terms(system, None, kept).squares)
+    m.require(number, [left - PIVOT_TOLERANCE * square for left, square in pairs])
+    _require_sizes(m, system, kept, squares, row_terms(system, None, kept).squares)
     return found.Q2
 
 

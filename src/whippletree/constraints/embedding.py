@@ -86,8 +86,8 @@ class Clustered(Protocol):
     def join_positions(self, field: Field) -> Any:
         """The same of rows that have a position alone."""
 
-    def doubt(self, margins: Field, pivots: Field) -> None:
-        """Note the margins of clusters (kind, number), and the pivots of single joints that may lack inertia."""
+    def require(self, margins: Field, pivots: Field) -> None:
+        """Require the margins of clusters (kind, number), and the pivots of single joints that may lack inertia."""
 
 
 class UnrolledClusters:
@@ -136,13 +136,14 @@ class UnrolledClusters:
     def join_positions(self, field: Field) -> Array:
         return self.join_rows(field)[list(self.system.position_rows)]
 
-    def doubt(self, margins: Field, pivots: Field) -> None:
+    def require(self, margins: Field, pivots: Field) -> None:
         doubtful = set(self.m.tree.doubtful)
         number = len(self.m.tree.nodes)
         for c, own, single in zip(self.clusters.clusters, margins, pivots, strict=True):
-            self.m.doubts += [(number + FAILURES[kind], margin) for kind, margin in own]
+            for kind, margin in own:
+                self.m.require(number + FAILURES[kind], [margin])
             if c.members[0] in doubtful:
-                self.m.doubts += [(c.members[0], pivot) for pivot in single]
+                self.m.require(c.members[0], single)
 
 
 def doubtful_routes(tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
@@ -152,7 +153,7 @@ def doubtful_routes(tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
 
 
 FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}
-"""Numbers of the ways in which a block matrix can fail, after the nodes of the tree in ``mechanism.doubts``."""
+"""Numbers of the ways in which a block matrix can fail, after the nodes of the tree in the margins of an evaluation."""
 
 
 def unrolled_clusters(m: Mechanism, system: ConstraintSet) -> UnrolledClusters:
@@ -714,17 +715,17 @@ def at_rest(at: Clustered, links: Field) -> Field:
 def _trusted_factors(at: Clustered, links: Field, own_rows: Field, masks: Field | None) -> Field:
     matrices = at.sweep.map(lambda own: own.jacobian(), own_rows)
     factors = factorise(at, links, matrices, masks)
-    note_doubts(at, factors, matrices)
+    require_pivots(at, factors, matrices)
     return factors
 
 
-def note_doubts(at: Clustered, factors: Field, matrices: Field) -> None:
-    """Hand on the margins of all pivots, and those of rows that vanish here up to rounding."""
+def require_pivots(at: Clustered, factors: Field, matrices: Field) -> None:
+    """Require all pivots, and rows that do not vanish here up to rounding."""
 
     def margins(piece: ClusterPiece, factor: Any, A: Array) -> list[kkt.Margin]:
         return _cluster_margins(at.clusters.kinds[piece.word], factor, A)
 
-    at.doubt(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
+    at.require(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
 
 
 def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margin]:

@@ -155,9 +155,8 @@ class _Sharing:
         S = _symmetric(A_m, weighed[0], self.A_p, weighed[1], corner)
         self.factor = linalg.ldlt(S, lenient=True)
         number = len(m.tree.nodes) + DEPENDENT
-        m.doubts += [
-            (number, pivot - PIVOT_TOLERANCE * S[i, i]) for i, pivot in enumerate(self.factor.pivots[: len(rows.A)])
-        ]
+        own = enumerate(self.factor.pivots[: len(rows.A)])
+        m.require(number, [pivot - PIVOT_TOLERANCE * S[i, i] for i, pivot in own])
         # A_pᵀ S⁻¹ A_p = Xᵀ D⁻¹ X
         self.X = self.factor.forward(self.A_p)
         T = _symmetric(self.X.T, (self.X.T * self.factor.reciprocals))

@@ -55,7 +55,7 @@ def hybrid_dynamics(
     tau[others] = given[others]
     tau[fixed] = (M @ a + c - A.T @ f)[fixed]
     if m.route == "nullspace":
-        _doubt_agreement(m, A, gamma, terms, a, f)
+        _require_agreement(m, A, gamma, terms, a, f)
     return a, tau
 
 
@@ -69,16 +69,17 @@ def _solve_others(
     factor = factor_block(route, M, A, terms, parents=[], order=order, doubtful=True)
     tolerance = MASSLESS_TOLERANCE if route == "nullspace" else PIVOT_TOLERANCE
     ways = {kkt.ROWS: PRESCRIBED, kkt.MASS: MASSLESS}
-    m.doubts += [(len(m.tree.nodes) + ways[kind], margin) for kind, margin in factor.margins(tolerance)]
+    for kind, margin in factor.margins(tolerance):
+        m.require(len(m.tree.nodes) + ways[kind], [margin])
     return factor.solve(load, gamma)
 
 
-def _doubt_agreement(m: Mechanism, A: Array, gamma: Array, terms: RowTerms, a: Array, f: Array) -> None:
-    """Whether rows are met although prescribed joints leave some of them without a joint that could meet them."""
+def _require_agreement(m: Mechanism, A: Array, gamma: Array, terms: RowTerms, a: Array, f: Array) -> None:
+    """Rows must be met although prescribed joints leave some of them without a joint that could meet them."""
     for row, bias, compliance, force in zip(A, gamma, terms.compliance, f, strict=True):
         left = row @ a + bias + compliance * force
         size = sum((x * x for x in (*(row * a), bias)), 0)
-        m.doubts.append((len(m.tree.nodes) + PRESCRIBED, CONTRADICTION**2 * (1 + size) - left * left))
+        m.require(len(m.tree.nodes) + PRESCRIBED, [CONTRADICTION**2 * (1 + size) - left * left])
 
 
 # --- operational space ------------------------------------------------------------------------------------------------

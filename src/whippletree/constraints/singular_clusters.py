@@ -39,7 +39,7 @@ from whippletree.constraints.embedding import (
     factor_margins,
     factorise,
     moving_links,
-    note_doubts,
+    require_pivots,
     respond,
     rows,
 )
@@ -166,7 +166,7 @@ def solve(
     matrices = at.sweep.map(lambda own: own.jacobian(), own_rows)
     blocks = dead_blocks(at, own_rows, q, v, t, active)
     factors = factorise(at, links, matrices, masks, blocks=blocks)
-    note_doubts(at, factors, matrices)
+    require_pivots(at, factors, matrices)
     gamma = [
         own.bias() if _takes_all_rows(factor, own.kind) else own.factored(own.bias())
         for own, factor in zip(own_rows, factors, strict=True)
@@ -303,7 +303,7 @@ def _least_constraint(
     if found is None and not moving:
         raise nothing_moves(at.m.tree.model)
     if found is not None and found.others:
-        at.m.remarks.append(found.words(at.m.tree.model))
+        at.m.remark(found.words(at.m.tree.model))
     return found
 
 

@@ -76,9 +76,10 @@ def _with_parameters_as_inputs(function: Function, parameters: Mapping[str, tupl
     def implementation(m: Mechanism, *arguments: Any) -> Any:
         opened = dict(zip(parameters, arguments[-given:], strict=True))
         inner = Mechanism(skeleton(with_parameters(m.tree.model, opened)))
-        result = function.implementation(inner, *arguments[:-given])
-        m.doubts += inner.doubts
-        return result
+        found = function.evaluated(inner, *arguments[:-given])
+        for number, value in found.margins:
+            m.require(number, [value])
+        return found.result
 
     return replace(function, inputs=function.inputs | dict(parameters), implementation=implementation)
 
@@ -89,26 +90,24 @@ def _parameter_values(m: Mechanism, parameters: Mapping[str, tuple[int, ...]]) -
     return [value if value.ndim else value[()] for value in found]
 
 
-def _evaluated(m: Mechanism, function: Function, names: Any, values: Any) -> tuple[Any, ...]:
-    result = function.implementation(m, *names, *values)
-    return result if isinstance(result, tuple) else (result,)
-
-
 def _pushed(m: Mechanism, function: Function, names: Any, values: Any, directions: Any) -> tuple[Any, ...]:
     """One direction through the function, on dual numbers."""
     moving = []
     for name, value, direction in zip(function.inputs, values, directions, strict=True):
         moving.append(duals(value, m.manifold().rate(value, direction) if name in COORDINATES else direction))
-    results = tuple(slopes(y) for y in _evaluated(m, function, names, moving))
-    m.doubts = [(node, pivot.value if isinstance(pivot, Dual) else pivot) for node, pivot in m.doubts]
-    return results
+    found = function.evaluated(m.apart(), *names, *moving)
+    for number, value in found.margins:
+        m.require(number, [value.value if isinstance(value, Dual) else value])
+    return tuple(slopes(y) for y in found.outputs)
 
 
 def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: Any) -> tuple[Any, ...]:
     """Seeds back through the function: by the graph for traced scalars, else direction by direction."""
     flat = [x for value in values for x in np.ravel(np.asarray(value, dtype=object))]
     if flat and all(isinstance(x, Traced) for x in flat):
-        outputs = [y for out in _evaluated(m, function, names, values) for y in np.ravel(np.asarray(out, dtype=object))]
+        outputs = [
+            y for out in function.evaluated(m, *names, *values).outputs for y in np.ravel(np.asarray(out, dtype=object))
+        ]
         bars = [s for seed in seeds for s in np.ravel(np.asarray(seed, dtype=object))]
         ends = np.cumsum([np.size(np.asarray(value, dtype=object)) for value in values])
         parts = np.split(np.array(gradient(outputs, bars, flat), dtype=object), ends[:-1])

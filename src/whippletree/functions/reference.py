@@ -195,13 +195,13 @@ class ReferenceFunction:
     def _by_route(
         self, tree: Skeleton, values: Mapping[str, Any], route: str | None, *, reveals: bool = False
     ) -> tuple[Any, int | None]:
-        """The result, and the number of the first doubt that turned out to be justified."""
+        """The result, and the number of the first margin that is none."""
         mechanism = Mechanism(tree, route=route, reveals=reveals)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the doubts tell
-            result = self.function.implementation(mechanism, *self.names, *values.values())
-        for remark in mechanism.remarks:
+        with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the margins tell
+            found = self.function.evaluated(mechanism, *self.names, *values.values())
+        for remark in found.remarks:
             warnings.warn(remark, TieWarning, stacklevel=4)
-        return result, next((number for number, pivot in mechanism.doubts if fails(pivot)), None)
+        return found.result, next((number for number, pivot in found.margins if fails(pivot)), None)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters
@@ -21,7 +21,7 @@ from whippletree.constraints.reactions import reaction_names
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.mechanism import Margin, Mechanism
 
 Size: TypeAlias = int | str
 Shape: TypeAlias = tuple[Size, ...]
@@ -83,6 +83,22 @@ OPTIONAL = ("t", "active")
 """Inputs that only some constraints need; always the last ones. ``act`` is one that only some actuators need."""
 
 
+class Evaluated(NamedTuple):
+    """What an evaluation has led to."""
+
+    result: Any
+    """As the implementation gives it: one output, or a tuple of them."""
+    margins: tuple[Margin, ...]
+    """What must be positive for it to be an answer."""
+    remarks: tuple[str, ...]
+    """What a user should know of it."""
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """The outputs one by one."""
+        return self.result if isinstance(self.result, tuple) else (self.result,)
+
+
 @dataclass(frozen=True)
 class Function:
     """An entry of the catalogue."""
@@ -105,6 +121,10 @@ class Function:
     """Whether it is about actuators and needs some."""
     linear: bool = False
     """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
+
+    def evaluated(self, m: Mechanism, *arguments: Any) -> Evaluated:
+        """The implementation on a mechanism made for it: what it gives, and on what that rests."""
+        return Evaluated(self.implementation(m, *arguments), m.margins, m.remarks)
 
     @property
     def explanation(self) -> str:

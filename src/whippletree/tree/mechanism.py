@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,14 @@ from whippletree.tree.links import falling, moving_links, still_links
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.tree.steps import Manifold
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled
+
+
+class Margin(NamedTuple):
+    """A number that must be positive for an answer to exist, and that only the state decides."""
+
+    number: int
+    """Of the node whose pivot it is; beyond the nodes, of a way in which constraints can fail."""
+    value: Any
 
 
 class Mechanism:
@@ -37,10 +46,8 @@ class Mechanism:
         self.base = falling(self.gravity)
         self.clustered: Any = None
         """The same mechanism as a tree of clusters, where that is not simply unrolled."""
-        self.doubts: list[tuple[int, Any]] = []
-        """(node, pivot): pivots that must be positive for an answer to exist and that only the state decides."""
-        self.remarks: list[str] = []
-        """What a user should know of the answer."""
+        self._margins: list[Margin] = []
+        self._remarks: list[str] = []
 
     @staticmethod
     def of(model: Model) -> Mechanism:
@@ -92,16 +99,40 @@ class Mechanism:
         """How velocities move coordinates."""
         return Manifold([node.joint for node in self.tree.nodes], self.tree.q_slices, self.tree.v_slices)
 
+    @property
+    def margins(self) -> tuple[Margin, ...]:
+        """What the evaluation so far has required."""
+        return tuple(self._margins)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know of the answer so far."""
+        return tuple(self._remarks)
+
+    def require(self, number: int, values: Iterable[Any]) -> None:
+        """Let the answer depend on these numbers being positive."""
+        self._margins += [Margin(number, value) for value in values]
+
+    def remark(self, text: str) -> None:
+        """Tell the user of the answer something about it."""
+        self._remarks.append(text)
+
+    def apart(self) -> Mechanism:
+        """The same mechanism for an evaluation within this one, whose margins are its own."""
+        inner = copy(self)
+        inner._margins = []
+        return inner
+
     def require_invertible(self, links: Field) -> None:
-        """Note the pivots of every joint that may lack inertia, for functions that invert M by another road."""
+        """Require inertia of every joint that may lack it, for functions that invert M by another road."""
         if self.tree.doubtful:
             nothing = [np.zeros(link.H.shape[1], dtype=object) for link in links]
             self.require_inertia(articulate(self.sweep, links, nothing))
 
     def require_inertia(self, freedoms: Field) -> None:
-        """Note the pivots that may fail to be positive: those of joints whose own body does not settle it."""
+        """Require the pivots that may fail to be positive: those of joints whose own body does not settle it."""
         for k in self.tree.doubtful:
-            self.doubts += [(k, pivot) for pivot in freedoms[k].pivots]
+            self.require(k, freedoms[k].pivots)
 
 
 def singular_motion(tree: Skeleton, node: int) -> SingularSystemError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from whippletree.compiler.program.folding import Folding, folded
 from whippletree.functions import Function
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter, with_parameters
-from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 STATUS = "status"
@@ -109,12 +109,11 @@ def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
     tree = traced_tree(model, opened)
     mechanism = Mechanism(tree if rotation is None else with_equal_patterns(tree, rotation, trace), route=how.route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
-        result = function.implementation(mechanism, *how.names, *values.values())
-    outputs = result if isinstance(result, tuple) else (result,)
-    flat = [x for y in outputs for x in np.ravel(np.asarray(y, dtype=object))]
+        found = function.evaluated(mechanism, *how.names, *values.values())
+    flat = [x for y in found.outputs for x in np.ravel(np.asarray(y, dtype=object))]
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
-    if how.checked and mechanism.doubts:
-        status = traced_status(mechanism)
+    if how.checked and found.margins:
+        status = traced_status(found.margins)
         flat = _nan_where_failed(flat, scalars.less(0, status))
         flat.append(status)
         buffers.append(Buffer(STATUS, "output", (), integer=True))
@@ -151,14 +150,14 @@ def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]
     return {n: functions.resolve(shape, known) for n, shape in zip(names, function.outputs.values(), strict=True)}
 
 
-def traced_status(mechanism: Mechanism, status: Any = 0) -> Any:
+def traced_status(margins: Iterable[Margin], status: Any = 0) -> Any:
     """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one.
 
     ``status``: what is known of other pivots already. All pivots of a node are one question: whether the least of them
     is positive.
     """
     least: dict[int, Any] = {}
-    for node, pivot in mechanism.doubts:
+    for node, pivot in margins:
         low = least.setdefault(node, 1)
         if isinstance(pivot, Traced):
             least[node] = scalars.select(scalars.less(pivot, low), pivot, low)  # a NaN is not less than anything

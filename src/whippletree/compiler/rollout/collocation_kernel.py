@@ -730,9 +730,9 @@ def _legendre(x: Any, count: int) -> list[Any]:
 
 def _doubts(m: Mechanism, doubt: Array) -> list[Any]:
     """Positive where a pivot was, or is now, not."""
-    if not m.doubts:
+    if not m.margins:
         return [doubt[0]]
-    return [maximum(doubt[0], traced_status(m))]
+    return [maximum(doubt[0], traced_status(m.margins))]
 
 
 def _address(buffer: str, *indices: Index) -> Address:

@@ -53,7 +53,7 @@ class Moment:
         found: Any = 0
         for condition, number in self.faults:
             found = scalars.select(condition, number, found)
-        pivots = traced_status(self.mechanism)
+        pivots = traced_status(self.mechanism.margins)
         return scalars.select(scalars.less(0, pivots), pivots, found)
 
     def forces(self, t: Any, q: Array, v: Array) -> Array:
@@ -114,7 +114,7 @@ class RolloutBlocks:
         trace, every, values, now = self._moment(reads)
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status tells
             results = list(function(now, *[values[name] for name in reads]))
-        if not now.mechanism.doubts and not now.faults:
+        if not now.mechanism.margins and not now.faults:
             return self._block(trace, every, results, writes)
         progress = noted(values["progress"], now.status())
         return self._block(trace, every, [*results, progress], [*writes, "progress"])

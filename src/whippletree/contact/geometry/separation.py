@@ -45,7 +45,9 @@ class MetFace(NamedTuple):
     """n · x on the face, m."""
 
 
-def met_face(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, gap: float, normal: Array) -> MetFace | None:
+def met_face(
+    first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, gap: float, normal: Array
+) -> MetFace | None:
     """The face that keeps two shapes apart by ``gap`` or more; None if no face does.
 
     ``normal`` (3,) is roughly that of their nearest points, from the second shape to the first; where they are clearly

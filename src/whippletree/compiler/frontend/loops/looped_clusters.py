@@ -108,7 +108,7 @@ class LoopedClusters:
         kept = [[j for j, level in enumerate(_levels(kind)) if level == "position"] for kind in self.kinds]
         return JoinedNumbers(self, field, "position", kept)
 
-    def doubt(self, margins: Field, pivots: Field) -> None:
+    def require(self, margins: Field, pivots: Field) -> None:
         """Let the status tell of a failed pivot: of a cluster, or of a joint that may lack inertia."""
         count = len(self.m.tree.nodes)
         numbers = np.zeros((len(self.clusters.clusters), 1))

@@ -89,7 +89,7 @@ class RecordedMechanism(Mechanism):
         verdict = self.verdict()
         if isinstance(verdict, int):
             return field
-        known = self.everywhere(verdict) if self.doubts else self.sweep.final(verdict)
+        known = self.everywhere(verdict) if self.margins else self.sweep.final(verdict)
         good = self.sweep.map(lambda status: scalars.less(status, 1), known)
         return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
 
@@ -101,8 +101,8 @@ class RecordedMechanism(Mechanism):
         return [scalars.select(scalars.less(verdict, 1), x, math.nan) for x in numbers]
 
     def verdict(self) -> Any:
-        """The status as a number of the whole: of joints that may lack inertia, and of what the whole doubts."""
-        return traced_status(self, self.status)
+        """The status as a number of the whole: of joints that may lack inertia, and of what the whole requires."""
+        return traced_status(self.margins, self.status)
 
 
 class LoopedMechanism(RecordedMechanism):
